@@ -1,4 +1,6 @@
-"""The command `python -m benchmarks`: every case in its own process, results printed and saved as they come."""
+"""The command `python -m benchmarks`: every case in its own process, results printed and saved as
+they come.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,27 @@ VERSION = 1  # of the file
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"cases to run; all of them: {', '.join(CASES)}")
-    parser.add_argument("--quick", action="store_true", help="sizes that take no time, to see that everything runs")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"cases to run; all of them: {', '.join(CASES)}"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="sizes that take no time, to see that everything runs"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many (default 3)")
     parser.add_argument(
         "--processor-time",
         action="store_true",
         help="for a busy machine: processor time, which is only fair on one core (taskset -c 0)",
     )
-    parser.add_argument("--out", type=Path, help=f"JSON to write or add to (default: a file in {RESULTS})")
-    parser.add_argument("--table", type=Path, metavar="FILE.json", help="print saved results as Markdown, run nothing")
+    parser.add_argument(
+        "--out", type=Path, help=f"JSON to write or add to (default: a file in {RESULTS})"
+    )
+    parser.add_argument(
+        "--table",
+        type=Path,
+        metavar="FILE.json",
+        help="print saved results as Markdown, run nothing",
+    )
     parser.add_argument("--worker", metavar="NAME", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--memory", metavar="CONTENDER", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -88,7 +101,9 @@ def _run(names: list[str], out: Path | None, *, quick: bool, repeats: int) -> in
 
 
 def run_case(name: str, *, quick: bool, repeats: int) -> dict[str, Any]:
-    """Time a case in one process, then measure the memory of each contender in a process of its own."""
+    """Time a case in one process, then measure the memory of each contender in a process of its
+    own.
+    """
     size = ["--quick"] if quick else []
     try:
         case: dict[str, Any] = _child(["--worker", name, "--repeats", str(repeats), *size])
@@ -122,7 +137,9 @@ def _child(arguments: list[str]) -> Any:
 
 
 def _resumed(out: Path | None, here: dict[str, Any]) -> dict[str, Any]:
-    """What the file holds already, if it is of this machine: a run of some cases leaves the others in place."""
+    """What the file holds already, if it is of this machine: a run of some cases leaves the others
+    in place.
+    """
     if out is not None and out.exists():
         old: dict[str, Any] = json.loads(out.read_text())
         if old.get("version") == VERSION and old.get("machine") == here:

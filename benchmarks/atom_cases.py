@@ -1,6 +1,7 @@
 """The cases of learners on components and atoms, and of transduction.
 
-Unless a case says otherwise: queries of 40 rows that lie together, 50 columns, float64, the rbf kernel.
+Unless a case says otherwise: queries of 40 rows that lie together, 50 columns, float64, the rbf
+kernel.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from benchmarks.registry import Contender, Target, Work, case, predict_work
 
 # ---------------------------------------------------------------- components
 
-EVERY, TUNED = "corank, every number of components, leave-query-out of 200", 'corank, n_components="tune"'
+EVERY, TUNED = (
+    "corank, every number of components, leave-query-out of 200",
+    'corank, n_components="tune"',
+)
 EIGH = "scipy.linalg.eigh"
 
 
 @case("components-4000", Target("cost", EVERY, 1.6, than=EIGH))
 def components_4000(quick: bool) -> list[Contender]:
-    """KPCRank on 4,000 rows in 100 queries: predictions of 1,000 rows for every number of components, and leave-query-out
-    errors of the first 200; what the learner does for n_components="tune" (200 components by iteration). eigh gets
-    the kernel matrix ready-made."""
+    """KPCRank on 4,000 rows in 100 queries: predictions of 1,000 rows for every number of
+    components, and leave-query-out errors of the first 200; what the learner does for
+    n_components="tune" (200 components by iteration). eigh gets the kernel matrix ready-made."""
     from scipy.linalg import eigh
 
     n = 400 if quick else 4_000
@@ -42,7 +46,9 @@ def components_4000(quick: bool) -> list[Contender]:
 def _kpcrank(data: Data, n_components: Any) -> peers.Predict:
     from corank import KPCRank
 
-    predict: peers.Predict = KPCRank(n_components, basis="all", gamma="scale").fit(data.X, data.y, qid=data.qid).predict
+    predict: peers.Predict = (
+        KPCRank(n_components, basis="all", gamma="scale").fit(data.X, data.y, qid=data.qid).predict
+    )
     return predict
 
 
@@ -61,7 +67,9 @@ def _every_number(data: Data) -> tuple[Floats, Floats]:
     columns = components.features(data.X_test) @ components.matrix
     predictions = np.cumsum(system.triangle.steps(columns), axis=1)
     blocks = [np.flatnonzero(data.qid == query) for query in range(rows.n_queries)]
-    return predictions, system.held_out(blocks, np.arange(1, min(201, components.n_components)), centred=False)
+    return predictions, system.held_out(
+        blocks, np.arange(1, min(201, components.n_components)), centred=False
+    )
 
 
 LEADING = "corank, 100 components of 20,000 rows"
@@ -69,7 +77,9 @@ LEADING = "corank, 100 components of 20,000 rows"
 
 @case("components-20k", Target("memory", LEADING, 8_000))
 def components_20k(quick: bool) -> list[Contender]:
-    """KPCRank with the leading 100 components of 20,000 rows in 500 queries, all rows as basis: no full decomposition."""
+    """KPCRank with the leading 100 components of 20,000 rows in 500 queries, all rows as basis: no
+    full decomposition.
+    """
     data = make_data(1_200 if quick else 20_000)
     return [ours(LEADING, partial(_kpcrank, data, 100), error=data.error)]
 
@@ -81,8 +91,9 @@ BACK, OMP = "corank, back-fitted", "scikit-learn orthogonal_mp"
 
 @case("pursuit-2000", Target("cost", BACK, 1.25, than=OMP))
 def pursuit_2000(quick: bool) -> list[Contender]:
-    """RankingPursuit, 50 atoms out of 2,000, on 2,000 rows: against orthogonal_mp on the query-centred kernel matrix with
-    columns of unit length, both from the rows on (kernel included)."""
+    """RankingPursuit, 50 atoms out of 2,000, on 2,000 rows: against orthogonal_mp on the
+    query-centred kernel matrix with columns of unit length, both from the rows on (kernel
+    included)."""
     data = make_data(400 if quick else 2_000)
     atoms = 10 if quick else 50
 
@@ -111,8 +122,8 @@ HUNDRED, PASSES = "corank, 100 atoms out of 20,000", "100 kernel passes (corank 
 
 @case("pursuit-20k", Target("cost", HUNDRED, 1.5, than=PASSES), Target("memory", HUNDRED, 2_000))
 def pursuit_20k(quick: bool) -> list[Contender]:
-    """RankingPursuit, 100 atoms out of 20,000, on 20,000 rows, kernel values made anew in every pass: against 100 products
-    of the same kernel matrix with a vector, block by block."""
+    """RankingPursuit, 100 atoms out of 20,000, on 20,000 rows, kernel values made anew in every
+    pass: against 100 products of the same kernel matrix with a vector, block by block."""
     data = make_data(2_000 if quick else 20_000)
     atoms = 5 if quick else 100
 
@@ -127,7 +138,10 @@ def pursuit_20k(quick: bool) -> list[Contender]:
 
     n = len(data.X)
     work = Work(flops=atoms * n * n * 2 * (N_COLUMNS + 1), exps=atoms * n * n)
-    return [ours(HUNDRED, partial(_pursuit, data, atoms), work, error=data.error), Contender(PASSES, passes, work)]
+    return [
+        ours(HUNDRED, partial(_pursuit, data, atoms), work, error=data.error),
+        Contender(PASSES, passes, work),
+    ]
 
 
 PAIRED = "corank, 20 steps"
@@ -135,8 +149,9 @@ PAIRED = "corank, 20 steps"
 
 @case("copursuit", Target("share", PAIRED, 1 / 3))
 def copursuit(quick: bool) -> list[Contender]:
-    """CoRankingPursuit, two views, full search over all pairs out of 1,000 atoms a view, 10,000 unscored rows, 20 steps, one
-    agreement. Bound: the product of the two views' kernel values on the unscored rows, 2 N² l flops."""
+    """CoRankingPursuit, two views, full search over all pairs out of 1,000 atoms a view, 10,000
+    unscored rows, 20 steps, one agreement. Bound: the product of the two views' kernel values on
+    the unscored rows, 2 N² l flops."""
     from corank import CoRankingPursuit, View
 
     n, m, steps = (200, 400, 5) if quick else (1_000, 10_000, 20)
@@ -145,7 +160,14 @@ def copursuit(quick: bool) -> list[Contender]:
     half, gamma = N_COLUMNS // 2, 1.0 / N_COLUMNS
     views = [View(slice(0, half), gamma=gamma), View(slice(half, None), gamma=gamma)]
     model = CoRankingPursuit(views, n_atoms=steps, agreement=0.01)
-    fit = partial(model.fit, data.X, data.y, qid=data.qid, unscored=unscored, unscored_qid=np.arange(m) // QUERY_SIZE)
+    fit = partial(
+        model.fit,
+        data.X,
+        data.y,
+        qid=data.qid,
+        unscored=unscored,
+        unscored_qid=np.arange(m) // QUERY_SIZE,
+    )
     return [ours(PAIRED, fit, Work(flops=2.0 * n * n * m))]
 
 
@@ -156,8 +178,8 @@ TWENTY, CHECK = "corank, 20 atoms", "scikit-learn check_array"
 
 @case("predict-atoms")
 def predict_atoms(quick: bool) -> list[Contender]:
-    """Predictions of a model of 20 atoms for 1,000,000 rows, beside scikit-learn's check of them. Bound: 2 n r d flops, n r
-    exps; the target is four times the sum of the check and the bound."""
+    """Predictions of a model of 20 atoms for 1,000,000 rows, beside scikit-learn's check of them.
+    Bound: 2 n r d flops, n r exps; the target is four times the sum of the check and the bound."""
     from sklearn.utils import check_array
 
     data = make_data(400 if quick else 2_000)
@@ -176,8 +198,8 @@ TRANSDUCED, INVERSE = "corank", "kernel, Cholesky and inverse (SciPy)"
 
 @case("transduction", Target("cost", TRANSDUCED, 4.0, than=INVERSE))
 def transduction(quick: bool) -> list[Contender]:
-    """TransductiveRankRLS, 2,000 rows, half of them in unscored queries, one alpha: against the Cholesky factor and the inverse
-    of a matrix of that size."""
+    """TransductiveRankRLS, 2,000 rows, half of them in unscored queries, one alpha: against the
+    Cholesky factor and the inverse of a matrix of that size."""
     from corank import TransductiveRankRLS
 
     data = make_data(400 if quick else 2_000)
@@ -194,4 +216,7 @@ def transduction(quick: bool) -> list[Contender]:
         found: Floats = lapack.dpotri(factor, lower=1)[0]
         return found
 
-    return [ours(TRANSDUCED, partial(model.fit, data.X, y, qid=data.qid)), Contender(INVERSE, inverse)]
+    return [
+        ours(TRANSDUCED, partial(model.fit, data.X, y, qid=data.qid)),
+        Contender(INVERSE, inverse),
+    ]

@@ -1,6 +1,8 @@
-"""The cases: made-up ranking data, corank and its peers on it, targets beside each. Later ones are one function each.
+"""The cases: made-up ranking data, corank and its peers on it, targets beside each. Later ones are
+one function each.
 
-Unless a case says otherwise: queries of 40 rows that lie together, 50 columns, float64, the rbf kernel.
+Unless a case says otherwise: queries of 40 rows that lie together, 50 columns, float64, the rbf
+kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.peers import Floats, Integers, Predict
-from benchmarks.registry import Contender, Target, Work, case, cholesky_work, fit_work, linear_work, predict_work
+from benchmarks.registry import (
+    Contender,
+    Target,
+    Work,
+    case,
+    cholesky_work,
+    fit_work,
+    linear_work,
+    predict_work,
+)
 
 QUERY_SIZE = 40
 N_COLUMNS = 50
@@ -115,7 +126,8 @@ def _sparse(n: int, basis: int, *, trees: bool) -> list[Contender]:
 
 @case("sparse-100k", Target("share", CORANK, 0.70), Target("time", CORANK, 2.0, than=SKLEARN))
 def sparse_100k(quick: bool) -> list[Contender]:
-    """Sparse RankRLS on 100,000 rows with 500 given basis rows, alpha = 1. Bound: n r (r + 2 d) flops, n r exps.
+    """Sparse RankRLS on 100,000 rows with 500 given basis rows, alpha = 1. Bound: n r (r + 2 d)
+    flops, n r exps.
 
     scikit-learn takes the same basis rows and gamma; trees get five levels of relevance.
     """
@@ -129,8 +141,14 @@ def sparse_100k(quick: bool) -> list[Contender]:
     Target("memory", CORANK, 400),
 )
 def sparse_1m(quick: bool) -> list[Contender]:
-    """Sparse RankRLS on 1,000,000 rows with 500 given basis rows, alpha = 1. Bound: n r (r + 2 d) flops, n r exps."""
-    return _sparse(8_000, QUICK_BASIS, trees=False) if quick else _sparse(1_000_000, BASIS, trees=False)
+    """Sparse RankRLS on 1,000,000 rows with 500 given basis rows, alpha = 1. Bound: n r (r + 2 d)
+    flops, n r exps.
+    """
+    return (
+        _sparse(8_000, QUICK_BASIS, trees=False)
+        if quick
+        else _sparse(1_000_000, BASIS, trees=False)
+    )
 
 
 # ---------------------------------------------------------------- choosing alpha
@@ -150,7 +168,8 @@ def _tune(n: int, basis: int) -> list[Contender]:
 
 @case("tune-100k", Target("cost", TUNED, 2.0, than=SINGLE))
 def tune_100k(quick: bool) -> list[Contender]:
-    """Sparse RankRLS on 100,000 rows, 500 basis rows: 20 alphas by held-out queries against one given alpha.
+    """Sparse RankRLS on 100,000 rows, 500 basis rows: 20 alphas by held-out queries against one
+    given alpha.
 
     Bound: n r (r + 2 d) flops and n r exps, those of the single fit.
     """
@@ -159,7 +178,8 @@ def tune_100k(quick: bool) -> list[Contender]:
 
 @case("tune-1m", Target("cost", TUNED, 1.3, than=SINGLE))
 def tune_1m(quick: bool) -> list[Contender]:
-    """Sparse RankRLS on 1,000,000 rows, 500 basis rows: 20 alphas by held-out queries against one given alpha.
+    """Sparse RankRLS on 1,000,000 rows, 500 basis rows: 20 alphas by held-out queries against one
+    given alpha.
 
     Bound: n r (r + 2 d) flops and n r exps, those of the single fit.
     """
@@ -172,9 +192,14 @@ EXACT_PATH, EXACT_ONE = "corank, 20 alphas, leave-query-out", "corank, one alpha
 EIGH, FACTOR = "scipy.linalg.eigh", "kernel and Cholesky (SciPy)"
 
 
-@case("exact-4000", Target("cost", EXACT_PATH, 1.5, than=EIGH), Target("cost", EXACT_ONE, 2.0, than=FACTOR))
+@case(
+    "exact-4000",
+    Target("cost", EXACT_PATH, 1.5, than=EIGH),
+    Target("cost", EXACT_ONE, 2.0, than=FACTOR),
+)
 def exact_4000(quick: bool) -> list[Contender]:
-    """Exact RankRLS on 4,000 rows in 100 queries: all 20 alphas with their leave-query-out errors; one given alpha.
+    """Exact RankRLS on 4,000 rows in 100 queries: all 20 alphas with their leave-query-out errors;
+    one given alpha.
 
     eigh gets the kernel matrix ready-made. Bound of one alpha: 2 n² d + n³/3 flops, n² exps.
     """
@@ -195,7 +220,9 @@ def exact_4000(quick: bool) -> list[Contender]:
             beside=EXACT_ONE,
             error=data.error,
         ),
-        Contender(FACTOR, lambda: peers.kernel_and_cholesky(data.X, gamma, ALPHA), beside=EXACT_ONE),
+        Contender(
+            FACTOR, lambda: peers.kernel_and_cholesky(data.X, gamma, ALPHA), beside=EXACT_ONE
+        ),
         Contender(
             "scikit-learn KernelRidge",
             lambda: peers.kernel_ridge(data.X, data.y, QUERY_SIZE, gamma, ALPHA),
@@ -210,11 +237,17 @@ def exact_4000(quick: bool) -> list[Contender]:
 PREDICT_1M, PREDICT_100K = "corank, 1,000,000 rows", "corank, 100,000 rows"
 
 
-@case("predict-1m", Target("share", PREDICT_1M, 0.5), Target("growth", PREDICT_1M, 25, than=PREDICT_100K))
+@case(
+    "predict-1m",
+    Target("share", PREDICT_1M, 0.5),
+    Target("growth", PREDICT_1M, 25, than=PREDICT_100K),
+)
 def predict_1m(quick: bool) -> list[Contender]:
-    """Predictions of a model with 500 basis rows for 1,000,000 rows, and for a tenth of them. Bound: 2 n r d flops, n r exps.
+    """Predictions of a model with 500 basis rows for 1,000,000 rows, and for a tenth of them.
+    Bound: 2 n r d flops, n r exps.
 
-    Memory must not grow with the rows beyond the result (7 MB between the two) and what joins its parts.
+    Memory must not grow with the rows beyond the result (7 MB between the two) and what joins its
+    parts.
     """
     n, basis = (8_000, QUICK_BASIS) if quick else (1_000_000, BASIS)
     data = make_data(4_000 if quick else 20_000, n_test=0)
@@ -224,7 +257,12 @@ def predict_1m(quick: bool) -> list[Contender]:
     sklearn = peers.centred_nystroem_ridge(data.X, data.y, QUERY_SIZE, basis, data.gamma, ALPHA)
     return [
         ours(PREDICT_1M, partial(corank, X), predict_work(n, basis, N_COLUMNS)),
-        ours(PREDICT_100K, partial(corank, few), predict_work(n // 10, basis, N_COLUMNS), beside=PREDICT_100K),
+        ours(
+            PREDICT_100K,
+            partial(corank, few),
+            predict_work(n // 10, basis, N_COLUMNS),
+            beside=PREDICT_100K,
+        ),
         Contender(f"{SKLEARN}, 1,000,000 rows", partial(sklearn, X)),
         Contender(f"{SKLEARN}, 100,000 rows", partial(sklearn, few), beside=PREDICT_100K),
     ]
@@ -235,9 +273,14 @@ def predict_1m(quick: bool) -> list[Contender]:
 RAGGED, EQUAL_100, EQUAL_40 = "sizes 1 to 200", "all of 100", "all of 40"
 
 
-@case("ragged", Target("cost", RAGGED, 1.3, than=EQUAL_100), Target("cost", RAGGED, 1.3, than=EQUAL_40))
+@case(
+    "ragged",
+    Target("cost", RAGGED, 1.3, than=EQUAL_100),
+    Target("cost", RAGGED, 1.3, than=EQUAL_40),
+)
 def ragged(quick: bool) -> list[Contender]:
-    """Sparse RankRLS on 200,000 rows with 500 basis rows, alpha = 1: queries of 1 to 200 rows against equal ones.
+    """Sparse RankRLS on 200,000 rows with 500 basis rows, alpha = 1: queries of 1 to 200 rows
+    against equal ones.
 
     Bound: n r (r + 2 d) flops, n r exps.
     """
@@ -252,7 +295,11 @@ def ragged(quick: bool) -> list[Contender]:
     }
 
     def fit(qid: Integers) -> Predict:
-        return rankrls(Data(data.X, data.y, qid, data.X_test, data.y_test, data.qid_test), basis=rows, alpha=ALPHA)
+        return rankrls(
+            Data(data.X, data.y, qid, data.X_test, data.y_test, data.qid_test),
+            basis=rows,
+            alpha=ALPHA,
+        )
 
     work = fit_work(n, basis, N_COLUMNS)
     return [ours(name, partial(fit, qid), work) for name, qid in queries.items()]
@@ -265,7 +312,9 @@ RIDGE = "scikit-learn centring and Ridge"
 
 @case("linear-1m", Target("cost", CORANK, 1.0, than=RIDGE))
 def linear_1m(quick: bool) -> list[Contender]:
-    """Linear RankRLS in the primal, 1,000,000 x 50, alpha = 1. Bound: n d² flops; reading the rows is not counted."""
+    """Linear RankRLS in the primal, 1,000,000 x 50, alpha = 1. Bound: n d² flops; reading the rows
+    is not counted.
+    """
     n = 8_000 if quick else 1_000_000
     data = make_data(n)
     return [
@@ -275,7 +324,9 @@ def linear_1m(quick: bool) -> list[Contender]:
             linear_work(n, N_COLUMNS),
             error=data.error,
         ),
-        Contender(RIDGE, lambda: peers.centred_ridge(data.X, data.y, QUERY_SIZE, ALPHA), error=data.error),
+        Contender(
+            RIDGE, lambda: peers.centred_ridge(data.X, data.y, QUERY_SIZE, ALPHA), error=data.error
+        ),
     ]
 
 
@@ -317,7 +368,8 @@ def metrics(quick: bool) -> list[Contender]:
 
 @case("basis")
 def basis(quick: bool) -> list[Contender]:
-    """Choosing 300 and 1,000 basis rows out of 20,000 candidates, pivoted against random; fits of 100,000 rows with 1,000.
+    """Choosing 300 and 1,000 basis rows out of 20,000 candidates, pivoted against random; fits of
+    100,000 rows with 1,000.
 
     Bound of a pivoted choice of r out of n: n r (r + 2 d) flops, n r exps, as for a fit.
     """
@@ -338,7 +390,12 @@ def basis(quick: bool) -> list[Contender]:
     return [
         ours("pivoted, 300", lambda: choose(few, "pivoted"), fit_work(n, few, N_COLUMNS)),
         Contender("random, 300", lambda: choose(few, "random")),
-        ours("pivoted, 1,000", lambda: choose(many, "pivoted"), fit_work(n, many, N_COLUMNS), beside="pivoted, 1,000"),
+        ours(
+            "pivoted, 1,000",
+            lambda: choose(many, "pivoted"),
+            fit_work(n, many, N_COLUMNS),
+            beside="pivoted, 1,000",
+        ),
         Contender("random, 1,000", lambda: choose(many, "random"), beside="pivoted, 1,000"),
         ours("fit, pivoted", lambda: fit("pivoted"), work, beside="fit, pivoted", error=data.error),
         ours("fit, random", lambda: fit("random"), work, beside="fit, pivoted", error=data.error),

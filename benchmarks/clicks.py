@@ -1,9 +1,12 @@
-"""How long a person waits on the page of `corank ask`: `python -m benchmarks.clicks [--items N ...] [--memory]`.
+"""How long a person waits on the page of `corank ask`: `python -m benchmarks.clicks [--items N ...]
+[--memory]`.
 
-A server is started as a person would start it, on a table with ten columns and an answers file that is there already, and
-is sent clicks with two seconds between them. Times are those of an HTTP client on this machine: from the start of the process
-to the first question, from a click to the next question, and from a click to a ranking that has learned from it. `--memory`
-answers 1,000 questions as fast as they come and says how much memory the process has after 100 of them and at the end.
+A server is started as a person would start it, on a table with ten columns and an answers file that
+is there already, and is sent clicks with two seconds between them. Times are those of an HTTP
+client on this machine: from the start of the process to the first question, from a click to the
+next question, and from a click to a ranking that has learned from it. `--memory` answers 1,000
+questions as fast as they come and says how much memory the process has after 100 of them and at the
+end.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from corank.interview import AnswersFile
 N_COLUMNS, N_BEFORE, N_CLICKS = 10, 200, 30
 PAUSE = 2.0  # seconds between clicks
 POLL = 0.2  # seconds between two looks at the ranking
-LIMITS = {2_000: 0.1, 100_000: 0.3}  # items → seconds from a click to the next question, 95th percentile
+# items → seconds from a click to the next question, 95th percentile
+LIMITS = {2_000: 0.1, 100_000: 0.3}
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)")
 
 
@@ -47,15 +51,22 @@ class Judge:
     def write_table(self, path: Path) -> None:
         """The items as CSV."""
         names = ",".join(["name", *(f"c{at}" for at in range(N_COLUMNS))])
-        lines = [f"item {row}," + ",".join(map(str, values)) for row, values in enumerate(self.columns.tolist())]
+        lines = [
+            f"item {row}," + ",".join(map(str, values))
+            for row, values in enumerate(self.columns.tolist())
+        ]
         path.write_text("\n".join([names, *lines]) + "\n")
 
     def write_answers(self, path: Path, count: int) -> None:
         """Answers to questions at random, as an earlier interview would have left them."""
         with AnswersFile(path) as file:
             for _ in range(count):
-                first, second = (int(row) for row in self._rng.choice(len(self.values), 2, replace=False))
-                file.append("compare", (f"item {first}", f"item {second}"), self.answer(first, second))
+                first, second = (
+                    int(row) for row in self._rng.choice(len(self.values), 2, replace=False)
+                )
+                file.append(
+                    "compare", (f"item {first}", f"item {second}"), self.answer(first, second)
+                )
 
 
 class Page:
@@ -89,7 +100,11 @@ class Page:
 
     def say(self, **message: Any) -> dict[str, Any]:
         """The reply to a message."""
-        headers = {"Cookie": self._cookie, "Origin": f"http://{self._host}", "Content-Type": "application/json"}
+        headers = {
+            "Cookie": self._cookie,
+            "Origin": f"http://{self._host}",
+            "Content-Type": "application/json",
+        }
         self._connection.request("POST", "/messages", json.dumps(message), headers)
         reply: dict[str, Any] = json.loads(self._connection.getresponse().read())
         if "error" in reply:
@@ -99,9 +114,9 @@ class Page:
     def click(self, judge: Judge) -> None:
         """Answer the open question."""
         first, second = (int(name.split()[1]) for name in self._names())
-        self.question = self.say(action="answer", number=self.question["number"], answer=judge.answer(first, second))[
-            "question"
-        ]
+        self.question = self.say(
+            action="answer", number=self.question["number"], answer=judge.answer(first, second)
+        )["question"]
 
     def _names(self) -> list[str]:
         return [card["title"] for card in self.question["cards"]]
@@ -177,14 +192,19 @@ def memory(folder: Path, n_items: int = 2_000) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clicks", description=__doc__)
-    parser.add_argument("--items", type=int, nargs="*", default=list(LIMITS), help="sizes of the table")
-    parser.add_argument("--memory", action="store_true", help="1,000 answers and the memory of the process")
+    parser.add_argument(
+        "--items", type=int, nargs="*", default=list(LIMITS), help="sizes of the table"
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="1,000 answers and the memory of the process"
+    )
     options = parser.parse_args()
     if options.memory:
         with tempfile.TemporaryDirectory() as folder:
             before, after = memory(Path(folder))
         print(
-            f"resident memory after 100 answers {before:.0f} MB, after 1,000 {after:.0f} MB: {after - before:+.0f} (limit +50)"
+            f"resident memory after 100 answers {before:.0f} MB, after 1,000 {after:.0f} MB:"
+            f" {after - before:+.0f} (limit +50)"
         )
         return
     for n_items in options.items:
@@ -193,8 +213,14 @@ def main() -> None:
         limit = f", limit {LIMITS[n_items]} s" if n_items in LIMITS else ""
         print(f"{n_items:,} items, {N_BEFORE} answers before, {N_CLICKS} clicks:")
         print(f"  first question {seconds['start']:.2f} s after the start (limit 4 s)")
-        print(f"  next question {seconds['question, median']:.3f} s, 95 % {seconds['question, 95 %']:.3f} s{limit}")
-        print(f"  ranking {seconds['ranking, median']:.2f} s, 95 % {seconds['ranking, 95 %']:.2f} s (limit 2 s)")
+        print(
+            f"  next question {seconds['question, median']:.3f} s, 95 %"
+            f" {seconds['question, 95 %']:.3f} s{limit}"
+        )
+        print(
+            f"  ranking {seconds['ranking, median']:.2f} s, 95 % {seconds['ranking, 95 %']:.2f} s"
+            " (limit 2 s)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Cases on comparisons: Gaussian processes, their sweep on a basis of items, and items with many columns."""
+"""Cases on comparisons: Gaussian processes, their sweep on a basis of items, and items with many
+columns.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Compared:
 
 
 def make_comparisons(n: int, count: int) -> Compared:
-    """n items, `count` comparisons that go with the difference of a smooth function plus noise of variance 1."""
+    """n items, `count` comparisons that go with the difference of a smooth function plus noise of
+    variance 1.
+    """
     rng = np.random.default_rng(0)
     X = rng.random((n, 4))
     truth = 3 * np.sin(4 * X[:, 0]) + 3 * np.cos(5 * X[:, 1]) + 4 * (X[:, 2] - 0.5) ** 2
@@ -46,17 +50,24 @@ def preference(data: Compared, **parameters: Any) -> Predict:
     """corank's PreferenceGP, fitted."""
     from corank import PreferenceGP
 
-    predict: Predict = PreferenceGP(**parameters).fit_comparisons(data.X, data.winners, data.losers).predict
+    predict: Predict = (
+        PreferenceGP(**parameters).fit_comparisons(data.X, data.winners, data.losers).predict
+    )
     return predict
 
 
 COLUMNS, ONE, BOTORCH = "corank, a width a column", "corank, one width", "BoTorch PairwiseGP"
 
 
-@case("preference-1000", Target("time", COLUMNS, 3.0, than=BOTORCH), Target("time", ONE, 3.0, than=BOTORCH))
+@case(
+    "preference-1000",
+    Target("time", COLUMNS, 3.0, than=BOTORCH),
+    Target("time", ONE, 3.0, than=BOTORCH),
+)
 def preference_1000(quick: bool) -> list[Contender]:
-    """PreferenceGP, 1,000 items in four columns, 2,000 comparisons, widths and amplitude learned, beside BoTorch's PairwiseGP
-    (which learns one width a column). The error is the share of pairs of items in the wrong order, (1 - tau) / 2."""
+    """PreferenceGP, 1,000 items in four columns, 2,000 comparisons, widths and amplitude learned,
+    beside BoTorch's PairwiseGP (which learns one width a column). The error is the share of pairs
+    of items in the wrong order, (1 - tau) / 2."""
     data = make_comparisons(*((60, 120) if quick else (1_000, 2_000)))
     peer: Callable[[], Predict] = partial(peers.botorch_pairwise, data.X, data.winners, data.losers)
     return [
@@ -66,14 +77,19 @@ def preference_1000(quick: bool) -> list[Contender]:
     ]
 
 
-SWEEP, GEMM, WHOLE = "corank, one sweep", "the differences' product with themselves (NumPy)", "corank, the whole fit"
+SWEEP, GEMM, WHOLE = (
+    "corank, one sweep",
+    "the differences' product with themselves (NumPy)",
+    "corank, the whole fit",
+)
 
 
 @case("preference-basis", Target("cost", SWEEP, 2.0, than=GEMM), Target("memory", WHOLE, 500.0))
 def preference_basis(quick: bool) -> list[Contender]:
-    """One sweep of expectation propagation on a basis of 300 out of 20,000 items with 50,000 comparisons, beside the product
-    of the differences of their features with themselves, and the whole fit at a fixed kernel for its memory. Bound: 2 n r²
-    flops for n items, half of the r x r products and a triangular solve."""
+    """One sweep of expectation propagation on a basis of 300 out of 20,000 items with 50,000
+    comparisons, beside the product of the differences of their features with themselves, and the
+    whole fit at a fixed kernel for its memory. Bound: 2 n r² flops for n items, half of the r x r
+    products and a triangular solve."""
     from corank.solve.expectation_propagation import propagate
     from corank.solve.pair_data import PairData
 
@@ -84,7 +100,9 @@ def preference_basis(quick: bool) -> list[Contender]:
     differences = pairs.apply(features)
     fixed = {"gamma": 2.0, "amplitude": 10.0, "basis": size}
     return [
-        ours(SWEEP, partial(propagate, features, pairs, sweeps=1), Work(flops=2.0 * n * size * size)),
+        ours(
+            SWEEP, partial(propagate, features, pairs, sweeps=1), Work(flops=2.0 * n * size * size)
+        ),
         Contender(GEMM, lambda: differences.T @ differences),
         Contender(WHOLE, partial(preference, data, **fixed), error=data.error),
     ]
@@ -95,8 +113,8 @@ WIDE, PLAIN = "corank RankRLS", "kernel, differences and one solve (NumPy)"
 
 @case("comparisons-wide", Target("cost", WIDE, 4.0, than=PLAIN))
 def comparisons_wide(quick: bool) -> list[Contender]:
-    """RankRLS on 5,000 comparisons of 500 items in 4,000 columns, one alpha, beside the kernel of the items, its differences
-    and one solve."""
+    """RankRLS on 5,000 comparisons of 500 items in 4,000 columns, one alpha, beside the kernel of
+    the items, its differences and one solve."""
     from scipy.linalg import solve
 
     from corank import RankRLS
@@ -112,4 +130,7 @@ def comparisons_wide(quick: bool) -> list[Contender]:
         return solve(differences.T @ differences + kernel, differences.sum(axis=0), assume_a="pos")
 
     model = RankRLS(alpha=1.0, gamma=gamma)
-    return [ours(WIDE, partial(model.fit_comparisons, X, data.winners, data.losers)), Contender(PLAIN, plain)]
+    return [
+        ours(WIDE, partial(model.fit_comparisons, X, data.winners, data.losers)),
+        Contender(PLAIN, plain),
+    ]

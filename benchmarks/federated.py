@@ -1,7 +1,9 @@
-"""`python -m benchmarks.federated`: rounds, bytes and seconds of sites that keep their data, over gRPC on loopback.
+"""`python -m benchmarks.federated`: rounds, bytes and seconds of sites that keep their data, over
+gRPC on loopback.
 
-Three parts: how close to the solution with all rows in one place, and in how many rounds; what one call costs beside the
-work in it; and a table by sites and items. Sites are processes of their own, with one BLAS thread each.
+Three parts: how close to the solution with all rows in one place, and in how many rounds; what one
+call costs beside the work in it; and a table by sites and items. Sites are processes of their own,
+with one BLAS thread each.
 """
 
 from __future__ import annotations
@@ -21,14 +23,24 @@ from typing import Any
 import numpy as np
 
 from corank import CoRLS, View
-from corank_federated import Coordinator, InProcess, Limits, Message, Plan, Report, SharedItems, Site
+from corank_federated import (
+    Coordinator,
+    InProcess,
+    Limits,
+    Message,
+    Plan,
+    Report,
+    SharedItems,
+    Site,
+)
 from corank_federated.certificates import Identity, issued, new_authority
 from corank_federated.messages import VERSION
 from corank_federated.network import Connection, GrpcChannel
 
 COLUMNS, GAMMA, ALPHA = 10, 0.05, 1.0
 MANY = Limits(rounds=1_000_000, norm=1e6)
-LEVEL = 0.5  # agreement in units of scored rows / (items · other sites): where both sums weigh about the same
+# agreement in units of scored rows / (items · other sites): where both sums weigh about the same
+LEVEL = 0.5
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,9 @@ class Case:
 
     def basis_rows(self, v: int) -> Any:
         """Row numbers of a site's basis."""
-        return np.sort(np.random.default_rng(v + 1).choice(self.scored, size=self.basis, replace=False))
+        return np.sort(
+            np.random.default_rng(v + 1).choice(self.scored, size=self.basis, replace=False)
+        )
 
     def site(self, v: int) -> Site:
         """A site, fitted alone."""
@@ -75,14 +89,20 @@ class Case:
         scores = np.full((self.sites * self.scored, self.sites), np.nan)
         for v, (_, y) in enumerate(rows):
             scores[v * self.scored : (v + 1) * self.scored, v] = y
-        views = [View(gamma=GAMMA, basis=v * self.scored + self.basis_rows(v)) for v in range(self.sites)]
+        views = [
+            View(gamma=GAMMA, basis=v * self.scored + self.basis_rows(v)) for v in range(self.sites)
+        ]
         model = CoRLS(views, alpha=ALPHA, agreement=agreement, fit_intercept=False)
         model.fit(np.concatenate([X for X, _ in rows]), scores, unscored=self.shared())
         return model.predict_views(self.shared()).T
 
 
-def run(case: Case, channel: Any, agreement: float | None = None, **how: Any) -> tuple[Report, float]:
-    plan = Plan("benchmark", case.names, agreement or case.agreement, **{"max_rounds": 20_000, **how})
+def run(
+    case: Case, channel: Any, agreement: float | None = None, **how: Any
+) -> tuple[Report, float]:
+    plan = Plan(
+        "benchmark", case.names, agreement or case.agreement, **{"max_rounds": 20_000, **how}
+    )
     begin = time.perf_counter()
     report = Coordinator(plan, channel).run()
     return report, time.perf_counter() - begin
@@ -99,11 +119,18 @@ class Echo:
 
     def hello(self) -> Message:
         """Hello."""
-        return Message("hello", {"version": VERSION, "site": self.name, "comparison": "", "items": 0, "digest": ""})
+        return Message(
+            "hello",
+            {"version": VERSION, "site": self.name, "comparison": "", "items": 0, "digest": ""},
+        )
 
     def handle(self, message: Message) -> Message:
         """The same answer to everything."""
-        return Message("answer", {"run": "", "round": message["round"], "report": [0.0, 0.0, 0.0]}, self._answer)
+        return Message(
+            "answer",
+            {"run": "", "round": message["round"], "report": [0.0, 0.0, 0.0]},
+            self._answer,
+        )
 
 
 def _take_part(case: Case, v: int, port: int, folder: str, echo: bool) -> None:
@@ -123,7 +150,9 @@ def over_grpc(case: Case, folder: Path, *, echo: bool = False) -> Iterator[GrpcC
     for name in case.names:
         issued(authority, name, 1).write(folder, name)
         pins[name] = None
-    channel = GrpcChannel("127.0.0.1:0", issued(authority, "coordinator", 1), authority.certificate, pins)
+    channel = GrpcChannel(
+        "127.0.0.1:0", issued(authority, "coordinator", 1), authority.certificate, pins
+    )
     context = multiprocessing.get_context("spawn")
     places = [(case, v, channel.port, str(folder), echo) for v in range(case.sites)]
     processes = [context.Process(target=_take_part, args=place) for place in places]
@@ -144,7 +173,9 @@ def over_grpc(case: Case, folder: Path, *, echo: bool = False) -> Iterator[GrpcC
 
 
 def accuracy(case: Case) -> dict[str, Any]:
-    """Distance from the joint solution, and rounds with and without acceleration, weakly and strongly tied."""
+    """Distance from the joint solution, and rounds with and without acceleration, weakly and
+    strongly tied.
+    """
     found: dict[str, Any] = {}
     for times in (1.0, 20.0):
         joint = case.joint(times * case.agreement)
@@ -153,12 +184,16 @@ def accuracy(case: Case) -> dict[str, Any]:
                 channel = InProcess([case.site(v) for v in range(case.sites)])
                 how = {"schedule": schedule, "accelerate": accelerate}
                 report, _ = run(case, channel, times * case.agreement, **how)
-                key = f"agreement x {times:g}, {schedule}, {'accelerated' if accelerate else 'plain'}"
+                key = (
+                    f"agreement x {times:g}, {schedule}, {'accelerated' if accelerate else 'plain'}"
+                )
                 found[key] = {"rounds": report.n_rounds, "converged": report.converged}
                 away = np.linalg.norm(report.predictions - joint) / np.linalg.norm(joint)
                 found[key]["relative distance from joint"] = float(away)
                 most = max(own.sent + own.received for own in report.rounds)
-                found[key]["bytes of a round / (2 sites items 8)"] = most / (16 * case.sites * case.items)
+                found[key]["bytes of a round / (2 sites items 8)"] = most / (
+                    16 * case.sites * case.items
+                )
     return found
 
 
@@ -168,12 +203,17 @@ def call_cost(case: Case, folder: Path, calls: int) -> dict[str, float]:
     with over_grpc(case, folder, echo=True) as channel:
         for number in range(calls):
             for name in case.names:
-                question = Message("round", {"run": "", "round": number + 1, "sites": case.sites}, target)
+                question = Message(
+                    "round", {"run": "", "round": number + 1, "sites": case.sites}, target
+                )
                 begin = time.perf_counter()
                 channel.ask({name: question})
                 seconds.append(time.perf_counter() - begin)
     ordered = sorted(seconds)
-    return {"median ms": 1e3 * statistics.median(ordered), "p95 ms": 1e3 * ordered[int(0.95 * len(ordered))]}
+    return {
+        "median ms": 1e3 * statistics.median(ordered),
+        "p95 ms": 1e3 * ordered[int(0.95 * len(ordered))],
+    }
 
 
 def table(cases: list[Case], folder: Path) -> list[dict[str, Any]]:
@@ -205,19 +245,28 @@ def main(arguments: list[str] | None = None) -> int:
     import tempfile
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.federated", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small cases, to see that everything runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="small cases, to see that everything runs"
+    )
     parser.add_argument("--out", type=Path, help="also write everything there, as JSON")
     given = parser.parse_args(arguments)
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # of the processes to come
+    # of the processes to come
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     first = Case(3, 1_000, 100, 50) if given.quick else Case(3, 10_000)
-    sizes = [(2, 1_000)] if given.quick else [(m, n) for n in (1_000, 10_000, 100_000) for m in (2, 4, 8)]
+    sizes = (
+        [(2, 1_000)]
+        if given.quick
+        else [(m, n) for n in (1_000, 10_000, 100_000) for m in (2, 4, 8)]
+    )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "echo").mkdir()
         found: dict[str, Any] = {"accuracy": accuracy(first)}
         print(json.dumps(found, indent=2), flush=True)
         found["call"] = call_cost(first, Path(folder) / "echo", 20 if given.quick else 200)
         print(json.dumps(found["call"], indent=2), flush=True)
-        found["table"] = table([Case(m, n, first.scored, first.basis) for m, n in sizes], Path(folder))
+        found["table"] = table(
+            [Case(m, n, first.scored, first.basis) for m, n in sizes], Path(folder)
+        )
     if given.out is not None:
         given.out.write_text(json.dumps(found, indent=2))
     return 0

@@ -1,4 +1,6 @@
-"""corank on one GPU: `python -m benchmarks.gpu [NAME ...]`. Absolute times: they hold on the machine they name."""
+"""corank on one GPU: `python -m benchmarks.gpu [NAME ...]`. Absolute times: they hold on the
+machine they name.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +52,25 @@ def two_views() -> list[Any]:
     return [View(slice(0, FEATURES), gamma=gamma), View(slice(FEATURES, None), gamma=gamma)]
 
 
-def agreeing(torch: Any, quick: bool, qid_of: Callable[[int], Any], **parameters: Any) -> dict[str, Any]:
+def agreeing(
+    torch: Any, quick: bool, qid_of: Callable[[int], Any], **parameters: Any
+) -> dict[str, Any]:
     """CoRankRLS with unscored rows on the device."""
     from corank import CoRankRLS
 
     n, r = (200_000, 100) if quick else (10_000_000, BASIS)
     X, y, qid = scored_rows(torch)
     generator = torch.Generator("cuda").manual_seed(2)
-    unscored = torch.randn((n, 2 * FEATURES), generator=generator, device="cuda", dtype=torch.float64)
+    unscored = torch.randn(
+        (n, 2 * FEATURES), generator=generator, device="cuda", dtype=torch.float64
+    )
     queries = qid_of(n)
     model = CoRankRLS(two_views(), basis=r, **parameters)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid, unscored=unscored, unscored_qid=queries))
+    seconds, _ = timed(
+        torch, lambda: model.fit(X, y, qid=qid, unscored=unscored, unscored_qid=queries)
+    )
     flops = n * 2 * r * (2 * r + 2 * FEATURES)
     return {
         "rows": n,
@@ -111,7 +119,9 @@ class Made:
         for begin in range(0, self.n, self.size):
             count = min(self.size, self.n - begin)
             generator = torch.Generator("cuda").manual_seed(begin)
-            X = torch.randn((count, 2 * FEATURES), generator=generator, device="cuda", dtype=torch.float32)
+            X = torch.randn(
+                (count, 2 * FEATURES), generator=generator, device="cuda", dtype=torch.float32
+            )
             yield X, (torch.arange(count, device="cuda") + begin) // QUERY
 
 
@@ -122,7 +132,9 @@ def capacity(torch: Any, n: int) -> dict[str, Any]:
     X, y, qid = scored_rows(torch)
     model = CoRankRLS(two_views(), basis=BASIS, **FIXED)
     torch.cuda.reset_peak_memory_stats()
-    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid, unscored=Made(torch, n, 2_000_000)), 1)
+    seconds, _ = timed(
+        torch, lambda: model.fit(X, y, qid=qid, unscored=Made(torch, n, 2_000_000)), 1
+    )
     flops = n * 2 * BASIS * (2 * BASIS + 2 * FEATURES)
     peak = torch.cuda.max_memory_allocated() / 2**30
     return {"rows": n, "seconds": seconds, "tflops": flops / seconds / 1e12, "gpu_memory_gib": peak}
@@ -154,7 +166,9 @@ def billion(torch: Any, quick: bool) -> dict[str, Any]:
 
 @case
 def parquet(torch: Any, quick: bool) -> dict[str, Any]:
-    """Unscored rows from Parquet files through `scan(..., device="cuda")`: the whole fit, beside reading them alone."""
+    """Unscored rows from Parquet files through `scan(..., device="cuda")`: the whole fit, beside
+    reading them alone.
+    """
     import tempfile
 
     import pyarrow as pa
@@ -180,7 +194,9 @@ def parquet(torch: Any, quick: bool) -> dict[str, Any]:
 
 @case
 def exact(torch: Any, quick: bool) -> dict[str, Any]:
-    """Exact RankRLS on 30,000 rows at one alpha, beside the Cholesky factor of a matrix of that size."""
+    """Exact RankRLS on 30,000 rows at one alpha, beside the Cholesky factor of a matrix of that
+    size.
+    """
     from corank import RankRLS
 
     n = 2_000 if quick else 30_000
@@ -220,7 +236,9 @@ def pursuit(torch: Any, quick: bool) -> dict[str, Any]:
 
 @case
 def predict(torch: Any, quick: bool) -> dict[str, Any]:
-    """Predictions of 1,000 kernels for 10,000,000 rows, beside the time of their products and exponentials."""
+    """Predictions of 1,000 kernels for 10,000,000 rows, beside the time of their products and
+    exponentials.
+    """
     from corank import RankRLS
 
     n, r = (100_000, 100) if quick else (10_000_000, BASIS)
@@ -250,7 +268,9 @@ def main() -> None:
         parser.error("there is no CUDA device here.")
     if given.commit is None:
         head = ["git", "rev-parse", "--short", "HEAD"]
-        given.commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
+        given.commit = subprocess.run(
+            head, capture_output=True, text=True, check=False
+        ).stdout.strip()
     found: dict[str, Any] = {
         "machine": {
             "gpu": torch.cuda.get_device_name(),
@@ -279,7 +299,9 @@ def _profile(torch: Any, name: str, quick: bool) -> None:
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
         CASES[name](torch, quick)
-    print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=60))
+    print(
+        seen.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=60)
+    )
 
 
 if __name__ == "__main__":

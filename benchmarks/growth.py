@@ -1,10 +1,12 @@
-"""How time and memory grow: one quantity is doubled or tripled at a time, and the exponent of the growth is measured.
+"""How time and memory grow: one quantity is doubled or tripled at a time, and the exponent of the
+growth is measured.
 
     python -m benchmarks.growth [--quick] [--only NAME ...]
 
-Every point is a process of its own on one thread. An exponent of 1 says that twice as much takes twice as long; it is the
-slope of log time against log size over the larger half of the points, where fixed costs show least. Time is processor time,
-which other processes disturb little. `theory` is what the formulas of docs/mathematics.md say for large sizes.
+Every point is a process of its own on one thread. An exponent of 1 says that twice as much takes
+twice as long; it is the slope of log time against log size over the larger half of the points,
+where fixed costs show least. Time is processor time, which other processes disturb little. `theory`
+is what the formulas of docs/mathematics.md say for large sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ QUERY_SIZE, N_COLUMNS, BASIS = 40, 20, 200
 
 @dataclass(frozen=True)
 class Growth:
-    """One quantity: what is fitted at each of its sizes, and the exponents of time and memory that theory expects."""
+    """One quantity: what is fitted at each of its sizes, and the exponents of time and memory that
+    theory expects.
+    """
 
     what: str
     sizes: tuple[int, ...]
@@ -57,9 +61,15 @@ def _rankrls(
 def _views(count: int) -> Callable[[], Any]:
     from corank import CoRankRLS, View
 
-    data, unscored = _ranking(2_000, columns=40), np.random.default_rng(1).standard_normal((100_000, 40))
+    data, unscored = (
+        _ranking(2_000, columns=40),
+        np.random.default_rng(1).standard_normal((100_000, 40)),
+    )
     width = 40 // count
-    views = [View(slice(v * width, (v + 1) * width), gamma=0.1, basis=np.arange(100)) for v in range(count)]
+    views = [
+        View(slice(v * width, (v + 1) * width), gamma=0.1, basis=np.arange(100))
+        for v in range(count)
+    ]
     model = CoRankRLS(views, 1.0, 0.01)
     qid = np.arange(len(unscored)) // QUERY_SIZE
     return lambda: model.fit(data.X, data.y, qid=data.qid, unscored=unscored, unscored_qid=qid)
@@ -81,13 +91,25 @@ def _comparisons(count: int) -> Callable[[], Any]:
 
 GROWTHS = {
     "rows": Growth(
-        f"rows, basis of {BASIS}", (1_000, 10_000, 100_000, 300_000, 1_000_000), _rankrls, "n: 1", "0 (beside the rows)"
+        f"rows, basis of {BASIS}",
+        (1_000, 10_000, 100_000, 300_000, 1_000_000),
+        _rankrls,
+        "n: 1",
+        "0 (beside the rows)",
     ),
     "exact": Growth(
-        "rows, all of them the basis", (1_000, 2_000, 4_000, 8_000), lambda n: _rankrls(n, basis=n), "n³: 3", "n²: 2"
+        "rows, all of them the basis",
+        (1_000, 2_000, 4_000, 8_000),
+        lambda n: _rankrls(n, basis=n),
+        "n³: 3",
+        "n²: 2",
     ),
     "basis": Growth(
-        "basis rows, 50,000 rows", (100, 200, 400, 800, 1_600), lambda r: _rankrls(50_000, basis=r), "r²: 2", "r²: 2"
+        "basis rows, 50,000 rows",
+        (100, 200, 400, 800, 1_600),
+        lambda r: _rankrls(50_000, basis=r),
+        "r²: 2",
+        "r²: 2",
     ),
     "columns": Growth(
         "columns, 50,000 rows",
@@ -103,9 +125,13 @@ GROWTHS = {
         "0",
         "0",
     ),
-    "views": Growth("views of 100 basis rows, 100,000 unscored rows", (2, 4, 8), _views, "M²: 2", "M²: 2"),
+    "views": Growth(
+        "views of 100 basis rows, 100,000 unscored rows", (2, 4, 8), _views, "M²: 2", "M²: 2"
+    ),
     "candidates": Growth("scores of AutoRegressor", (100, 200, 400), _auto, "n³: 3", "n²: 2"),
-    "comparisons": Growth("comparisons of 2,000 items", (2_000, 8_000, 32_000, 128_000), _comparisons, "N: 1", "N: 1"),
+    "comparisons": Growth(
+        "comparisons of 2,000 items", (2_000, 8_000, 32_000, 128_000), _comparisons, "N: 1", "N: 1"
+    ),
 }
 
 
@@ -139,7 +165,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(measure(given.point[0], int(given.point[1]))))
         return 0
     print(
-        "| what grows | sizes | seconds on one core | exponent, theory | measured | memory above the data (MB) | exponent, theory |"
+        "| what grows | sizes | seconds on one core | exponent, theory | measured | memory above"
+        " the data (MB) | exponent, theory |"
     )
     print("|---|---|---|---|---|---|---|")
     for name in given.only:
@@ -162,8 +189,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _point(name: str, size: int) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.growth", "--point", name, str(size)]
-    environment = os.environ | {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
-    output = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True, env=environment).stdout
+    environment = os.environ | {
+        f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")
+    }
+    output = subprocess.run(
+        command, check=True, cwd=ROOT, capture_output=True, text=True, env=environment
+    ).stdout
     found: dict[str, float] = json.loads(output.splitlines()[-1])
     return found
 

@@ -1,4 +1,6 @@
-"""Features that spread along links: one hop and two of a random graph, beside one product of SciPy's."""
+"""Features that spread along links: one hop and two of a random graph, beside one product of
+SciPy's.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from benchmarks.registry import MB, Contender, Target, case
 N_ITEMS, LINKS_PER_ITEM, N_FEATURES = 1_000_000, 10, 200
 KEPT = 0.05
 ONE_HOP, TWO_HOPS, PRODUCT = "corank, one hop", "corank, two hops", "SciPy, one product"
-MAX_MEMORY_MB = 3 * N_ITEMS * N_FEATURES * 8 / MB  # with the features themselves four times their size
+# with the features themselves four times their size
+MAX_MEMORY_MB = 3 * N_ITEMS * N_FEATURES * 8 / MB
 
 
 @case(
@@ -20,7 +23,9 @@ MAX_MEMORY_MB = 3 * N_ITEMS * N_FEATURES * 8 / MB  # with the features themselve
     Target("memory", ONE_HOP, MAX_MEMORY_MB),
 )
 def links_1m(quick: bool) -> list[Contender]:
-    """200 columns of 1,000,000 items spread along 10,000,000 mutual links, at random, the worst for caches. No bound."""
+    """200 columns of 1,000,000 items spread along 10,000,000 mutual links, at random, the worst for
+    caches. No bound.
+    """
     from corank.links import propagated, read_links, spread_matrix
 
     n = 2_000 if quick else N_ITEMS

@@ -39,7 +39,9 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: version for name in LIBRARIES if (version := _version(name)) is not None},
+        "versions": {
+            name: version for name in LIBRARIES if (version := _version(name)) is not None
+        },
         "blas": _blas(),
     }
 
@@ -73,7 +75,8 @@ def _blas() -> list[str]:
 
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return sorted(
-        f"{pool['internal_api']} {pool['version']} ({pool.get('architecture', '?')}), {pool['num_threads']} threads"
+        f"{pool['internal_api']} {pool['version']} ({pool.get('architecture', '?')}),"
+        f" {pool['num_threads']} threads"
         for pool in pools
     )
 
@@ -87,7 +90,9 @@ def _version(name: str) -> str | None:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()

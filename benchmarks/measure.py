@@ -26,14 +26,18 @@ from benchmarks.registry import MB, Rates
 
 Key = TypeVar("Key")
 
-CLOCK = "CORANK_BENCHMARKS_PROCESSOR_TIME"  # environment variable: set where processor time counts, not elapsed time
+# environment variable: set where processor time counts, not elapsed time
+CLOCK = "CORANK_BENCHMARKS_PROCESSOR_TIME"
 EXP_BLOCK = 2**15  # numbers, in and out: stays in the cache of a core
 SAMPLE_SECONDS = 0.002
 PROFILE_SECONDS = 0.3  # a short call is profiled again and again until this is spent
 PROFILE_ROWS = 15
 CORANK = str(Path(corank.__file__).parent)
 # a thread whose innermost frame is in there waits for others
-THREADING = {threading.__file__, *(str(path) for path in Path(concurrent.futures.__file__).parent.glob("*.py"))}
+THREADING = {
+    threading.__file__,
+    *(str(path) for path in Path(concurrent.futures.__file__).parent.glob("*.py")),
+}
 
 
 def cores() -> int:
@@ -55,13 +59,19 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
 
 def processor_time() -> float:
     """Seconds that processors have worked for this process and its children so far."""
-    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    usages = [
+        resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def measured_rates(quick: bool = False) -> Rates:
-    """What all cores can do in float64: the best of three of GEMM (4,000 x 4,000) and of exp on every core."""
-    return Rates(gemm=_gemm_rate(400 if quick else 4000), exp=_exp_seconds(2**20 if quick else 2**26))
+    """What all cores can do in float64: the best of three of GEMM (4,000 x 4,000) and of exp on
+    every core.
+    """
+    return Rates(
+        gemm=_gemm_rate(400 if quick else 4000), exp=_exp_seconds(2**20 if quick else 2**26)
+    )
 
 
 def best_rates(*rates: Rates) -> Rates:
@@ -94,10 +104,11 @@ def _exp_seconds(count: int) -> float:
 
 
 def peak_memory_mb(call: Callable[[], Any]) -> float | None:
-    """How far resident memory rises during a call above what it was just before; None where Linux is not.
+    """How far resident memory rises during a call above what it was just before; None where Linux
+    is not.
 
-    The kernel keeps the high-water mark; writing 5 to clear_refs sets it back. What the allocator kept from earlier
-    work is handed back first, else the call could use it unseen.
+    The kernel keeps the high-water mark; writing 5 to clear_refs sets it back. What the allocator
+    kept from earlier work is handed back first, else the call could use it unseen.
     """
     gc.collect()
     with suppress(OSError, AttributeError):  # glibc only
@@ -122,8 +133,8 @@ def _status_kb(key: str) -> int:
 class Sampler:
     """Looks every 2 ms where each Python thread stands, and gives it the time since the last look.
 
-    cProfile sees neither other threads nor `@` and ufuncs, which are all that matters here. Threads that wait for
-    others do not count; those inside BLAS count where they were called from.
+    cProfile sees neither other threads nor `@` and ufuncs, which are all that matters here. Threads
+    that wait for others do not count; those inside BLAS count where they were called from.
     """
 
     def __init__(self) -> None:
@@ -163,7 +174,9 @@ class Sampler:
         if not stack:
             return
         self.busy += elapsed
-        self.lines[next((place for place in stack if place[0].startswith(CORANK)), stack[0])] += elapsed
+        self.lines[next((place for place in stack if place[0].startswith(CORANK)), stack[0])] += (
+            elapsed
+        )
         for function in {place[:2] for place in stack}:
             self.functions[function] += elapsed
 
@@ -171,10 +184,14 @@ class Sampler:
         """Shares of the threads' busy time: single lines, and functions with all they call."""
         total = self.busy or 1.0
         lines = [
-            f"{spent / total:6.1%}  {_short(file)}:{line} {name}: {linecache.getline(file, line).strip()}"
+            f"{spent / total:6.1%}  {_short(file)}:{line} {name}:"
+            f" {linecache.getline(file, line).strip()}"
             for (file, name, line), spent in _largest(self.lines)
         ]
-        functions = [f"{spent / total:6.1%}  {_short(file)} {name}" for (file, name), spent in _largest(self.functions)]
+        functions = [
+            f"{spent / total:6.1%}  {_short(file)} {name}"
+            for (file, name), spent in _largest(self.functions)
+        ]
         return {"lines": lines, "functions": functions}
 
 

@@ -1,4 +1,5 @@
-"""How a careful user would do the same with other libraries. Each takes the data, fits, and returns its `predict`.
+"""How a careful user would do the same with other libraries. Each takes the data, fits, and returns
+its `predict`.
 
 Libraries are imported where they are used: not every one is installed everywhere.
 """
@@ -23,12 +24,18 @@ def nystroem_rows(X: Floats, size: int) -> Integers:
     """The rows that scikit-learn's Nystroem takes as basis, so that others can take the same."""
     from sklearn.kernel_approximation import Nystroem
 
-    rows: Integers = Nystroem(n_components=size, gamma=1.0, random_state=0).fit(X).component_indices_
+    rows: Integers = (
+        Nystroem(n_components=size, gamma=1.0, random_state=0).fit(X).component_indices_
+    )
     return rows
 
 
-def centred_nystroem_ridge(X: Floats, y: Floats, query_size: int, size: int, gamma: float, alpha: float) -> Predict:
-    """scikit-learn: Nystroem features, their query means taken out, Ridge. Queries of one size lie together."""
+def centred_nystroem_ridge(
+    X: Floats, y: Floats, query_size: int, size: int, gamma: float, alpha: float
+) -> Predict:
+    """scikit-learn: Nystroem features, their query means taken out, Ridge. Queries of one size lie
+    together.
+    """
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import Ridge
 
@@ -53,10 +60,14 @@ def centred_ridge(X: Floats, y: Floats, query_size: int, alpha: float) -> Predic
 
 
 def kernel_ridge(X: Floats, y: Floats, query_size: int, gamma: float, alpha: float) -> Predict:
-    """scikit-learn: KernelRidge on scores without their query means (regression: the kernel is not centred)."""
+    """scikit-learn: KernelRidge on scores without their query means (regression: the kernel is not
+    centred).
+    """
     from sklearn.kernel_ridge import KernelRidge
 
-    predict: Predict = KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma).fit(X, centred(y, query_size)).predict
+    predict: Predict = (
+        KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma).fit(X, centred(y, query_size)).predict
+    )
     return predict
 
 
@@ -91,27 +102,37 @@ def xgboost_pairwise(X: Floats, levels: Integers, qid: Integers) -> Predict:
     """XGBoost: 100 trees by rank:pairwise."""
     from xgboost import XGBRanker
 
-    model = XGBRanker(objective="rank:pairwise", n_estimators=N_TREES, tree_method="hist", random_state=0)
+    model = XGBRanker(
+        objective="rank:pairwise", n_estimators=N_TREES, tree_method="hist", random_state=0
+    )
     predict: Predict = model.fit(X, levels, qid=qid).predict
     return predict
 
 
-def rlscore_rankrls(X: Floats, y: Floats, qid: Integers, rows: Integers, gamma: float, alpha: float) -> Predict:
+def rlscore_rankrls(
+    X: Floats, y: Floats, qid: Integers, rows: Integers, gamma: float, alpha: float
+) -> Predict:
     """RLScore: QueryRankRLS on the same basis rows; its weighting is corank's "size"."""
     from rlscore.learner import QueryRankRLS
 
-    model = QueryRankRLS(X, y, qid, regparam=alpha, kernel="GaussianKernel", gamma=gamma, basis_vectors=X[rows])
+    model = QueryRankRLS(
+        X, y, qid, regparam=alpha, kernel="GaussianKernel", gamma=gamma, basis_vectors=X[rows]
+    )
     predict: Predict = model.predict
     return predict
 
 
 def pairwise_disagreement(y: Floats, scores: Floats, query_size: int) -> float:
-    """NumPy: the share of wrongly ordered pairs, column by column; for queries of one size without ties only."""
+    """NumPy: the share of wrongly ordered pairs, column by column; for queries of one size without
+    ties only.
+    """
     truth, given = y.reshape(-1, query_size), scores.reshape(-1, query_size)
     wrong = 0
     for i in range(query_size):
         for j in range(i):
-            wrong += int(np.count_nonzero((truth[:, i] > truth[:, j]) != (given[:, i] > given[:, j])))
+            wrong += int(
+                np.count_nonzero((truth[:, i] > truth[:, j]) != (given[:, i] > given[:, j]))
+            )
     return wrong / (len(truth) * query_size * (query_size - 1) / 2)
 
 

@@ -1,7 +1,9 @@
-"""Single precision, measured where it could be used: sums of kernel values in float32 beside those in float64.
+"""Single precision, measured where it could be used: sums of kernel values in float32 beside those
+in float64.
 
-The pass is written out here with NumPy, as corank makes it: kernel values and their products block by block, blocks added
-up in float64. `python -m benchmarks single-precision` also prints how far predictions move in cases that are harder.
+The pass is written out here with NumPy, as corank makes it: kernel values and their products block
+by block, blocks added up in float64. `python -m benchmarks single-precision` also prints how far
+predictions move in cases that are harder.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ SAFE_SHARE = 1e-4  # of the spread of predictions, by which they may move
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over rows X (n, d) with scores (n,) in queries of one size, for an rbf kernel at basis rows Z (r, d)."""
+    """One pass over rows X (n, d) with scores (n,) in queries of one size, for an rbf kernel at
+    basis rows Z (r, d).
+    """
 
     X: Floats
     scores: Floats
@@ -90,13 +94,18 @@ DOUBLE, KERNELS, ALL = (
     "kernel values in float32, products in float64",
     "kernel values and products in float32",
 )
-TYPES = {DOUBLE: (np.float64, np.float64), KERNELS: (np.float32, np.float64), ALL: (np.float32, np.float32)}
+TYPES = {
+    DOUBLE: (np.float64, np.float64),
+    KERNELS: (np.float32, np.float64),
+    ALL: (np.float32, np.float32),
+}
 
 
 @case("single-precision")
 def single_precision(quick: bool) -> list[Contender]:
-    """Sums of a pass over 100,000 rows with 500 basis rows in three precisions. The error is the largest move of predictions
-    as a share of their spread (1e-4 would be safe); a table of harder cases is printed beside it."""
+    """Sums of a pass over 100,000 rows with 500 basis rows in three precisions. The error is the
+    largest move of predictions as a share of their spread (1e-4 would be safe); a table of harder
+    cases is printed beside it."""
     n, r = (4_000, 50) if quick else (100_000, BASIS)
     data = make_data(n, n_test=2_000)
     scale = data.gamma
@@ -121,7 +130,13 @@ def single_precision(quick: bool) -> list[Contender]:
             move = sums.move(*TYPES[name], alpha, test)
             verdict = "safe" if move <= SAFE_SHARE else "NOT SAFE"
             condition = f"condition {sums.condition:.0e}"
-            print(f"  {name}; {label} ({condition}): predictions move by {move:.1e}, {verdict}", file=sys.stderr)
+            print(
+                f"  {name}; {label} ({condition}): predictions move by {move:.1e}, {verdict}",
+                file=sys.stderr,
+            )
         return usual.move(*TYPES[name], ALPHA, data.X_test)
 
-    return [Contender(name, partial(usual.sums, *types), error=partial(moves, name)) for name, types in TYPES.items()]
+    return [
+        Contender(name, partial(usual.sums, *types), error=partial(moves, name))
+        for name, types in TYPES.items()
+    ]

@@ -1,4 +1,5 @@
-"""What a benchmark is: contenders on the same data, the work they do at least, and the targets to meet.
+"""What a benchmark is: contenders on the same data, the work they do at least, and the targets to
+meet.
 
 A case is one function that builds its contenders; `@case(name, targets=...)` puts it on the list.
 """
@@ -14,7 +15,9 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Rates:
-    """What the machine can do with all cores in float64: flops a second in GEMM, seconds for one exp."""
+    """What the machine can do with all cores in float64: flops a second in GEMM, seconds for one
+    exp.
+    """
 
     gemm: float
     exp: float
@@ -33,7 +36,9 @@ class Work:
 
 
 def fit_work(n: int, r: int, d: int) -> Work:
-    """One pass over n rows of d columns with r kernels: their values, then half of the r x r products."""
+    """One pass over n rows of d columns with r kernels: their values, then half of the r x r
+    products.
+    """
     return Work(flops=n * r * (r + 2 * d), exps=n * r)
 
 
@@ -78,9 +83,9 @@ class Target:
     """A figure that a contender should reach.
 
     quantity
-        "share" of the bound; "time" of another as a multiple of this one's (`than` / `of`: how much faster);
-        "cost" as a multiple of another's (`of` / `than`); "delay": seconds above that of another; "memory" in MB;
-        "growth": MB above that of another
+        "share" of the bound; "time" of another as a multiple of this one's (`than` / `of`: how much
+        faster); "cost" as a multiple of another's (`of` / `than`); "delay": seconds above that of
+        another; "memory" in MB; "growth": MB above that of another
     """
 
     quantity: Literal["share", "time", "cost", "delay", "memory", "growth"]
@@ -136,7 +141,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark: `build(quick)` makes the data and the contenders; quick is a size that takes no time."""
+    """A benchmark: `build(quick)` makes the data and the contenders; quick is a size that takes no
+    time.
+    """
 
     name: str
     about: str

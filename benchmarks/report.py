@@ -21,7 +21,13 @@ def show(console: Console, name: str, case: Record) -> None:
         console.print(f"[bold]{name}[/bold]: failed, {case['failed']}\n")
         return
     title = f"{name} (quick)" if case["quick"] else name
-    table = Table(title=title, title_justify="left", title_style="bold", caption=case["about"], caption_justify="left")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption=case["about"],
+        caption_justify="left",
+    )
     for position, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if position in (0, 3) else "right")
     for row in _rows(case):
@@ -29,7 +35,8 @@ def show(console: Console, name: str, case: Record) -> None:
     console.print(table)
     rates = case["rates"]
     console.print(
-        f"GEMM {rates['gemm'] / 1e9:.1f} GFLOP/s, exp {rates['exp'] * 1e9:.2f} ns, load before {case['load_before']:.1f}"
+        f"GEMM {rates['gemm'] / 1e9:.1f} GFLOP/s, exp {rates['exp'] * 1e9:.2f} ns, load before"
+        f" {case['load_before']:.1f}"
     )
     for line in _targets(case):
         console.print(line, style="red" if line.startswith(VERDICT[False]) else "green")
@@ -41,8 +48,9 @@ def markdown(results: Record) -> str:
     machine = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     about = (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB; {machine['system']}; "
-        f"Python {machine['python']}, {versions}; BLAS: {'; '.join(machine['blas'])}."
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB;"
+        f" {machine['system']}; Python {machine['python']}, {versions}; BLAS:"
+        f" {'; '.join(machine['blas'])}."
     )
     lines = [about, ""]
     for name, case in results["cases"].items():
@@ -57,8 +65,9 @@ def _markdown_case(case: Record) -> list[str]:
     state = " with uncommitted changes" if sources["dirty"] else ""
     size = " Quick: sizes too small to judge anything by." if case["quick"] else ""
     how = (
-        f"Best of {case['repeats']}, {case['date'][:10]}, commit {(sources['commit'] or 'unknown')[:9]}{state}; GEMM "
-        f"{rates['gemm'] / 1e9:.1f} GFLOP/s, exp {rates['exp'] * 1e9:.2f} ns.{size}"
+        f"Best of {case['repeats']}, {case['date'][:10]}, commit"
+        f" {(sources['commit'] or 'unknown')[:9]}{state}; GEMM {rates['gemm'] / 1e9:.1f} GFLOP/s,"
+        f" exp {rates['exp'] * 1e9:.2f} ns.{size}"
     )
     lines = [
         case["about"],
@@ -87,7 +96,11 @@ def _rows(case: Record) -> list[tuple[str, ...]]:
             continue
         beside = record["beside"]
         reference = contenders[beside].get("best")
-        ratio = "" if reference is None or beside == name else f"{record['best'] / reference:.2f}x {beside}"
+        ratio = (
+            ""
+            if reference is None or beside == name
+            else f"{record['best'] / reference:.2f}x {beside}"
+        )
         rows.append(
             (
                 name,
@@ -104,7 +117,8 @@ def _rows(case: Record) -> list[tuple[str, ...]]:
 
 def _targets(case: Record) -> list[str]:
     return [
-        f"{VERDICT[target['met']]}: {target['text']}" + (f" ({target['shown']})" if target["shown"] else "")
+        f"{VERDICT[target['met']]}: {target['text']}"
+        + (f" ({target['shown']})" if target["shown"] else "")
         for target in case["targets"]
     ]
 

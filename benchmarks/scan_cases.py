@@ -1,6 +1,8 @@
-"""The cases with files: Sparse Co-RankRLS on Parquet that need not fit into memory, and passes on Dask workers.
+"""The cases with files: Sparse Co-RankRLS on Parquet that need not fit into memory, and passes on
+Dask workers.
 
-Queries of 20 rows, 25 float32 columns, two views of 12 and 13, 200 basis rows each, 2,000 scored rows in memory.
+Queries of 20 rows, 25 float32 columns, two views of 12 and 13, 200 basis rows each, 2,000 scored
+rows in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Files:
             rows = rng.standard_normal((N_COLUMNS, size), dtype=np.float32)
             columns = {f"x{k}": row for k, row in enumerate(rows)}
             table = pa.table({**columns, "q": (begin + np.arange(size)) // QUERY_SIZE})
-            parquet.write_table(table, self.folder / f"part-{number:03}.parquet", row_group_size=group_rows)
+            parquet.write_table(
+                table, self.folder / f"part-{number:03}.parquet", row_group_size=group_rows
+            )
 
     def fit(self, **options: Any) -> Any:
         """CoRankRLS on the scored rows, agreeing on the files."""
@@ -51,8 +55,12 @@ class Files:
         half, gamma = N_COLUMNS // 2, 1.0 / N_COLUMNS
         views = [View(slice(0, half), gamma=gamma), View(slice(half, None), gamma=gamma)]
         rows = scan(self.folder, features="x*", query="q", **options)
-        model = CoRankRLS(views, ALPHA, AGREEMENT, self.basis, basis_selection="random", random_state=0)
-        return model.fit(self.scored.X.astype(np.float32), self.scored.y, qid=self.scored.qid, unscored=rows)
+        model = CoRankRLS(
+            views, ALPHA, AGREEMENT, self.basis, basis_selection="random", random_state=0
+        )
+        return model.fit(
+            self.scored.X.astype(np.float32), self.scored.y, qid=self.scored.qid, unscored=rows
+        )
 
     def read(self) -> int:
         """Only read, nothing computed."""
@@ -67,7 +75,9 @@ class Files:
         from corank.streaming.survey import SurveyJob, run_survey
 
         rows = scan(self.folder, features="x*", query="q")
-        return run_survey(rows, Passes(), SurveyJob(10_000, 0, 0, all_unscored=True), "unscored", contiguous=True)
+        return run_survey(
+            rows, Passes(), SurveyJob(10_000, 0, 0, all_unscored=True), "unscored", contiguous=True
+        )
 
 
 def _work(files: Files) -> Any:
@@ -89,9 +99,11 @@ TEN_MILLION, ONE_MILLION, READING, LOOK = (
     Target("cost", LOOK, 0.3, than=READING),
 )
 def scan_10m(quick: bool) -> list[Contender]:
-    """Sparse Co-RankRLS, two views, 200 basis rows each, unscored rows from Parquet: a look and a pass, reading included.
+    """Sparse Co-RankRLS, two views, 200 basis rows each, unscored rows from Parquet: a look and a
+    pass, reading included.
 
-    Bound: l·Mr·(Mr + 2 d/M) flops for l unscored rows, n·Mr·(r + 2 d/M) for n scored ones, an exp a kernel value.
+    Bound: l·Mr·(Mr + 2 d/M) flops for l unscored rows, n·Mr·(r + 2 d/M) for n scored ones, an exp a
+    kernel value.
     """
     sizes = (4_000, 2_000) if quick else (10_000_000, 1_000_000)
     large, small = (Files(size, basis=50 if quick else BASIS) for size in sizes)
@@ -108,8 +120,14 @@ TWO, ONE, NONE = "two workers", "one worker", "without Dask"
 
 @case("scan-dask", Target("time", TWO, 1.6, than=ONE))
 def scan_dask(quick: bool) -> list[Contender]:
-    """The same on 1,000,000 rows and 400 basis rows a view, on one and on two Dask workers of one thread; start-up apart."""
-    files = Files(4_000 if quick else 1_000_000, basis=50 if quick else 400, group_rows=500 if quick else 25_000)
+    """The same on 1,000,000 rows and 400 basis rows a view, on one and on two Dask workers of one
+    thread; start-up apart.
+    """
+    files = Files(
+        4_000 if quick else 1_000_000,
+        basis=50 if quick else 400,
+        group_rows=500 if quick else 25_000,
+    )
     work = _work(files)
     return [
         Contender(TWO, partial(_on_workers, files, 2), work, needs="distributed"),
@@ -126,6 +144,8 @@ def _on_workers(files: Files, n_workers: int) -> Any:
     if n_workers not in _CLIENTS:
         from distributed import Client, LocalCluster
 
-        cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0")
+        cluster = LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        )
         _CLIENTS[n_workers] = Client(cluster)
     return files.fit(client=_CLIENTS[n_workers], chunk_rows=25_000)

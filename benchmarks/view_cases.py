@@ -1,6 +1,8 @@
-"""The cases with several views: Sparse Co-RankRLS on ever more unscored rows, its grid, and exact CoRLS.
+"""The cases with several views: Sparse Co-RankRLS on ever more unscored rows, its grid, and exact
+CoRLS.
 
-Two views of 25 columns each, 300 basis rows a view, 2,000 scored rows in queries of 40, unscored queries of 40.
+Two views of 25 columns each, 300 basis rows a view, 2,000 scored rows in queries of 40, unscored
+queries of 40.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ CHUNK_ROWS = 50_000
 
 
 def agreement_work(n_unscored: int, n_scored: int, r: int, d: int, m: int = N_VIEWS) -> Work:
-    """One pass over the unscored rows with all views' kernels, and one a view over the scored rows (design.md)."""
+    """One pass over the unscored rows with all views' kernels, and one a view over the scored rows
+    (design.md).
+    """
     flops = n_unscored * m * r * (m * r + 2 * d / m) + n_scored * m * r * (r + 2 * d / m)
     return Work(flops=flops, exps=(n_unscored + n_scored) * m * r)
 
@@ -50,9 +54,14 @@ class Views:
         half = N_COLUMNS // 2
         gamma = 1.0 / N_COLUMNS
         rows = peers.nystroem_rows(self.X, self.basis)
-        views = [View(slice(0, half), gamma=gamma, basis=rows), View(slice(half, None), gamma=gamma, basis=rows)]
+        views = [
+            View(slice(0, half), gamma=gamma, basis=rows),
+            View(slice(half, None), gamma=gamma, basis=rows),
+        ]
         model = CoRankRLS(views, **{"alpha": ALPHA, "agreement": AGREEMENT, **parameters})
-        return model.fit(self.X, self.y, qid=self.qid, unscored=self.unscored, unscored_qid=self.unscored_qid)
+        return model.fit(
+            self.X, self.y, qid=self.qid, unscored=self.unscored, unscored_qid=self.unscored_qid
+        )
 
 
 def make_views(n_unscored: int, *, quick: bool = False) -> Views:
@@ -76,9 +85,11 @@ PLAIN = "NumPy, kernels and products only, 100,000 rows"
 
 @case("views-1m", Target("share", MILLION, 0.65))
 def views_1m(quick: bool) -> list[Contender]:
-    """Sparse Co-RankRLS, two views, 300 given basis rows each, one alpha and agreement, 10⁴ to 10⁶ unscored rows.
+    """Sparse Co-RankRLS, two views, 300 given basis rows each, one alpha and agreement, 10⁴ to 10⁶
+    unscored rows.
 
-    Bound: l·Mr·(Mr + 2 d/M) flops for l unscored rows, n·Mr·(r + 2 d/M) for n scored ones, an exp a kernel value.
+    Bound: l·Mr·(Mr + 2 d/M) flops for l unscored rows, n·Mr·(r + 2 d/M) for n scored ones, an exp a
+    kernel value.
     """
     sizes = (800, 400, 200) if quick else (1_000_000, 100_000, 10_000)
     found = []
@@ -90,7 +101,9 @@ def views_1m(quick: bool) -> list[Contender]:
 
 
 def _plain(data: Views) -> Floats:
-    """What a short NumPy script does: all kernel values of a block, centred by query, and their products."""
+    """What a short NumPy script does: all kernel values of a block, centred by query, and their
+    products.
+    """
     from sklearn.metrics.pairwise import rbf_kernel
 
     rows, half = peers.nystroem_rows(data.X, data.basis), N_COLUMNS // 2
@@ -99,7 +112,12 @@ def _plain(data: Views) -> Floats:
     for begin in range(0, len(data.unscored), 10_000):
         block = data.unscored[begin : begin + 10_000]
         gamma = 1.0 / N_COLUMNS
-        phi = np.hstack([rbf_kernel(block[:, :half], points[0], gamma), rbf_kernel(block[:, half:], points[1], gamma)])
+        phi = np.hstack(
+            [
+                rbf_kernel(block[:, :half], points[0], gamma),
+                rbf_kernel(block[:, half:], points[1], gamma),
+            ]
+        )
         cube = phi.reshape(-1, QUERY_SIZE, phi.shape[1])
         phi = (cube - cube.mean(axis=1, keepdims=True)).reshape(phi.shape)
         total += phi.T @ phi
@@ -126,7 +144,9 @@ class FileChunks:
 
 @case("views-streamed", Target("memory", STREAMED, 250))
 def views_streamed(quick: bool) -> list[Contender]:
-    """The same with 1,000,000 unscored rows in chunks of 50,000 from a memory-mapped file. Bound as before."""
+    """The same with 1,000,000 unscored rows in chunks of 50,000 from a memory-mapped file. Bound as
+    before.
+    """
     n = 800 if quick else 1_000_000
     data = make_views(QUERY_SIZE, quick=quick)
     folder = Path(tempfile.mkdtemp())
@@ -146,14 +166,20 @@ GRID_1M, ONE_1M = "20 x 10 grid, 1,000,000 unscored rows", "one pair, 1,000,000 
 GRID_100K, ONE_100K = "20 x 10 grid, 100,000 unscored rows", "one pair, 100,000 unscored rows"
 
 
-@case("views-grid", Target("cost", GRID_100K, 6.0, than=ONE_100K), Target("cost", GRID_1M, 1.6, than=ONE_1M))
+@case(
+    "views-grid",
+    Target("cost", GRID_100K, 6.0, than=ONE_100K),
+    Target("cost", GRID_1M, 1.6, than=ONE_1M),
+)
 def views_grid(quick: bool) -> list[Contender]:
     """Twenty alphas by ten agreements with leave-query-out errors, against one given pair."""
     sizes = (800, 400) if quick else (1_000_000, 100_000)
     found = []
     for (grid, one), size in zip(((GRID_1M, ONE_1M), (GRID_100K, ONE_100K)), sizes, strict=True):
         data = make_views(size, quick=quick)
-        found.append(ours(grid, partial(data.fit, alpha="tune", agreement="tune"), _work(data), beside=grid))
+        found.append(
+            ours(grid, partial(data.fit, alpha="tune", agreement="tune"), _work(data), beside=grid)
+        )
         found.append(ours(one, data.fit, _work(data), beside=grid))
     return found
 
@@ -165,7 +191,9 @@ EXACT, FACTOR = "corank", "two kernels and one Cholesky (SciPy)"
 
 @case("views-exact", Target("cost", EXACT, 3.0, than=FACTOR))
 def views_exact(quick: bool) -> list[Contender]:
-    """Non-parametric CoRLS, 200 scored and 2,000 unscored rows, two views: against Cholesky of size 2 n + m and kernels."""
+    """Non-parametric CoRLS, 200 scored and 2,000 unscored rows, two views: against Cholesky of size
+    2 n + m and kernels.
+    """
     from corank import CoRLS, View
 
     n, m = (40, 200) if quick else (200, 2_000)
@@ -198,9 +226,11 @@ SIZES = (500, 1_000, 2_000, 4_000)
 
 @case("views-growth")
 def views_growth(quick: bool) -> list[Contender]:
-    """001 Fig. 2, run time against unscored rows (200 scored, two views, fixed parameters): RLS, semi- and non-parametric.
+    """001 Fig. 2, run time against unscored rows (200 scored, two views, fixed parameters): RLS,
+    semi- and non-parametric.
 
-    Time grows with the unscored rows as their power 0 (RLS does not see them), 1 (semi) and up to 3 (non-parametric).
+    Time grows with the unscored rows as their power 0 (RLS does not see them), 1 (semi) and up to 3
+    (non-parametric).
     """
     from corank import RLS, CoRLS, View
 
@@ -216,5 +246,8 @@ def views_growth(quick: bool) -> list[Contender]:
             "semi-parametric": CoRLS(views, 0.1, 0.1, basis="scored"),
             "non-parametric": CoRLS(views, 0.1, 0.1, basis="all"),
         }
-        found += [Contender(f"{name}, {m} unscored", partial(learner.fit, X, y)) for name, learner in learners.items()]
+        found += [
+            Contender(f"{name}, {m} unscored", partial(learner.fit, X, y))
+            for name, learner in learners.items()
+        ]
     return found

@@ -1,4 +1,6 @@
-"""What happens inside the process of one case: warm-up, interleaved timing, profiles, or one memory measurement."""
+"""What happens inside the process of one case: warm-up, interleaved timing, profiles, or one memory
+measurement.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def time_case(name: str, *, quick: bool, repeats: int) -> dict[str, Any]:
         record = records[one.name]
         record["best"] = min(record["seconds"], default=None)
         if one.work is not None:
-            record |= {"flops": one.work.flops, "exps": one.work.exps, "bound": one.work.bound(rates)}
+            record |= {
+                "flops": one.work.flops,
+                "exps": one.work.exps,
+                "bound": one.work.bound(rates),
+            }
             record["share_of_bound"] = record["bound"] / record["best"] if record["best"] else None
     for one in contenders:
         if one.profiled and "missing" not in records[one.name]:
@@ -57,7 +63,9 @@ def time_case(name: str, *, quick: bool, repeats: int) -> dict[str, Any]:
 
 
 def memory_of(name: str, contender: str, *, quick: bool) -> float | None:
-    """The peak memory of one contender above that just before, in MB, in a process that ran nothing else at size."""
+    """The peak memory of one contender above that just before, in MB, in a process that ran nothing
+    else at size.
+    """
     case = CASES[name]
     _warm_up(case, only=contender)
     run = next(one.run for one in case.build(quick) if one.name == contender)
@@ -66,7 +74,9 @@ def memory_of(name: str, contender: str, *, quick: bool) -> float | None:
 
 
 def _warm_up(case: Case, only: str | None = None) -> None:
-    """Run at a size that takes no time: what happens once in a process (imports, BLAS buffers) is done then."""
+    """Run at a size that takes no time: what happens once in a process (imports, BLAS buffers) is
+    done then.
+    """
     for one in case.build(True):
         if _missing(one) is None and only in (None, one.name):
             try:
@@ -78,7 +88,11 @@ def _warm_up(case: Case, only: str | None = None) -> None:
 def _missing(contender: Contender) -> str | None:
     """Why a contender cannot run here."""
     needs = contender.needs
-    return None if needs is None or importlib.util.find_spec(needs) is not None else f"{needs} is not installed"
+    return (
+        None
+        if needs is None or importlib.util.find_spec(needs) is not None
+        else f"{needs} is not installed"
+    )
 
 
 def _blank(contender: Contender, contenders: list[Contender]) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from sphinx.util.fileutil import copy_asset
 
 import corank
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # examples are small: threads would only wait for each other
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # examples are small: threads would only wait for each other
 
 project = "corank"
 copyright = "2026, the corank developers"
@@ -76,7 +78,9 @@ autodoc_member_order = "bysource"
 default_role = "autolink"
 rst_prolog = ".. currentmodule:: corank"  # so that `RankRLS` is found, in examples too
 napoleon_use_rtype = False
-napoleon_use_param = False  # the types of parameters are descriptions ("row indices"), not names to be linked
+napoleon_use_param = (
+    False  # the types of parameters are descriptions ("row indices"), not names to be linked
+)
 napoleon_custom_sections = ["Returns"]  # sentences, not types
 
 # ---- references that lead nowhere are errors, but for these
@@ -132,9 +136,14 @@ def entries_in_words(_app, _what, _name, _object, _options, lines):
             below = lines[at + 1] if at + 1 < len(lines) else ""
             deeper = len(below) - len(below.lstrip()) > len(found["indent"]) and below.strip()
             short = len(found["text"]) < 60 and not set(":;.") & set(found["text"])
-            typed = deeper and ("default=" in found["text"] or (short and below.strip()[0].isupper()))
+            typed = deeper and (
+                "default=" in found["text"] or (short and below.strip()[0].isupper())
+            )
             if not typed:
-                lines[at : at + 1] = [f"{found['indent']}{found['names']}", f"{found['indent']}    {found['text']}"]
+                lines[at : at + 1] = [
+                    f"{found['indent']}{found['names']}",
+                    f"{found['indent']}    {found['text']}",
+                ]
         if underlined and lines[at].strip() == "Returns" and lines[at + 2].strip() == "self":
             del lines[at : at + 3]
         at += 1

@@ -2,13 +2,14 @@
 Which comparison to ask for next
 ================================
 
-Answers cost somebody's time. `suggest` picks the pairs whose answers would say most about the function. Here a person's
-taste for jokes is learned one question at a time: once with suggested pairs, once with random ones.
+Answers cost somebody's time. `suggest` picks the pairs whose answers would say most about the
+function. Here a person's taste for jokes is learned one question at a time: once with suggested
+pairs, once with random ones.
 """
 
 # %%
-# Eight users who rated all 100 jokes. A user prefers the joke that they rated higher. Jokes are described by the first five
-# principal components of the ratings of 100 other people.
+# Eight users who rated all 100 jokes. A user prefers the joke that they rated higher. Jokes are
+# described by the first five principal components of the ratings of 100 other people.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
@@ -23,11 +24,13 @@ jokes[data.item - 1] = data.X
 jokes = PCA(5, whiten=True).fit_transform(jokes)
 users, counts = np.unique(data.qid, return_counts=True)
 users = users[counts == 100][:8]
-ratings = np.stack([data.y[data.qid == user][np.argsort(data.item[data.qid == user])] for user in users])
+ratings = np.stack(
+    [data.y[data.qid == user][np.argsort(data.item[data.qid == user])] for user in users]
+)
 
 # %%
-# Both begin with the same two answers. The amplitude and the width are fixed, because a handful of answers is not enough to
-# learn them.
+# Both begin with the same two answers. The amplitude and the width are fixed, because a handful of
+# answers is not enough to learn them.
 questions = 25
 
 
@@ -57,8 +60,9 @@ curves = {
 }
 
 # %%
-# Error over all pairs of the 100 jokes after each answer: the mean of eight users, with one standard error. Eight users only
-# show a tendency; :doc:`/uncertainty` has the figures over hundreds of users.
+# Error over all pairs of the 100 jokes after each answer: the mean of eight users, with one
+# standard error. Eight users only show a tendency; :doc:`/uncertainty` has the figures over
+# hundreds of users.
 _, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 asked = np.arange(1, questions + 1)
 for (name, own), colour in zip(curves.items(), ("#2b6cb0", "#c05621"), strict=True):

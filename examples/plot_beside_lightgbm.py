@@ -2,13 +2,14 @@
 Compared with LightGBM: few scores, then more
 =============================================
 
-Gradient-boosted trees are the usual choice for ranking with many judged queries. This example compares them with a kernel
-ranker on 2 to 32 judged queries. (If LightGBM is not installed, only corank's line is drawn.)
+Gradient-boosted trees are the usual choice for ranking with many judged queries. This example
+compares them with a kernel ranker on 2 to 32 judged queries. (If LightGBM is not installed, only
+corank's line is drawn.)
 """
 
 # %%
-# Users of the built-in jokes, thirty ratings each, thirty columns. LightGBM needs whole numbers from 0 as relevance and
-# group *sizes*; corank takes the scores as they are and one label per row.
+# Users of the built-in jokes, thirty ratings each, thirty columns. LightGBM needs whole numbers
+# from 0 as relevance and group *sizes*; corank takes the scores as they are and one label per row.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -37,14 +38,18 @@ def lightgbm_scores(train):
     train = train[order]
     sizes = np.unique(data.qid[train], return_counts=True)[1]
     relevance = np.digitize(data.y[train], [-6, -2, 2, 6])
-    model = lightgbm.LGBMRanker(n_estimators=50, min_child_samples=5, num_leaves=15, n_jobs=1, verbose=-1)
+    model = lightgbm.LGBMRanker(
+        n_estimators=50, min_child_samples=5, num_leaves=15, n_jobs=1, verbose=-1
+    )
     return model.fit(X[train], relevance, group=sizes).predict(X[test])
 
 
 # %%
-# RankRLS uses its defaults, LightGBM fewer and smaller trees than its defaults. For a fair comparison use `corank compare`,
-# which tunes both alike (:doc:`/compare`).
-methods = {"RankRLS": corank_scores} | ({} if lightgbm is None else {"LightGBM lambdarank": lightgbm_scores})
+# RankRLS uses its defaults, LightGBM fewer and smaller trees than its defaults. For a fair
+# comparison use `corank compare`, which tunes both alike (:doc:`/compare`).
+methods = {"RankRLS": corank_scores} | (
+    {} if lightgbm is None else {"LightGBM lambdarank": lightgbm_scores}
+)
 sizes, errors = [2, 4, 8, 16, 32], {}
 for name, method in methods.items():
     errors[name] = []

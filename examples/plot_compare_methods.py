@@ -2,13 +2,14 @@
 Which method, on my data?
 =========================
 
-`compare` hides scores, fits every method on the others with the same number of settings to choose from, and tests the
-differences. `corank compare items.csv` does the same in the shell and can write a report to show to a colleague.
+`compare` hides scores, fits every method on the others with the same number of settings to choose
+from, and tests the differences. `corank compare items.csv` does the same in the shell and can write
+a report to show to a colleague.
 """
 
 # %%
-# A nonlinear problem of fifty queries. In every repeat a fifth of them is used for testing, and a fifth of the others keep
-# their scores.
+# A nonlinear problem of fifty queries. In every repeat a fifth of them is used for testing, and a
+# fifth of the others keep their scores.
 import matplotlib.pyplot as plt
 
 from corank.datasets import make_ranking
@@ -22,8 +23,9 @@ found = compare(items, ["ridge", "kernelridge", "rankrls", "kpcrank"], protocol)
 print(found)
 
 # %%
-# Right of the line is better than the baseline, ridge regression. Green methods are better, orange ones are worse, and grey
-# is "cannot tell". Ridge is linear and the problem is not: that explains the difference.
+# Right of the line is better than the baseline, ridge regression. Green methods are better, orange
+# ones are worse, and grey is "cannot tell". Ridge is linear and the problem is not: that explains
+# the difference.
 plot_comparison(found)
 plt.show()
 

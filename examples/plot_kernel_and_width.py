@@ -2,12 +2,14 @@
 Choosing a kernel and its width
 ===============================
 
-A kernel says which items are alike. Three questions decide most cases: are the columns on one scale, is their effect
-linear, and how similar must items be to inform each other (the width)? Held-out queries answer them.
+A kernel says which items are alike. Three questions decide most cases: are the columns on one
+scale, is their effect linear, and how similar must items be to inform each other (the width)?
+Held-out queries answer them.
 """
 
 # %%
-# A nonlinear problem with eight columns. One column is multiplied by a hundred, as if it were measured in other units.
+# A nonlinear problem with eight columns. One column is multiplied by a hundred, as if it were
+# measured in other units.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -23,10 +25,11 @@ train, test = data.qid < 25, data.qid >= 25
 scaled = StandardScaler().fit(raw[train]).transform(raw)
 
 # %%
-# **Scale first**: use `StandardScaler` for numbers and `TableEncoder` for whole tables; the command line scales for you.
-# **Kernel**: "linear" for many columns such as counts, words or one-hot categories; "rbf", the default, for up
-# to some hundred continuous columns; "poly" where products of columns matter. **Width**: `gamma="scale"` is a guess from
-# the data, `gamma="tune"` tries seven widths around it. `RankRLS` tunes by default up to 1,000 scored rows.
+# **Scale first**: use `StandardScaler` for numbers and `TableEncoder` for whole tables; the command
+# line scales for you. **Kernel**: "linear" for many columns such as counts, words or one-hot
+# categories; "rbf", the default, for up to some hundred continuous columns; "poly" where products
+# of columns matter. **Width**: `gamma="scale"` is a guess from the data, `gamma="tune"` tries seven
+# widths around it. `RankRLS` tunes by default up to 1,000 scored rows.
 candidates = {
     "rbf, columns not scaled": (RankRLS(), raw),
     "linear": (RankRLS(kernel="linear"), scaled),
@@ -41,7 +44,8 @@ for name, (model, X) in candidates.items():
     tested[name] = disagreement_error(data.y[test], model.predict(X[test]), qid=data.qid[test])
 
 # %%
-# The error on held-out queries (dots) is close to that on test queries (bars): choose by the dots, and no test row is needed.
+# The error on held-out queries (dots) is close to that on test queries (bars): choose by the dots,
+# and no test row is needed.
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 at = np.arange(len(tested))
 ax.barh(at, list(tested.values()), color="#90cdf4", label="test queries")
@@ -54,9 +58,10 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# All widths that were tried, one line each over `alpha`; the bold line is the chosen width. Here the guess and all wider
-# kernels do about equally well, and narrow kernels (the highest lines) do worse. If the first or last width tried is clearly
-# the best, give your own list: `gamma=[0.001, 0.003, 0.01]`.
+# All widths that were tried, one line each over `alpha`; the bold line is the chosen width. Here
+# the guess and all wider kernels do about equally well, and narrow kernels (the highest lines) do
+# worse. If the first or last width tried is clearly the best, give your own list: `gamma=[0.001,
+# 0.003, 0.01]`.
 guess = candidates['rbf, gamma="scale"'][0].gamma_
 print(f"gamma: {guess:.3g} by the data's scale, {model.gamma_:.3g} chosen")
 plot_path(model)

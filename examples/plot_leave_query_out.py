@@ -2,8 +2,9 @@
 How alpha is chosen: leaving out one query at a time
 ====================================================
 
-`alpha="tune"`, the default, compares twenty weights of the norm. For each of them every query is predicted by a model that
-has not seen it. All of that is computed in closed form from one factorisation, at little more than the cost of a single fit.
+`alpha="tune"`, the default, compares twenty weights of the norm. For each of them every query is
+predicted by a model that has not seen it. All of that is computed in closed form from one
+factorisation, at little more than the cost of a single fit.
 """
 
 # %%
@@ -22,13 +23,15 @@ model = RankRLS().fit(X, y, qid=qid)
 print(model.summary())
 
 # %%
-# The band is one standard error over users, the dotted line the error of a constant: a model above it has learned
-# nothing. Here there is only a little to learn: what one user likes says something, but not much, about others.
+# The band is one standard error over users, the dotted line the error of a constant: a model above
+# it has learned nothing. Here there is only a little to learn: what one user likes says something,
+# but not much, about others.
 model.path_.plot()
 plt.show()
 
 # %%
-# The closed form is not an approximation. Refitting without one user gives the same held-out differences.
+# The closed form is not an approximation. Refitting without one user gives the same held-out
+# differences.
 alpha, user = model.alpha_, users[7]
 left = qid == user
 refitted = RankRLS(alpha=alpha, gamma=model.gamma_).fit(X[~left], y[~left], qid=qid[~left])

@@ -2,8 +2,8 @@
 Who won, or by how much?
 ========================
 
-Match results say more than who won. `DifferenceGP` learns from margins, `PreferenceGP` from wins alone, both from the same
-eighty matches.
+Match results say more than who won. `DifferenceGP` learns from margins, `PreferenceGP` from wins
+alone, both from the same eighty matches.
 """
 
 # %%
@@ -27,13 +27,17 @@ by_how_much = DifferenceGP().fit_comparisons(X, winners, losers, margins=margins
 print(by_how_much.summary())
 
 # %%
-# With margins the band is narrower and the curve is on the scale of goals; from wins alone the function has a scale of its
-# own (the noise of an answer is 1), so the truth is scaled to it.
+# With margins the band is narrower and the curve is on the scale of goals; from wins alone the
+# function has a scale of its own (the noise of an answer is 1), so the truth is scaled to it.
 _, axes = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained")
 for ax, model, title in zip(axes, (wins, by_how_much), ("who won", "by how much"), strict=True):
     plot_posterior(model, ax=ax)
     truth, learned = strength - strength.mean(), model.predict(X)
-    scale = 1.0 if model is by_how_much else np.dot(truth, learned - learned.mean()) / np.dot(truth, truth)
+    scale = (
+        1.0
+        if model is by_how_much
+        else np.dot(truth, learned - learned.mean()) / np.dot(truth, truth)
+    )
     ax.plot(X[:, 0], scale * truth, color="#c05621", linestyle="--", label="truth")
     ax.set_title(title)
     ax.legend(frameon=False)

@@ -2,9 +2,10 @@
 Text and links: proposals you will care about
 =============================================
 
-A realistic table: 736 Python Enhancement Proposals with titles, the words of their abstracts, types, dates, counts,
-and 1,653 citations. Somebody who cares about type hints marks a few; which of the others come first? No column says what a
-proposal is about. Its topic, which no model sees, is used to judge the result.
+A realistic table: 736 Python Enhancement Proposals with titles, the words of their abstracts,
+types, dates, counts, and 1,653 citations. Somebody who cares about type hints marks a few; which of
+the others come first? No column says what a proposal is about. Its topic, which no model sees, is
+used to judge the result.
 """
 
 # %%
@@ -22,7 +23,8 @@ print(data)
 print(data.table.slice(300, 3).to_pandas().T)
 
 # %%
-# The encoder learns vocabulary and components from all rows, marked or not. It reports how it treats each column.
+# The encoder learns vocabulary and components from all rows, marked or not. It reports how it
+# treats each column.
 encoder = TableEncoder()
 features = encoder.fit_transform(data.X)
 for group in encoder.groups_:
@@ -35,7 +37,9 @@ truth = data.has_topic("Typing").astype(float)
 def marked(size, seed):
     """Rows that a person marks, half of them of the topic."""
     rng = np.random.default_rng([seed, size])
-    return np.concatenate([rng.choice(np.flatnonzero(truth == value), size // 2, replace=False) for value in (1, 0)])
+    return np.concatenate(
+        [rng.choice(np.flatnonzero(truth == value), size // 2, replace=False) for value in (1, 0)]
+    )
 
 
 def scores_of(rows):
@@ -46,8 +50,8 @@ def scores_of(rows):
 
 
 # %%
-# Ten marks. The scores are NaN for unmarked proposals, and links are given as well. The table itself could be given in place
-# of `features`. The first proposals of the ranking:
+# Ten marks. The scores are NaN for unmarked proposals, and links are given as well. The table
+# itself could be given in place of `features`. The first proposals of the ranking:
 rows = marked(10, seed=0)
 model = AutoRegressor(encoder=encoder).fit(features, scores_of(rows), links=links)
 predictions = model.predict(features, links=links)
@@ -60,10 +64,16 @@ for row in [row for row in np.argsort(-predictions) if row not in rows][:10]:
 print(f"\n{model.reason_}")
 
 # %%
-# Without links, with links, and with random links: the share of pairs in the wrong order. Each dot is one draw of
-# marks. All proposals and their links were known when the model was fitted.
-shuffled = data.links.set_column(1, "cites", [np.random.default_rng(0).permutation(data.links["cites"].to_numpy())])
-ways = {"no links": None, "links": links, "links at random": read_links(shuffled, len(data.ids), ids=data.ids)}
+# Without links, with links, and with random links: the share of pairs in the wrong order. Each dot
+# is one draw of marks. All proposals and their links were known when the model was fitted.
+shuffled = data.links.set_column(
+    1, "cites", [np.random.default_rng(0).permutation(data.links["cites"].to_numpy())]
+)
+ways = {
+    "no links": None,
+    "links": links,
+    "links at random": read_links(shuffled, len(data.ids), ids=data.ids),
+}
 sizes = [10, 20, 40]
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for at, (name, given) in enumerate(ways.items()):
@@ -72,7 +82,9 @@ for at, (name, given) in enumerate(ways.items()):
         rows = marked(sizes[column], seed)
         fitted = AutoRegressor(encoder=encoder).fit(features, scores_of(rows), links=given)
         others = np.setdiff1d(np.arange(len(truth)), rows)
-        errors[seed, column] = disagreement_error(truth[others], fitted.predict(features, links=given)[others])
+        errors[seed, column] = disagreement_error(
+            truth[others], fitted.predict(features, links=given)[others]
+        )
     places = np.arange(len(sizes)) + 0.08 * (at - 1)
     (line,) = ax.plot(places, errors.mean(axis=0), marker="s", label=name)
     ax.plot(places, errors.T, ".", color=line.get_color(), alpha=0.5)
@@ -83,13 +95,23 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# New items. The model is fitted without the proposals since 2022, and ranks them later in a table of old and new ones, so
-# that their links to old ones can be used. These are errors on items that were not known in the fit.
+# New items. The model is fitted without the proposals since 2022, and ranks them later in a table
+# of old and new ones, so that their links to old ones can be used. These are errors on items that
+# were not known in the fit.
 old = np.array([created.year < 2022 for created in data.X["created"].to_pylist()])
 rng = np.random.default_rng(0)
-rows = np.concatenate([rng.choice(np.flatnonzero(old & (truth == value)), 10, replace=False) for value in (1, 0)])
-before = AutoRegressor().fit(data.X.filter(old), scores_of(rows)[old], links=links.take(np.flatnonzero(old)))
-ways = {"with their links": before.predict(data.X, links=links), "by their own columns": before.predict(data.X)}
+rows = np.concatenate(
+    [rng.choice(np.flatnonzero(old & (truth == value)), 10, replace=False) for value in (1, 0)]
+)
+before = AutoRegressor().fit(
+    data.X.filter(old), scores_of(rows)[old], links=links.take(np.flatnonzero(old))
+)
+ways = {
+    "with their links": before.predict(data.X, links=links),
+    "by their own columns": before.predict(data.X),
+}
 print(f"{np.sum(~old)} new proposals, {truth[~old].sum():.0f} of them on type hints")
 for name, predicted in ways.items():
-    print(f"pairs in the wrong order, {name}: {disagreement_error(truth[~old], predicted[~old]):.3f}")
+    print(
+        f"pairs in the wrong order, {name}: {disagreement_error(truth[~old], predicted[~old]):.3f}"
+    )

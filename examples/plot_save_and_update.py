@@ -2,8 +2,8 @@
 Save, load, and add scores as they come
 =======================================
 
-A model is one file of numbers: loading it executes nothing. `update` adds newly scored rows to a fitted model without
-reading the old ones again.
+A model is one file of numbers: loading it executes nothing. `update` adds newly scored rows to a
+fitted model without reading the old ones again.
 """
 
 # %%
@@ -34,9 +34,10 @@ for day in range(1, 12):
 print(model.summary())
 
 # %%
-# An update keeps the kernel and `alpha`, which were chosen on the first five queries; the new rows join those that span the
-# function. The dashed line is a fit on all sixty queries at once, which chooses them again: do that from time to time. (A
-# model with `basis=500` keeps its 500 rows, and an update only adds to its sums, however many rows it has seen.)
+# An update keeps the kernel and `alpha`, which were chosen on the first five queries; the new rows
+# join those that span the function. The dashed line is a fit on all sixty queries at once, which
+# chooses them again: do that from time to time. (A model with `basis=500` keeps its 500 rows, and
+# an update only adds to its sums, however many rows it has seen.)
 train = data.qid < 60
 refitted = RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train])
 _, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")

@@ -2,8 +2,9 @@
 A shop: descriptions, prices, embeddings and links
 ==================================================
 
-Six hundred items, 25 of them rated. Each has a description, a category, a price, an embedding, and items that were bought
-together with it. Nobody says which of these matter: the default finds out, even if one of them is noise.
+Six hundred items, 25 of them rated. Each has a description, a category, a price, an embedding, and
+items that were bought together with it. Nobody says which of these matter: the default finds out,
+even if one of them is noise.
 """
 
 # %%
@@ -18,10 +19,15 @@ from corank.links import read_links
 
 shop = make_shop(random_state=0)
 print(shop)
-print(shop.table.slice(0, 4).to_pandas()[["id", "description", "category", "price", "rating"]].to_string())
+print(
+    shop.table.slice(0, 4)
+    .to_pandas()[["id", "description", "category", "price", "rating"]]
+    .to_string()
+)
 
 # %%
-# Fit on all items, rated or not. The model reports what it is made of, and its encoder how it treats each column.
+# Fit on all items, rated or not. The model reports what it is made of, and its encoder how it
+# treats each column.
 links = read_links(shop.links, len(shop.y), ids=shop.ids)
 model = AutoRegressor().fit(shop.X, shop.y, links=links)
 print(model.reason_)
@@ -29,8 +35,9 @@ for line in model.encoder_.summary():
     print(f"{line['column']}: {line['kind']}, {line['treatment']}")
 
 # %%
-# How much does each kind of column contribute, alone and together, and what if one of them is noise? The figure shows the rank
-# correlation with the true ratings of the unrated items, as the mean over three shops.
+# How much does each kind of column contribute, alone and together, and what if one of them is
+# noise? The figure shows the rank correlation with the true ratings of the unrated items, as the
+# mean over three shops.
 kinds = {
     "category, price": ["category", "price"],
     "description": ["description"],
@@ -51,10 +58,16 @@ def correlation(shop, columns, linked):
 everything = kinds["all columns"]
 seeds = range(3)
 results = {
-    name: np.mean([correlation(make_shop(random_state=seed), columns, linked=False) for seed in seeds])
+    name: np.mean(
+        [correlation(make_shop(random_state=seed), columns, linked=False) for seed in seeds]
+    )
     for name, columns in kinds.items()
 }
-settings = {"all and links": {}, "… words are noise": {"words": False}, "… embeddings are noise": {"embeddings": False}}
+settings = {
+    "all and links": {},
+    "… words are noise": {"words": False},
+    "… embeddings are noise": {"embeddings": False},
+}
 settings["… links are noise"] = {"links": False}
 for name, noise in settings.items():
     shops = [make_shop(random_state=seed, **noise) for seed in seeds]

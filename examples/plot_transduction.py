@@ -2,8 +2,9 @@
 Items that are known in advance
 ===============================
 
-When the items to be ranked are already known while the model is fitted, `TransductiveRankRLS` completes their scores during
-the fit. Here thirty users rated eight jokes each; the ratings of thirty more users are hidden, and their jokes are ranked.
+When the items to be ranked are already known while the model is fitted, `TransductiveRankRLS`
+completes their scores during the fit. Here thirty users rated eight jokes each; the ratings of
+thirty more users are hidden, and their jokes are ranked.
 """
 
 # %%
@@ -27,11 +28,13 @@ plain = RankRLS(weighting="query").fit(X[~unscored], y[~unscored], qid=qid[~unsc
 print(completed.summary())
 
 # %%
-# `transduction_` has one score per NaN row, in row order. The figure compares the errors user by user: most hardly change. Do
-# not expect more than that; :doc:`/known-items` has the figures on three data sets.
+# `transduction_` has one score per NaN row, in row order. The figure compares the errors user by
+# user: most hardly change. Do not expect more than that; :doc:`/known-items` has the figures on
+# three data sets.
 scores = {"TransductiveRankRLS": completed.transduction_, "RankRLS": plain.predict(X[unscored])}
 errors = {
-    name: disagreement_error(truth[unscored], own, qid=qid[unscored], average=False) for name, own in scores.items()
+    name: disagreement_error(truth[unscored], own, qid=qid[unscored], average=False)
+    for name, own in scores.items()
 }
 for name, own in errors.items():
     print(f"{name:20} {np.nanmean(own):.3f} of the pairs in the wrong order")

@@ -1,4 +1,5 @@
-"""`python -m fuzz [--hours H | --count N] [--seed S] [NAMES]`: run the fuzzers in turn, and say what they found.
+"""`python -m fuzz [--hours H | --count N] [--seed S] [NAMES]`: run the fuzzers in turn, and say
+what they found.
 
 Every block of cases runs in a process of its own, so that a crash is a finding too.
 """
@@ -19,7 +20,9 @@ DEFAULT_COUNT = 1_000
 
 def fuzzers() -> list[str]:
     """The names of the fuzzers."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in HELPERS)
+    return sorted(
+        path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in HELPERS
+    )
 
 
 def block(name: str, seed: int, count: int) -> list[str]:
@@ -41,7 +44,9 @@ def block(name: str, seed: int, count: int) -> list[str]:
     findings = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [""])[-1]
-        findings.append(f"{name} {seed} to {seed + count - 1}: ended with code {done.returncode}: {last}")
+        findings.append(
+            f"{name} {seed} to {seed + count - 1}: ended with code {done.returncode}: {last}"
+        )
     return findings
 
 
@@ -51,7 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--hours", type=float, help="for how long, all fuzzers together")
     limit.add_argument(
-        "--count", type=int, help=f"how many cases of each fuzzer; {DEFAULT_COUNT} unless said otherwise"
+        "--count",
+        type=int,
+        help=f"how many cases of each fuzzer; {DEFAULT_COUNT} unless said otherwise",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(fuzzers()))
@@ -68,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not open_names or (end is not None and time.monotonic() > end):
             break
         for name in open_names:
-            size = BLOCK.get(name, 50) if most is None else min(BLOCK.get(name, 50), most - done[name])
+            size = (
+                BLOCK.get(name, 50) if most is None else min(BLOCK.get(name, 50), most - done[name])
+            )
             new = block(name, options.seed + done[name], size)
             done[name] += size
             findings += new

@@ -1,7 +1,9 @@
-"""Mutated requests, answers and items for `corank ask`: one sentence, nothing lost from the answers, nothing for strangers.
+"""Mutated requests, answers and items for `corank ask`: one sentence, nothing lost from the
+answers, nothing for strangers.
 
-A case is a visit to the page's server with odd requests, an odd file of answers that an interview takes up or a command
-reads, or an odd table of items that is asked about. `fuzz/corpus/ask` keeps requests (JSON) and answers (CSV).
+A case is a visit to the page's server with odd requests, an odd file of answers that an interview
+takes up or a command reads, or an odd table of items that is asked about. `fuzz/corpus/ask` keeps
+requests (JSON) and answers (CSV).
 """
 
 from __future__ import annotations
@@ -24,7 +26,15 @@ import pyarrow as pa
 from typer.testing import CliRunner
 
 from corank.cli import app
-from corank.interview.answers import COLUMNS, HEADER, N_ITEMS, POSITIONS, UNDO, AnswersFile, read_answers
+from corank.interview.answers import (
+    COLUMNS,
+    HEADER,
+    N_ITEMS,
+    POSITIONS,
+    UNDO,
+    AnswersFile,
+    read_answers,
+)
 from corank.interview.cards import Cards
 from corank.interview.interview import KINDS, Interview
 from corank.interview.page import Page
@@ -38,10 +48,27 @@ PORT, TOKEN = 8123, "a-token_of-32-characters-or-more"
 OWN_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ORIGIN = f"http://127.0.0.1:{PORT}"
 SECRET = b"what nobody may see"
-SAFE_HEADERS = ("content-security-policy", "x-content-type-options", "x-frame-options", "cache-control")
+SAFE_HEADERS = (
+    "content-security-policy",
+    "x-content-type-options",
+    "x-frame-options",
+    "cache-control",
+)
 REFUSED = (403, 421)
 MOST_REQUESTS, MOST_ANSWERS = 12, 30
-METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "X" * 300)
+METHODS = (
+    "GET",
+    "POST",
+    "HEAD",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "TRACE",
+    "CONNECT",
+    "get",
+    "X" * 300,
+)
 PATHS = (
     "/", "/messages", "/page.js", "/page.css", "/ranking.csv", "/picture/0/0", "/picture/1/0", "/picture/99999/7", "//",
     "/picture/-1/0", f"/picture/{'9' * 5000}/0", "/picture/0/1e3", "/picture/%D9%A3/0", "/picture/0/0/", "/messages/",
@@ -59,7 +86,15 @@ HOSTS = (
     f"127.0.0.1:{PORT}/", f"127.0.0.1:{PORT}\t", "127.0.0.1:99999999", "127.0.0.1:-1", f"127.0.0.1:{'1' * 5000}",
     f"[::ffff:1%25]:{PORT}", f"\u2488.example:{PORT}", f"[v1.a]:{PORT}",
 )  # fmt: skip
-ORIGINS = ("null", "", "http://evil.example", "http://127.0.0.1", f"https://127.0.0.1:{PORT}", ORIGIN + "/", "\xff")
+ORIGINS = (
+    "null",
+    "",
+    "http://evil.example",
+    "http://127.0.0.1",
+    f"https://127.0.0.1:{PORT}",
+    ORIGIN + "/",
+    "\xff",
+)
 COOKIES = (
     "",
     "=",
@@ -70,7 +105,15 @@ COOKIES = (
     f"corank_{PORT}={TOKEN[:-1]}",
     "\xff=\xff",
 )
-RANGES = ("bytes=0-", "bytes=0-0,-1", "bytes=-", "bytes=" + "0-1," * 3000, f"bytes={'9' * 5000}-", "bytes=5-1", "\xff")
+RANGES = (
+    "bytes=0-",
+    "bytes=0-0,-1",
+    "bytes=-",
+    "bytes=" + "0-1," * 3000,
+    f"bytes={'9' * 5000}-",
+    "bytes=5-1",
+    "\xff",
+)
 MESSAGES: tuple[dict[str, Any], ...] = (
     {"action": "start"},
     {"action": "news", "version": 0},
@@ -144,10 +187,24 @@ def learn(rng: Rng, folder: Path) -> list[str]:
     answers = folder / "answers.csv"
     kind = _pick(rng, KINDS)
     answers.write_bytes(content := _answers_content(rng, kind))
-    model = ("scores" if kind == "score" else "pairs") if rng.random() < 0.9 else _pick(rng, ("pairs", "scores"))
+    model = (
+        ("scores" if kind == "score" else "pairs")
+        if rng.random() < 0.9
+        else _pick(rng, ("pairs", "scores"))
+    )
     method = ["--method", "rankrls"] if rng.random() < 0.5 else []
     words = {
-        "fit": ["fit", "items.csv", "--comparisons", "answers.csv", "--id", "item", "--out", "new.corank", *method],
+        "fit": [
+            "fit",
+            "items.csv",
+            "--comparisons",
+            "answers.csv",
+            "--id",
+            "item",
+            "--out",
+            "new.corank",
+            *method,
+        ],
         "score": [
             "fit",
             "answers.csv",
@@ -160,7 +217,15 @@ def learn(rng: Rng, folder: Path) -> list[str]:
             "--out",
             "new.corank",
         ],
-        "update": ["update", f"{model}.corank", "answers.csv", "--items", "items.csv", "--out", "new.corank"],
+        "update": [
+            "update",
+            f"{model}.corank",
+            "answers.csv",
+            "--items",
+            "items.csv",
+            "--out",
+            "new.corank",
+        ],
         "evaluate": ["evaluate", f"{model}.corank", "answers.csv", "--items", "items.csv"],
     }[_pick(rng, ("score" if kind == "score" else "fit", "update", "evaluate", "fit"))]
     findings = tables.examined(folder, words)
@@ -204,7 +269,11 @@ def ask_about(rng: Rng, folder: Path) -> list[str]:
     visits: list[str] = []
     with patch("corank.cli.ask.PageServer", _visitor_of(rng, visits)):
         findings = tables.examined(folder, words) + visits
-    lost = [name for name, content in before.items() if not (folder / name).read_bytes().startswith(content)]
+    lost = [
+        name
+        for name, content in before.items()
+        if not (folder / name).read_bytes().startswith(content)
+    ]
     findings += [f"changes what is in {name}" for name in lost]
     return [f"corank {' '.join(words)}: {finding}" for finding in findings]
 
@@ -243,7 +312,9 @@ class OddRequest:
     def from_json(cls, text: str) -> OddRequest:
         """The request that `as_json` has written."""
         entries = json.loads(text)
-        return cls(**{**entries, "headers": tuple((name, value) for name, value in entries["headers"])})
+        return cls(
+            **{**entries, "headers": tuple((name, value) for name, value in entries["headers"])}
+        )
 
     def values(self, name: str) -> list[str]:
         """The values of a header."""
@@ -264,13 +335,18 @@ class OddRequest:
             "path": unquote(path),
             "raw_path": path.encode("latin-1"),
             "query_string": query.encode("latin-1"),
-            "headers": [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in self.headers],
+            "headers": [
+                (name.encode("latin-1"), value.encode("latin-1", "replace"))
+                for name, value in self.headers
+            ],
         }
 
     def is_from_a_stranger(self) -> bool:
         """Whether it lacks the token, names another server or is a message of another page."""
         hosts, origins = self.values("host"), self.values("origin")
-        knows = TOKEN in unquote(self.target) or any(TOKEN in cookie for cookie in self.values("cookie"))
+        knows = TOKEN in unquote(self.target) or any(
+            TOKEN in cookie for cookie in self.values("cookie")
+        )
         names_server = len(hosts) == 1 and any(name in hosts[0].lower() for name in OWN_HOSTS)
         is_message = self.method not in ("GET", "HEAD")
         is_of_page = bool(origins) and any(name in origins[0].lower() for name in OWN_HOSTS)
@@ -278,7 +354,9 @@ class OddRequest:
 
 
 class Visitor:
-    """Sends requests to a page and looks whether what comes back, and what is in the file of answers, is right."""
+    """Sends requests to a page and looks whether what comes back, and what is in the file of
+    answers, is right.
+    """
 
     def __init__(self, page: Page, answers: Path) -> None:
         self.page, self._answers = page, answers
@@ -288,7 +366,11 @@ class Visitor:
         """A request as the page itself sends it."""
         headers = [("host", f"127.0.0.1:{PORT}"), ("cookie", f"corank_{PORT}={TOKEN}")]
         if method == "POST":
-            headers += [("origin", ORIGIN), ("content-type", "application/json"), ("content-length", str(len(body)))]
+            headers += [
+                ("origin", ORIGIN),
+                ("content-type", "application/json"),
+                ("content-length", str(len(body))),
+            ]
         return OddRequest(method, target, tuple(headers), body.decode("latin-1"))
 
     def finding_about(self, request: OddRequest) -> str | None:
@@ -309,7 +391,11 @@ class Visitor:
         if after != before and status != 200:
             return f"is answered with {status}, but writes to the file of answers"
         if request.is_from_a_stranger():
-            return None if status in REFUSED and "set-cookie" not in headers else f"is let in, with {status}"
+            return (
+                None
+                if status in REFUSED and "set-cookie" not in headers
+                else f"is let in, with {status}"
+            )
         if headers.get("content-type") == "application/json":
             return self._finding_in(body)
         return None
@@ -317,7 +403,11 @@ class Visitor:
     def finding_at_end(self) -> str | None:
         """Whether the file of answers says something else than the interview."""
         said, written = self.page.interview.log.answers, read_answers(self._answers).answers
-        return None if said == written else f"{len(said)} answers were heard, but {len(written)} others are in the file"
+        return (
+            None
+            if said == written
+            else f"{len(said)} answers were heard, but {len(written)} others are in the file"
+        )
 
     def _finding_in(self, body: bytes) -> str | None:
         try:
@@ -326,8 +416,13 @@ class Visitor:
             return f"is answered with {error}"
         if "answers" not in reply:
             return None
-        told, written = reply["answers"] + reply["skipped"], len(read_answers(self._answers).answers)
-        return None if told == written else f"is told of {told} answers, but {written} are in the file"
+        told, written = (
+            reply["answers"] + reply["skipped"],
+            len(read_answers(self._answers).answers),
+        )
+        return (
+            None if told == written else f"is told of {told} answers, but {written} are in the file"
+        )
 
     async def _answered(self, request: OddRequest) -> tuple[int | None, dict[str, str], bytes]:
         """Status, headers and body of what is answered; None, where nothing is."""
@@ -337,7 +432,11 @@ class Visitor:
         if request.is_cut:
             pieces = pieces[: len(pieces) // 2]
         events = [
-            {"type": "http.request", "body": piece, "more_body": request.is_cut or at + 1 < len(pieces)}
+            {
+                "type": "http.request",
+                "body": piece,
+                "more_body": request.is_cut or at + 1 < len(pieces),
+            }
             for at, piece in enumerate(pieces)
         ]
         sent: list[Any] = []
@@ -351,13 +450,21 @@ class Visitor:
         await self._app(request.scope(), receive, send)
         if not sent:
             return None, {}, b""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in sent[0]["headers"]}
-        return int(sent[0]["status"]), headers, b"".join(event.get("body", b"") for event in sent[1:])
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in sent[0]["headers"]
+        }
+        return (
+            int(sent[0]["status"]),
+            headers,
+            b"".join(event.get("body", b"") for event in sent[1:]),
+        )
 
 
 @contextmanager
 def visited(rng: Rng, folder: Path) -> Iterator[Visitor]:
-    """A visitor of a page about items with pictures, some of which lead to a file outside of their folder."""
+    """A visitor of a page about items with pictures, some of which lead to a file outside of their
+    folder.
+    """
     place = folder / "items"
     (place / "sub.png").mkdir(parents=True)
     (folder / "secret.png").write_bytes(SECRET)
@@ -374,7 +481,10 @@ def visited(rng: Rng, folder: Path) -> Iterator[Visitor]:
     with Interview(
         table, id="item", answers=answers, kind=kind, repeat=_pick(rng, (0, 0.3)), drop=["photo"]
     ) as interview:
-        yield Visitor(Page(interview, Cards(table, interview.names, "item", folder=place), download=True), answers)
+        yield Visitor(
+            Page(interview, Cards(table, interview.names, "item", folder=place), download=True),
+            answers,
+        )
 
 
 def _mutated_request(rng: Rng, visitor: Visitor) -> OddRequest:
@@ -383,7 +493,17 @@ def _mutated_request(rng: Rng, visitor: Visitor) -> OddRequest:
     else:
         target = _pick(rng, PATHS)
         target += _pick(
-            rng, ("", "", "", f"?token={TOKEN}", "?token=", "?token=%ff", "?a=b&" * 500, "?token=x&token=y")
+            rng,
+            (
+                "",
+                "",
+                "",
+                f"?token={TOKEN}",
+                "?token=",
+                "?token=%ff",
+                "?a=b&" * 500,
+                "?token=x&token=y",
+            ),
         )
         request = visitor.sound(_pick(rng, ("GET", "GET", "GET", "HEAD")), target)
     for _ in range(int(rng.choice([0, 1, 2, 3], p=[0.4, 0.4, 0.15, 0.05]))):
@@ -406,22 +526,41 @@ def _changed_request(rng: Rng, request: OddRequest) -> OddRequest:
         case 5:
             name = _pick(
                 rng,
-                ("range", "content-length", "content-type", "sec-fetch-site", "cookie", "if-range", "host", "origin"),
+                (
+                    "range",
+                    "content-length",
+                    "content-type",
+                    "sec-fetch-site",
+                    "cookie",
+                    "if-range",
+                    "host",
+                    "origin",
+                ),
             )
-            return replace(request, headers=(*request.headers, (name, _pick(rng, (*RANGES, *ORIGINS, *COOKIES)))))
+            return replace(
+                request,
+                headers=(*request.headers, (name, _pick(rng, (*RANGES, *ORIGINS, *COOKIES)))),
+            )
         case 6:
             left_out = _pick(rng, request.headers)
-            return replace(request, headers=tuple(header for header in request.headers if header != left_out))
+            return replace(
+                request, headers=tuple(header for header in request.headers if header != left_out)
+            )
         case 7:
             return replace(request, is_cut=True)
         case 8:
-            return replace(request, body=changed_bytes(rng, request.body.encode("latin-1")).decode("latin-1"))
+            return replace(
+                request, body=changed_bytes(rng, request.body.encode("latin-1")).decode("latin-1")
+            )
         case _:
             return replace(request, pieces=int(rng.integers(2, 200)))
 
 
 def _with_header(request: OddRequest, name: str, value: str) -> OddRequest:
-    return replace(request, headers=(*(header for header in request.headers if header[0] != name), (name, value)))
+    return replace(
+        request,
+        headers=(*(header for header in request.headers if header[0] != name), (name, value)),
+    )
 
 
 def _message(rng: Rng, visitor: Visitor) -> bytes:
@@ -446,7 +585,11 @@ def _answer_to(rng: Rng, page: Page) -> dict[str, Any]:
     best, worst = rng.permutation(POSITIONS[: len(question.rows)])[:2]
     if rng.random() < 0.2:
         return answer | {"answer": _pick(rng, ("tie", "skip"))}
-    return answer | {"answer": str(best)} | ({"worst": str(worst)} if question.kind == "best-worst" else {})
+    return (
+        answer
+        | {"answer": str(best)}
+        | ({"worst": str(worst)} if question.kind == "best-worst" else {})
+    )
 
 
 def _visitor_of(rng: Rng, findings: list[str]) -> Any:
@@ -469,7 +612,9 @@ def _visitor_of(rng: Rng, findings: list[str]) -> Any:
                     visitor.sound("POST", "/messages", json.dumps(_pick(rng, MESSAGES)).encode()),
                 ):
                     finding = visitor.finding_about(request)
-                    findings.extend([] if finding is None else [f"{finding}; {request.as_json()[:500]}"])
+                    findings.extend(
+                        [] if finding is None else [f"{finding}; {request.as_json()[:500]}"]
+                    )
                 if rng.random() < 0.3:
                     self._page.interview.refresh()
             finding = visitor.finding_at_end()
@@ -497,7 +642,10 @@ def _taken_up(path: Path, kind: str, rng: Rng) -> str | None:
     ) as interview:
         before = read_answers(path).answers
         if interview.log.answers != before:
-            return f"{len(before)} answers are in the file, but {len(interview.log.answers)} others were taken up"
+            return (
+                f"{len(before)} answers are in the file, but {len(interview.log.answers)} others"
+                " were taken up"
+            )
         page = Page(interview, Cards(interview.table, interview.names, "item"))
         for _ in range(int(rng.integers(5))):
             page.reply(_answer_to(rng, page) if rng.random() < 0.8 else {"action": "undo"})
@@ -505,11 +653,17 @@ def _taken_up(path: Path, kind: str, rng: Rng) -> str | None:
         if not interview.settled().sentence:
             return "does not say how settled the order is"
         ranking = interview.ranking()
-        if ranking is not None and not (np.isfinite(ranking.scores).all() and np.isfinite(ranking.std).all()):
+        if ranking is not None and not (
+            np.isfinite(ranking.scores).all() and np.isfinite(ranking.std).all()
+        ):
             return "ranks by numbers that are not finite"
         said = interview.log.answers
     written = read_answers(path).answers
-    return None if said == written else f"{len(said)} answers were heard, but {len(written)} others are in the file"
+    return (
+        None
+        if said == written
+        else f"{len(said)} answers were heard, but {len(written)} others are in the file"
+    )
 
 
 def _answers_content(rng: Rng, kind: str) -> bytes:
@@ -527,12 +681,19 @@ def _answers_content(rng: Rng, kind: str) -> bytes:
                 fields[int(rng.integers(len(fields)))] = _pick(rng, ODD_FIELDS)
                 texts.insert(max(place, 1), _line(fields))
             case 3 if lines:
-                texts.insert(max(place, 1), _line(list(rng.permutation(lines[int(rng.integers(len(lines)))]))))
+                texts.insert(
+                    max(place, 1),
+                    _line(list(rng.permutation(lines[int(rng.integers(len(lines)))]))),
+                )
             case 4 if texts:
                 texts[place] = texts[place][: int(rng.integers(len(texts[place]) + 1))]
             case 5:
                 texts.insert(
-                    place, _pick(rng, ("", " ", '"', ",", HEADER, "\ufeff", "x" * 100_000, "," * 11, "\0", "\r"))
+                    place,
+                    _pick(
+                        rng,
+                        ("", " ", '"', ",", HEADER, "\ufeff", "x" * 100_000, "," * 11, "\0", "\r"),
+                    ),
                 )
             case 6:
                 texts += texts[place:]
@@ -541,7 +702,9 @@ def _answers_content(rng: Rng, kind: str) -> bytes:
             case _:
                 texts = [text + "\r" for text in texts]
     end = _pick(rng, ("\n", "\n", "\n", "", "\n\n", "\r\n"))
-    content: bytes = (_pick(rng, ("", "", "", "\ufeff")) + "\n".join(texts) + end).encode("utf-8", "surrogatepass")
+    content: bytes = (_pick(rng, ("", "", "", "\ufeff")) + "\n".join(texts) + end).encode(
+        "utf-8", "surrogatepass"
+    )
     if rng.random() < 0.3:
         content = changed_bytes(rng, content)
     return content[: int(rng.integers(len(content) + 1))] if rng.random() < 0.1 else content
@@ -549,7 +712,10 @@ def _answers_content(rng: Rng, kind: str) -> bytes:
 
 def _answer_fields(rng: Rng, number: int, kind: str) -> list[str]:
     """The fields of a sound answer."""
-    names = [str(name) for name in rng.permutation(_items()["item"].to_pylist())[: _pick(rng, N_ITEMS[kind])]]
+    names = [
+        str(name)
+        for name in rng.permutation(_items()["item"].to_pylist())[: _pick(rng, N_ITEMS[kind])]
+    ]
     best, worst = (*rng.permutation(POSITIONS[: len(names)])[:2], "")[:2]
     fields = dict.fromkeys(COLUMNS, "") | dict(zip(POSITIONS, names, strict=False))
     fields |= {
@@ -572,12 +738,22 @@ def _undo_fields(undone: list[str]) -> list[str]:
     fields = dict(zip(COLUMNS, undone, strict=True))
     number = int(fields["number"])
     return list(
-        {**fields, "number": str(number + 1), "answer": UNDO, "worst": "", "score": "", "undoes": str(number)}.values()
+        {
+            **fields,
+            "number": str(number + 1),
+            "answer": UNDO,
+            "worst": "",
+            "score": "",
+            "undoes": str(number),
+        }.values()
     )
 
 
 def _line(fields: list[str]) -> str:
-    return ",".join('"' + field.replace('"', '""') + '"' if {",", '"'} & set(field) else field for field in fields)
+    return ",".join(
+        '"' + field.replace('"', '""') + '"' if {",", '"'} & set(field) else field
+        for field in fields
+    )
 
 
 # ---- items

@@ -1,6 +1,8 @@
-"""Messages of sites, states and checkpoints, mutated at random: one sentence or finite numbers, nothing else.
+"""Messages of sites, states and checkpoints, mutated at random: one sentence or finite numbers,
+nothing else.
 
-`run(seed, count)` tries so many cases and returns what went wrong, one sentence each; `case(seed, number)` repeats one.
+`run(seed, count)` tries so many cases and returns what went wrong, one sentence each; `case(seed,
+number)` repeats one.
 """
 
 from __future__ import annotations
@@ -108,7 +110,11 @@ def changed_numbers(rng: np.random.Generator, numbers: Any) -> Any:
         return None if rng.random() < 0.5 else rng.normal(size=int(rng.integers(9)))
     new = np.array(numbers, dtype=np.float64)
     if rng.random() < 0.3:
-        return new[: int(rng.integers(len(new) + 1))] if rng.random() < 0.5 else np.concatenate([new, new])
+        return (
+            new[: int(rng.integers(len(new) + 1))]
+            if rng.random() < 0.5
+            else np.concatenate([new, new])
+        )
     if len(new):
         new[rng.integers(len(new), size=int(rng.integers(1, 4)))] = pick(rng, NUMBERS)
     return new * pick(rng, [1.0, 1e6, 1e200]) if rng.random() < 0.3 else new
@@ -123,7 +129,11 @@ def changed_message(rng: np.random.Generator, message: Message) -> Message:
     if rng.random() < 0.1:
         fields[pick(rng, ["extra", "run", "kind", "length"])] = pick(rng, ODD)
     kind = pick(rng, list(KINDS)) if rng.random() < 0.1 else message.kind
-    return Message(kind, fields, changed_numbers(rng, message.numbers) if rng.random() < 0.5 else message.numbers)
+    return Message(
+        kind,
+        fields,
+        changed_numbers(rng, message.numbers) if rng.random() < 0.5 else message.numbers,
+    )
 
 
 def encoded(message: Message) -> bytes:
@@ -153,7 +163,12 @@ def site_data(name: str) -> tuple[Any, Any, Any, Any]:
     """Rows, scores and queries of a site, and the shared items."""
     rng = np.random.default_rng(NAMES.index(name))
     X = rng.normal(size=(8, 2))
-    return X, np.sin(X[:, 0]) + X[:, 1], np.arange(8) % 2, np.random.default_rng(9).normal(size=(6, 2))
+    return (
+        X,
+        np.sin(X[:, 0]) + X[:, 1],
+        np.arange(8) % 2,
+        np.random.default_rng(9).normal(size=(6, 2)),
+    )
 
 
 @cache
@@ -168,7 +183,9 @@ def make_site(name: str, *, ranking: bool = False, state: Path | None = None) ->
     shared = SharedItems(items, ids=list(range(6)), queries=[0, 0, 0, 1, 1, 1] if ranking else None)
     learner = CoRankRLS(alpha=1.0) if ranking else CoRLS(alpha=1.0)
     limits = Limits(rounds=50)
-    return Site(name, learner, X, y, shared, qid=queries if ranking else None, limits=limits, state=state)
+    return Site(
+        name, learner, X, y, shared, qid=queries if ranking else None, limits=limits, state=state
+    )
 
 
 def check_finite(what: str, values: Any) -> None:
@@ -179,15 +196,29 @@ def check_finite(what: str, values: Any) -> None:
 
 def coordinator_messages(site: Site) -> list[Message]:
     """What a coordinator says in a run of a few rounds."""
-    about = {"comparison": site.comparison, "items": len(site.shared), "digest": site.shared.fingerprint.digest}
+    about = {
+        "comparison": site.comparison,
+        "items": len(site.shared),
+        "digest": site.shared.fingerprint.digest,
+    }
     rng = np.random.default_rng(0)
-    terms = Message("terms", {"run": "run", "sites": list(NAMES), "agreement": 0.4, "report": True, **about})
+    terms = Message(
+        "terms", {"run": "run", "sites": list(NAMES), "agreement": 0.4, "report": True, **about}
+    )
     rounds = [
-        Message("round", {"run": "run", "round": k, "sites": 3}, None if k == 1 else rng.normal(size=6))
+        Message(
+            "round", {"run": "run", "round": k, "sites": 3}, None if k == 1 else rng.normal(size=6)
+        )
         for k in range(1, 4)
     ]
     finish = Message("finish", {"run": "run", "round": 3, "converged": True})
-    return [Message("compare", {"upto": 3}), terms, *rounds, finish, Message("stop", {"reason": "r", "row": None})]
+    return [
+        Message("compare", {"upto": 3}),
+        terms,
+        *rounds,
+        finish,
+        Message("stop", {"reason": "r", "row": None}),
+    ]
 
 
 def to_site(rng: np.random.Generator, folder: Path) -> None:
@@ -222,7 +253,9 @@ def to_coordinator(rng: np.random.Generator, folder: Path) -> None:
     sites = [deepcopy(fitted_site(name, False)) for name in NAMES]
     on_missing, report = pick(rng, ["stop", "continue"]), bool(rng.integers(2))
     schedule = pick(rng, ["sequential", "parallel"])
-    plan = Plan("run", NAMES, 0.4, schedule=schedule, report=report, max_rounds=6, on_missing=on_missing)
+    plan = Plan(
+        "run", NAMES, 0.4, schedule=schedule, report=report, max_rounds=6, on_missing=on_missing
+    )
     channel = Disturbed(sites, rng)
     try:
         result = Coordinator(plan, channel).run()
@@ -231,7 +264,9 @@ def to_coordinator(rng: np.random.Generator, folder: Path) -> None:
     check_finite("predictions of a run", result.predictions)
     honest = [name for name in result.lost if name != channel.victim]
     if honest:
-        raise FuzzFinding(f"honest sites were lost: {honest}, not {channel.victim!r}: {result.lost}")
+        raise FuzzFinding(
+            f"honest sites were lost: {honest}, not {channel.victim!r}: {result.lost}"
+        )
 
 
 @cache
@@ -249,7 +284,9 @@ def to_predictor(rng: np.random.Generator, folder: Path) -> None:
     """Items to score, sent to a site, and its scores on their way back."""
     table = pa.table({"id": ["x", "y"], "u": [0.5, 1.0], "v": [2, 3], "w": ["red", "blue"]})
     model = predicting_model()
-    server = ModelServer("a", lambda items: model.predict(features_of(model, items)), "regression", 100)
+    server = ModelServer(
+        "a", lambda items: model.predict(features_of(model, items)), "regression", 100
+    )
     asked = mutant(rng, question(table, "rows 1 to 2"))
     if asked is not None:
         answered(server, asked)
@@ -300,10 +337,16 @@ def states(rng: np.random.Generator, folder: Path) -> None:
             return
     try:
         sites = [
-            make_site(name, state=folder / f"{name}.state") if name == owner else deepcopy(fitted_site(name, False))
+            (
+                make_site(name, state=folder / f"{name}.state")
+                if name == owner
+                else deepcopy(fitted_site(name, False))
+            )
             for name in NAMES
         ]
-        result = Coordinator(state_plan(7), InProcess(sites), state=folder / "coordinator.state").run()
+        result = Coordinator(
+            state_plan(7), InProcess(sites), state=folder / "coordinator.state"
+        ).run()
     except (StateError, RunStopped):
         return
     check_finite("predictions after a restart", result.predictions)
@@ -313,7 +356,9 @@ def changed_array(rng: np.random.Generator, array: Any) -> Any:
     """An array with odd numbers, or of another shape."""
     new = changed_numbers(rng, np.ravel(array))
     new = np.zeros(0) if new is None else new
-    return new.reshape(np.shape(array)) if new.size == np.size(array) and rng.random() < 0.8 else new
+    return (
+        new.reshape(np.shape(array)) if new.size == np.size(array) and rng.random() < 0.8 else new
+    )
 
 
 @cache
@@ -321,7 +366,12 @@ def finished_checkpoint() -> tuple[Path, Any]:
     """Files of rows, a checkpoint of a fit of them, and what the fit predicts."""
     folder = Path(tempfile.mkdtemp(prefix="corank-fuzz-"))
     X = np.random.default_rng(0).normal(size=(60, 2))
-    columns = {"y": np.sin(X[:, 0]) + X[:, 1], "q": np.arange(60) // 6, "x0": X[:, 0], "x1": X[:, 1]}
+    columns = {
+        "y": np.sin(X[:, 0]) + X[:, 1],
+        "q": np.arange(60) // 6,
+        "x0": X[:, 0],
+        "x1": X[:, 1],
+    }
     write_table(columns, folder / "rows.parquet")
     return folder, checkpoint_fit(folder, folder / "kept")
 
@@ -369,7 +419,9 @@ TARGETS: list[Callable[[np.random.Generator, Path], None]] = [
 def is_sentence(error: BaseException) -> bool:
     """Whether corank itself raised an error, in order to say something."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    is_ours = f"corank{'/'}" in frame.filename.replace("\\", "/") and (frame.line or "").startswith(("raise", "_bad("))
+    is_ours = f"corank{'/'}" in frame.filename.replace("\\", "/") and (frame.line or "").startswith(
+        ("raise", "_bad(")
+    )
     return is_ours and isinstance(error, ValueError | OSError | TypeError) and bool(str(error))
 
 

@@ -1,4 +1,5 @@
-"""Mutated model files, a third of them with a checksum that is right: refused in a sentence, or finite numbers.
+"""Mutated model files, a third of them with a checksum that is right: refused in a sentence, or
+finite numbers.
 
 Those that load go through predict, update, suggest, summary and `describe`.
 """
@@ -86,7 +87,8 @@ def _rows(model: Any, rng: Rng) -> Any:
     if n_columns > MAX_COLUMNS:
         return None
     if any(
-        getattr(function, "kernel", None) is not None and function.kernel.precomputed for function in _functions(model)
+        getattr(function, "kernel", None) is not None and function.kernel.precomputed
+        for function in _functions(model)
     ):
         return None
     return rng.normal(size=(N_ROWS, n_columns))
@@ -105,7 +107,11 @@ def _suggested(model: Any, rows: Any) -> str | None:
     if not hasattr(model, "suggest"):
         return None
     asked = np.asarray(model.suggest(rows, 2))
-    return None if asked.size and np.all((asked >= 0) & (asked < len(rows))) else f"asks about row {asked}"
+    return (
+        None
+        if asked.size and np.all((asked >= 0) & (asked < len(rows)))
+        else f"asks about row {asked}"
+    )
 
 
 def _updated(model: Any, rows: Any, rng: Rng) -> str | None:

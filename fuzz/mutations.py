@@ -29,7 +29,22 @@ ODD_VALUES: list[Any] = [
     "rbf", "linear", "precomputed", "tune", "\udc80", "\x00\x1b[31m", "x" * 3000, "__import__('os')", [], {}, [1, 2],
     [None], [[1]], ["a", "a"], {"a": 1}, {"": None}, {"type": "View"}, [{"kernel": "rbf"}],
 ]  # fmt: skip
-ODD_NUMBERS = [0.0, -0.0, 1.0, -1.0, 1e-320, 1e60, 1e155, -1e308, np.nan, np.inf, -np.inf, 2.0**63, -1e-300, 0.1]
+ODD_NUMBERS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    1e-320,
+    1e60,
+    1e155,
+    -1e308,
+    np.nan,
+    np.inf,
+    -np.inf,
+    2.0**63,
+    -1e-300,
+    0.1,
+]
 
 
 def changed_bytes(rng: Rng, content: bytes) -> bytes:
@@ -66,10 +81,14 @@ def changed_json(rng: Rng, value: Any) -> Any:
         case 2:
             del holder[key]
         case 3 if isinstance(holder[key], int | float):
-            holder[key] = holder[key] * int(rng.choice([-1, 0, 2, 10**6])) + int(rng.choice([-1, 0, 1]))
+            holder[key] = holder[key] * int(rng.choice([-1, 0, 2, 10**6])) + int(
+                rng.choice([-1, 0, 1])
+            )
         case 4:
             other, other_key = places[int(rng.integers(len(places)))]
-            holder[key] = _copied(other[other_key]) if other_key in other or isinstance(other, list) else None
+            holder[key] = (
+                _copied(other[other_key]) if other_key in other or isinstance(other, list) else None
+            )
         case _:
             if isinstance(holder, list):
                 holder.insert(key, _odd(rng))
@@ -79,7 +98,13 @@ def changed_json(rng: Rng, value: Any) -> Any:
 
 
 def _places(value: Any) -> Any:
-    entries = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    entries = (
+        enumerate(value)
+        if isinstance(value, list)
+        else value.items()
+        if isinstance(value, dict)
+        else ()
+    )
     for key, inner in list(entries):
         yield value, key
         yield from _places(inner)
@@ -109,7 +134,9 @@ def changed_array(rng: Rng, array: Any) -> Any:
             array = array.reshape(-1) if array.ndim > 1 else array.reshape(1, -1)
         case 4:
             with np.errstate(all="ignore"):
-                array = array.astype(str(rng.choice(["float64", "float32", "int64", "int32", "bool"])))
+                array = array.astype(
+                    str(rng.choice(["float64", "float32", "int64", "int32", "bool"]))
+                )
         case 5 if array.ndim:
             array = np.concatenate([array, array[: int(rng.integers(1, 4))]])
         case _:
@@ -122,4 +149,8 @@ def _number(rng: Rng, dtype: Any) -> Any:
     number = ODD_NUMBERS[int(rng.integers(len(ODD_NUMBERS)))]
     if dtype.kind == "f":
         return number
-    return int(rng.choice([0, 1, -1, 5, 10**6, 2**31 - 1, -(2**31)])) if dtype.kind == "i" else bool(rng.random() < 0.5)
+    return (
+        int(rng.choice([0, 1, -1, 5, 10**6, 2**31 - 1, -(2**31)]))
+        if dtype.kind == "i"
+        else bool(rng.random() < 0.5)
+    )

@@ -1,7 +1,8 @@
-"""Mutated tables through every command, in one process: an answer, or exit code 2 and one sentence; nothing half-written.
+"""Mutated tables through every command, in one process: an answer, or exit code 2 and one sentence;
+nothing half-written.
 
-Tables of items with odd numbers, dates and texts, of links between them and of who beat whom. The page and the answers of
-`corank ask` are the subject of `ask`.
+Tables of items with odd numbers, dates and texts, of links between them and of who beat whom. The
+page and the answers of `corank ask` are the subject of `ask`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,29 @@ from fuzz.mutations import Rng, changed_bytes
 from fuzz.watch import finding_of
 
 INNER = ("went wrong inside", "Traceback", "does not go together")  # its models are sound
-COMMANDS = ("fit", "rank", "predict", "explain", "evaluate", "suggest", "update", "inspect", "compare")
+COMMANDS = (
+    "fit",
+    "rank",
+    "predict",
+    "explain",
+    "evaluate",
+    "suggest",
+    "update",
+    "inspect",
+    "compare",
+)
 SHARES = (0.32, 0.12, 0.08, 0.08, 0.1, 0.08, 0.1, 0.06, 0.06)
 LINKED = "linked"  # the model that was fitted with links
-METHODS: tuple[str, ...] = ("auto", "rankrls", "rls", "corankrls", "kpcrank", "pursuit", "difference", "preference")
+METHODS: tuple[str, ...] = (
+    "auto",
+    "rankrls",
+    "rls",
+    "corankrls",
+    "kpcrank",
+    "pursuit",
+    "difference",
+    "preference",
+)
 METHOD_SHARES: tuple[float, ...] = (0.05, 0.3, 0.15, 0.1, 0.15, 0.1, 0.1, 0.05)
 PAIR_METHODS: tuple[str, ...] = ("auto", "rankrls", "preference", "difference")
 PAIR_METHOD_SHARES: tuple[float, ...] = (0.3, 0.4, 0.15, 0.15)
@@ -61,7 +81,10 @@ def run(rng_seed: int, count: int) -> list[str]:
             folder = Path(name) / "case"
             folder.mkdir()
             words = make(seed, folder)
-            findings += [f"tables {seed} (corank {' '.join(words)}): {finding}" for finding in examined(folder, words)]
+            findings += [
+                f"tables {seed} (corank {' '.join(words)}): {finding}"
+                for finding in examined(folder, words)
+            ]
             shutil.rmtree(folder)
     return findings
 
@@ -72,21 +95,39 @@ def make(seed: int, folder: Path) -> list[str]:
     command = str(rng.choice(COMMANDS, p=SHARES))
     items = sound_items(rng)
     learned_from = (
-        str(rng.choice(("scores", "links", "comparisons"), p=(0.6, 0.2, 0.2))) if command == "fit" else "scores"
+        str(rng.choice(("scores", "links", "comparisons"), p=(0.6, 0.2, 0.2)))
+        if command == "fit"
+        else "scores"
     )
     models = _models()
-    method = str(rng.choice(SUGGESTING if command == "suggest" and rng.random() < 0.8 else sorted(models)))
+    method = str(
+        rng.choice(SUGGESTING if command == "suggest" and rng.random() < 0.8 else sorted(models))
+    )
     (folder / "m.corank").write_bytes(models[method])
     with_links = method == LINKED and rng.random() < 0.7
-    is_sound = rng.random() < (0.6 if with_links or learned_from != "scores" else 0.1)  # then the other table is not
+    # then the other table is not
+    is_sound = rng.random() < (0.6 if with_links or learned_from != "scores" else 0.1)
     table = written(rng, folder, "t", items, is_sound=is_sound)
     quick = rng.random() < 0.5
     if command == "fit":
         return _fit(rng, folder, table, items, learned_from)
     if command == "compare":
-        words = ["compare", table, "--score", _column(rng, "rating"), "--repeats", "3", "--no-curves", "--jobs", "1"]
+        words = [
+            "compare",
+            table,
+            "--score",
+            _column(rng, "rating"),
+            "--repeats",
+            "3",
+            "--no-curves",
+            "--jobs",
+            "1",
+        ]
         words += ["--keep", "kept", "--methods"]
-        return [*words, *(["ridge,rankrls", "--query", _column(rng, "user")] if quick else ["ridge,rls"])]
+        return [
+            *words,
+            *(["ridge,rankrls", "--query", _column(rng, "user")] if quick else ["ridge,rls"]),
+        ]
     if command == "inspect":
         return ["inspect", "m.corank" if quick else table]
     words = [command, "m.corank", table]
@@ -96,7 +137,9 @@ def make(seed: int, folder: Path) -> list[str]:
         return [*words, "--out", "new.corank"]
     words += _sometimes(rng, 0.3, ["--query", _column(rng, "user")])
     if command in ("rank", "predict"):
-        words += ["--json"] if quick else ["--out", str(rng.choice(["o.csv", "o.jsonl", "o.parquet"]))]
+        words += (
+            ["--json"] if quick else ["--out", str(rng.choice(["o.csv", "o.jsonl", "o.parquet"]))]
+        )
     elif command == "explain":
         words += ["--id", _item(rng, items), "--id", _item(rng, items)]
         words += ["--json"] if quick else _sometimes(rng, 0.2, ["--report", "page.html"])
@@ -105,25 +148,43 @@ def make(seed: int, folder: Path) -> list[str]:
     return words
 
 
-def _fit(rng: Rng, folder: Path, table: str, items: dict[str, list[Any]], learned_from: str) -> list[str]:
+def _fit(
+    rng: Rng, folder: Path, table: str, items: dict[str, list[Any]], learned_from: str
+) -> list[str]:
     """Words of a fit to scores, with links or without, or to comparisons."""
     words = ["fit", table, "--out", "new.corank"]
     methods, shares = METHODS, METHOD_SHARES
     if learned_from == "comparisons":
-        pairs = written(rng, folder, "c", _pairs(rng, items, "winner", "loser"), is_sound=rng.random() < 0.3)
+        pairs = written(
+            rng, folder, "c", _pairs(rng, items, "winner", "loser"), is_sound=rng.random() < 0.3
+        )
         words += ["--comparisons", pairs, "--id", _column(rng, "item")]
         words += _sometimes(rng, 0.2, [str(rng.choice(["--margin", "--count"])), "weight"])
         methods, shares = PAIR_METHODS, PAIR_METHOD_SHARES
     elif learned_from == "links":
-        words += ["--score", _column(rng, "rating"), "--id", _column(rng, "item"), *_links(rng, folder, items)]
-        words += _sometimes(rng, 0.5, ["--query", _column(rng, "user")]) + _sometimes(rng, 0.3, ["--directed"])
+        words += [
+            "--score",
+            _column(rng, "rating"),
+            "--id",
+            _column(rng, "item"),
+            *_links(rng, folder, items),
+        ]
+        words += _sometimes(rng, 0.5, ["--query", _column(rng, "user")]) + _sometimes(
+            rng, 0.3, ["--directed"]
+        )
         methods, shares = LINK_METHODS, LINK_METHOD_SHARES
     else:
         words += ["--score", _column(rng, "rating")]
         words += _sometimes(rng, 0.6, ["--query", _column(rng, "user")])
         words += _sometimes(rng, 0.5, ["--id", _column(rng, "item")])
-    words += ["--method", str(rng.choice(methods, p=shares)), *_sometimes(rng, 0.2, ["--text", _column(rng, "note")])]
-    return words + _sometimes(rng, 0.1, ["--report", "page.html"]) + _sometimes(rng, 0.2, ["--json"])
+    words += [
+        "--method",
+        str(rng.choice(methods, p=shares)),
+        *_sometimes(rng, 0.2, ["--text", _column(rng, "note")]),
+    ]
+    return (
+        words + _sometimes(rng, 0.1, ["--report", "page.html"]) + _sometimes(rng, 0.2, ["--json"])
+    )
 
 
 def examined(folder: Path, words: list[str]) -> list[str]:
@@ -134,7 +195,9 @@ def examined(folder: Path, words: list[str]) -> list[str]:
     findings = [] if finding is None else [finding]
     if (folder / "new.corank").exists():
         unreadable = finding_of(lambda: load(folder / "new.corank"), ())
-        findings += [] if unreadable is None else [f"saves a model that cannot be loaded: {unreadable}"]
+        findings += (
+            [] if unreadable is None else [f"saves a model that cannot be loaded: {unreadable}"]
+        )
     left = sorted(path.name for path in folder.iterdir() if path.name.endswith(".part"))
     if left:
         findings.append(f"leaves {left[0]} behind")
@@ -144,7 +207,16 @@ def examined(folder: Path, words: list[str]) -> list[str]:
 
 
 def _is_target(word: str) -> bool:
-    return word in ("new.corank", "page.html", "kept", "o.csv", "o.jsonl", "o.parquet", "asked.csv", "answers.csv")
+    return word in (
+        "new.corank",
+        "page.html",
+        "kept",
+        "o.csv",
+        "o.jsonl",
+        "o.parquet",
+        "asked.csv",
+        "answers.csv",
+    )
 
 
 def _ended(words: list[str]) -> str | None:
@@ -195,14 +267,19 @@ def sound_items(rng: Rng, n: int | None = None) -> dict[str, list[Any]]:
         "user": [f"u{rng.integers(users)}" for _ in range(n)],
         "kind": [str(rng.choice(kinds)) for _ in range(n)],
         "width": [round(float(rng.normal()), 3) for _ in range(n)],
-        "when": [f"20{rng.integers(10, 25)}-0{rng.integers(1, 10)}-1{rng.integers(10)}" for _ in range(n)],
+        "when": [
+            f"20{rng.integers(10, 25)}-0{rng.integers(1, 10)}-1{rng.integers(10)}" for _ in range(n)
+        ],
         "note": [" ".join(_words(rng)) for _ in range(n)],
         "rating": ratings,
     }
 
 
 def _words(rng: Rng) -> list[str]:
-    return [WORDS[int(number)] for number in rng.integers(4 if rng.random() < 0.7 else len(WORDS), size=3)]
+    return [
+        WORDS[int(number)]
+        for number in rng.integers(4 if rng.random() < 0.7 else len(WORDS), size=3)
+    ]
 
 
 def _item(rng: Rng, items: dict[str, list[Any]]) -> str:
@@ -223,13 +300,19 @@ def _pairs(rng: Rng, items: dict[str, list[Any]], first: str, second: str) -> di
     rows = rng.integers(len(names), size=n)
     others = (rows + rng.integers(1, max(len(names), 2), size=n)) % len(names)
     ends = {first: [names[row] for row in rows], second: [names[row] for row in others]}
-    return {**ends, "weight": [float(rng.choice([0, 1, 1, 2, 0.5, 1e-300, 1e50])) for _ in range(n)]}
+    return {
+        **ends,
+        "weight": [float(rng.choice([0, 1, 1, 2, 0.5, 1e-300, 1e50])) for _ in range(n)],
+    }
 
 
 def _links(rng: Rng, folder: Path, items: dict[str, list[Any]]) -> list[str]:
     links = _pairs(rng, items, "from", "to")
     columns = str(
-        rng.choice(["from,to", "from,to,weight", "to,from", "from,gone", "from"], p=[0.3, 0.5, 0.1, 0.05, 0.05])
+        rng.choice(
+            ["from,to", "from,to,weight", "to,from", "from,gone", "from"],
+            p=[0.3, 0.5, 0.1, 0.05, 0.05],
+        )
     )
     words = ["--links", written(rng, folder, "l", links, is_sound=rng.random() < 0.3)]
     return words + _sometimes(rng, 0.6, ["--link-columns", columns])
@@ -253,15 +336,24 @@ def _mutated(rng: Rng, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
                 table[str(cell)[:200].encode("utf-8", "replace").decode()] = table.pop(name)
             case 6:
                 scale = float(rng.choice([0.0, 1e-320, 1e-100, 1e15, 1e59, 1e100, 1e300]))
-                table[name] = [value * scale if isinstance(value, float) else value for value in table[name]]
+                table[name] = [
+                    value * scale if isinstance(value, float) else value for value in table[name]
+                ]
             case _:
                 rows = rng.integers(max(len(table[name]), 1), size=int(rng.choice([0, 1, 3, 40])))
-                table = {key: [values[row] for row in rows] if values else [] for key, values in table.items()}
+                table = {
+                    key: [values[row] for row in rows] if values else []
+                    for key, values in table.items()
+                }
     return table
 
 
-def written(rng: Rng, folder: Path, name: str, table: dict[str, list[Any]], *, is_sound: bool) -> str:
-    """Write a table into a file, mutated unless it is to stay sound, and so may be its bytes; gives the name of the file."""
+def written(
+    rng: Rng, folder: Path, name: str, table: dict[str, list[Any]], *, is_sound: bool
+) -> str:
+    """Write a table into a file, mutated unless it is to stay sound, and so may be its bytes; gives
+    the name of the file.
+    """
     ending = str(rng.choice(SOUND_ENDINGS if is_sound else ENDINGS))
     path = folder / f"{name}{ending}"
     if not is_sound:
@@ -286,7 +378,9 @@ def _content(table: dict[str, list[Any]], ending: str) -> bytes:
         return file.getvalue()
     separator = "\t" if ending in (".tsv", ".txt") else ","
     lines = [list(table), *map(list, zip(*table.values(), strict=True))]
-    text = "".join(separator.join(_quoted(cell, separator) for cell in line) + "\n" for line in lines)
+    text = "".join(
+        separator.join(_quoted(cell, separator) for cell in line) + "\n" for line in lines
+    )
     content = text.encode("utf-8", "surrogatepass")
     return gzip.compress(content) if ending.endswith(".gz") else content
 
@@ -300,7 +394,11 @@ def _arrow(values: list[Any]) -> Any:
 
 def _quoted(cell: Any, separator: str) -> str:
     text = "" if cell is None else str(cell)
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in (separator, '"', "\n")) else text
+    return (
+        '"' + text.replace('"', '""') + '"'
+        if any(mark in text for mark in (separator, '"', "\n"))
+        else text
+    )
 
 
 def _svmlight(rng: Rng) -> str:
@@ -328,7 +426,10 @@ def _models() -> dict[str, bytes]:
         write_table(table, path)
         links = Path(name) / "l.csv"
         write_table({"from": table["item"][:-1], "to": table["item"][1:]}, links)
-        options = {method: ["--method", method] for method in ("auto", "rankrls", "corankrls", "difference", "pursuit")}
+        options = {
+            method: ["--method", method]
+            for method in ("auto", "rankrls", "corankrls", "difference", "pursuit")
+        }
         options[LINKED] = ["--links", str(links)]
         for method, own in options.items():
             words = ["fit", str(path), "--score", "rating", "--query", "user", "--id", "item", *own]

@@ -1,4 +1,6 @@
-"""What counts as a finding: an error that is no sentence, a hang, much memory, a program that is started."""
+"""What counts as a finding: an error that is no sentence, a hang, much memory, a program that is
+started.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ sys.addaudithook(_note_started)
 
 @contextmanager
 def deadline(seconds: int = MAX_SECONDS) -> Iterator[None]:
-    """Raise `FuzzHang` in the block when it has computed for that long, or waited for ten times that."""
+    """Raise `FuzzHang` in the block when it has computed for that long, or waited for ten times
+    that.
+    """
 
     def stop(number: int, frame: Any) -> None:
         raise FuzzHang("".join(traceback.format_stack(frame)[-3:]))
@@ -64,11 +68,13 @@ def deadline(seconds: int = MAX_SECONDS) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def finding_of(act: Callable[[], Any], allowed: tuple[type[Exception], ...] = (ValueError, TypeError)) -> str | None:
+def finding_of(
+    act: Callable[[], Any], allowed: tuple[type[Exception], ...] = (ValueError, TypeError)
+) -> str | None:
     """What is wrong with how an act ended, None where nothing is.
 
-    An act may end with an error of the allowed types that corank itself raised, which is a sentence; and it may return a
-    finding of its own.
+    An act may end with an error of the allowed types that corank itself raised, which is a
+    sentence; and it may return a finding of its own.
     """
     _started.clear()
     memory = _peak_bytes()
@@ -98,8 +104,16 @@ def _raised_by_corank(error: BaseException) -> bool:
 
 
 def _described(error: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
-    where = f"{os.path.relpath(frames[-1].filename, PACKAGE)}:{frames[-1].lineno}" if frames else "outside of corank"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(PACKAGE)
+    ]
+    where = (
+        f"{os.path.relpath(frames[-1].filename, PACKAGE)}:{frames[-1].lineno}"
+        if frames
+        else "outside of corank"
+    )
     return f"{type(error).__name__} at {where}: {' '.join(str(error).split())[:200]}"
 
 

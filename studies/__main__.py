@@ -57,11 +57,17 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "basis": "studies.questions.basis",
     "evidence": "studies.questions.evidence",
 }
-GROUPS = {"papers": "studies.papers.", "all": "studies."}  # name of a group → how the modules of its studies begin
+# name of a group → how the modules of its studies begin
+GROUPS = {"papers": "studies.papers.", "all": "studies."}
 VARIABLE = "CORANK_DATA"
 FAILED, INTERRUPTED = 2, 130
 STYLES = {"holds": "bold green", "does not hold": "bold yellow"}
-LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
+LOOK: Any = {
+    "title_justify": "left",
+    "title_style": "bold",
+    "pad_edge": False,
+    "padding": (0, 2, 0, 0),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,20 +91,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m studies",
-        description="Run studies: the papers' tables and figures on real data, with a verdict on every finding, and the "
-        "questions they leave open. Interrupted, the same command goes on where it stopped.",
+        description=(
+            "Run studies: the papers' tables and figures on real data, with a verdict on every"
+            " finding, and the questions they leave open. Interrupted, the same command goes on"
+            " where it stopped."
+        ),
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a study, papers or all; --list names the studies")
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"folder of data sets (default: ${VARIABLE})")
-    parser.add_argument("--quick", action="store_true", help="a small sample of the same protocol: minutes")
-    parser.add_argument("--jobs", type=int, metavar="N", help="parts at a time (default: one per core)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for what comes out (default: reproduce-NAME)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="all draws follow from it (default: 0)")
     parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="folder for finished parts (default: in the user's cache)"
+        "name", nargs="?", metavar="NAME", help="a study, papers or all; --list names the studies"
     )
-    parser.add_argument("--fresh", action="store_true", help="do not take up parts of an earlier start")
-    parser.add_argument("--reuse", action="store_true", help="take up parts also where the sources have changed")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help=f"folder of data sets (default: ${VARIABLE})"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a small sample of the same protocol: minutes"
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="parts at a time (default: one per core)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for what comes out (default: reproduce-NAME)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="all draws follow from it (default: 0)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="folder for finished parts (default: in the user's cache)",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="do not take up parts of an earlier start"
+    )
+    parser.add_argument(
+        "--reuse", action="store_true", help="take up parts also where the sources have changed"
+    )
     parser.add_argument("--force", action="store_true", help="replace files that are already there")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -121,15 +152,23 @@ def _run(asked: argparse.Namespace) -> int:
     is_group = asked.name in GROUPS
     studies, skipped = _ready(studies, asked.data, is_group=is_group)
     folder = asked.out or Path(f"reproduce-{asked.name}")
-    _check_folder(folder, [study.name for study in studies] + ([SUMMARY] if is_group else []), force=asked.force)
+    _check_folder(
+        folder,
+        [study.name for study in studies] + ([SUMMARY] if is_group else []),
+        force=asked.force,
+    )
     for name, reason in skipped.items():
         _say(f"skipping {name}: {reason}")
 
     runs, failed = _run_all(studies, asked, folder, is_group=is_group)
-    commands = {study.name: _command(study.name, asked, needs_data=bool(study.files)) for study in studies}
+    commands = {
+        study.name: _command(study.name, asked, needs_data=bool(study.files)) for study in studies
+    }
     commands[SUMMARY] = _command(asked.name, asked, needs_data=True)
     not_run = {**skipped, **failed}
-    write_studies(runs, folder, commands, skipped=not_run if is_group else None, overwrite=asked.force)
+    write_studies(
+        runs, folder, commands, skipped=not_run if is_group else None, overwrite=asked.force
+    )
     if asked.json:
         entries = [as_dict(run, commands[run.study.name]) for run in runs]
         sys.stdout.write(as_json({"studies": entries, "skipped": skipped}).decode())
@@ -156,12 +195,18 @@ def names_in(name: str) -> list[str]:
 
 def study_named(name: str) -> Study:
     """A study by its name, a key of MODULES."""
-    study: Study = next(study for study in import_module(MODULES[name]).STUDIES if study.name == name)
+    study: Study = next(
+        study for study in import_module(MODULES[name]).STUDIES if study.name == name
+    )
     return study
 
 
-def _ready(studies: list[Study], data: Path | None, *, is_group: bool) -> tuple[list[Study], dict[str, str]]:
-    """The studies whose data are there, and why the others cannot be run; for a single study that is an error."""
+def _ready(
+    studies: list[Study], data: Path | None, *, is_group: bool
+) -> tuple[list[Study], dict[str, str]]:
+    """The studies whose data are there, and why the others cannot be run; for a single study that
+    is an error.
+    """
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is not a folder")
     ready, skipped = [], {}
@@ -171,7 +216,9 @@ def _ready(studies: list[Study], data: Path | None, *, is_group: bool) -> tuple[
             ready.append(study)
         elif data is None:
             folders = ", ".join(study.folders)
-            skipped[study.name] = f"it needs data ({folders}); say where they are with --data or {VARIABLE}"
+            skipped[study.name] = (
+                f"it needs data ({folders}); say where they are with --data or {VARIABLE}"
+            )
         else:
             skipped[study.name] = f"{data} has no {', '.join(missing)}"
     if skipped and not is_group:
@@ -186,10 +233,14 @@ def _check_folder(folder: Path, names: list[str], *, force: bool) -> None:
         raise NotADirectoryError(f"--out {folder} is a file: give the name of a folder")
     there = [path for path in targets(folder, names) if path.exists()]
     if there and not force:
-        raise FileExistsError(f"{there[0]} is already there: use --force to replace it, or --out for another folder")
+        raise FileExistsError(
+            f"{there[0]} is already there: use --force to replace it, or --out for another folder"
+        )
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not os.access(nearest, os.W_OK):
-        raise PermissionError(f"--out {folder} cannot be written: no permission in the folder {nearest}")
+        raise PermissionError(
+            f"--out {folder} cannot be written: no permission in the folder {nearest}"
+        )
 
 
 def _cache() -> Path:
@@ -204,7 +255,9 @@ def _run_all(
     silent = asked.quiet or asked.json
     runs, failed = [], {}
     for study in studies:
-        settings = Settings(asked.data, asked.quick, 0 if is_group and study.fixed_draws else asked.seed)
+        settings = Settings(
+            asked.data, asked.quick, 0 if is_group and study.fixed_draws else asked.seed
+        )
         ways = Ways(
             processes=asked.jobs or os.cpu_count() or 1,
             keep=asked.keep or _cache(),
@@ -223,7 +276,8 @@ def _run_all(
         except JobsFailed as error:
             if not is_group:
                 raise ValueError(f"{study.name}: {error}; the other parts are kept") from error
-            failed[study.name] = " ".join(str(error).splitlines()[:2])  # how many parts failed, and why the first
+            # how many parts failed, and why the first
+            failed[study.name] = " ".join(str(error).splitlines()[:2])
             _say(f"{study.name}: {error}")
             continue
         runs.append(run)
@@ -240,7 +294,9 @@ def _say(sentence: str) -> None:
 
 
 def _print(*renderables: Any) -> None:
-    Console(highlight=False, width=None if sys.stdout.isatty() else 130).print(*renderables, sep="\n")
+    Console(highlight=False, width=None if sys.stdout.isatty() else 130).print(
+        *renderables, sep="\n"
+    )
 
 
 def _grid(title: str, columns: Sequence[str]) -> Grid:
@@ -268,7 +324,8 @@ def _list() -> None:
         grid,
         Text(f"The papers: {', '.join(f'{key} {proposal}' for key, proposal in PAPERS.items())}."),
         Text(
-            "python -m studies NAME --data DIR runs one of them; as NAME, papers stands for those of the papers, all for all."
+            "python -m studies NAME --data DIR runs one of them; as NAME, papers stands for those"
+            " of the papers, all for all."
         ),
     )
 
@@ -283,7 +340,9 @@ def _show(run: StudyRun, folder: Path | None) -> None:
     if outcome.findings:
         _print(Text(), Text(summary_of(outcome.findings), style="bold"))
     if run.settings.quick:
-        _print(Text("A quick run: a small sample of the protocol; without --quick its verdicts count."))
+        _print(
+            Text("A quick run: a small sample of the protocol; without --quick its verdicts count.")
+        )
     effort = f"{outcome.n_fits:,} fits, {duration(run.seconds)} of computing."
     where = "" if folder is None else f" Tables, figures and the page are in {folder}."
     _print(Text(f"{effort}{where}\n", style="dim"))
@@ -298,7 +357,9 @@ def _table(table: Table) -> Grid:
             longest = max((len(word) for row in rows for word in row[at].split()), default=1)
             grid.add_column(name, overflow="fold", min_width=longest)
         else:
-            grid.add_column(name, justify="right", min_width=max((len(row[at]) for row in rows), default=1))
+            grid.add_column(
+                name, justify="right", min_width=max((len(row[at]) for row in rows), default=1)
+            )
     for row in rows:
         grid.add_row(*map(Text, row))
     return grid

@@ -51,7 +51,9 @@ class RegressionSet:
 
 @lru_cache(maxsize=1)
 def _index(folder: Path) -> dict[str, dict[str, Any]]:
-    index: dict[str, dict[str, Any]] = json.loads((folder / REGRESSION[0]).read_text(encoding="utf-8"))
+    index: dict[str, dict[str, Any]] = json.loads(
+        (folder / REGRESSION[0]).read_text(encoding="utf-8")
+    )
     return index
 
 
@@ -62,7 +64,9 @@ def regression_names(folder: Path) -> list[str]:
 
 @lru_cache(maxsize=4)
 def regression_set(folder: Path, name: str) -> RegressionSet:
-    """One set; a nominal attribute with several values has a column for each, named `attribute=value`."""
+    """One set; a nominal attribute with several values has a column for each, named
+    `attribute=value`.
+    """
     about = _index(folder)[name]
     with np.load(folder / REGRESSION[1], allow_pickle=False) as data:
         X, y = data[f"{name}__X"], data[f"{name}__y"]
@@ -83,8 +87,8 @@ def _attribute(column: str, originals: list[str]) -> int:
 def donations(folder: Path) -> RegressionSet:
     """What 9,686 people gave after a mailing, 0 where nothing.
 
-    Encoded as in [Brefeld2006] sect. 5.2: a column of 0 and 1 for each value of a nominal attribute, one that says where
-    a number is missing. Missing numbers are the mean of the others.
+    Encoded as in [Brefeld2006] sect. 5.2: a column of 0 and 1 for each value of a nominal
+    attribute, one that says where a number is missing. Missing numbers are the mean of the others.
     """
     table = pq.read_table(folder / DONATIONS[0])
     y = np.nan_to_num(table["TARGET_D"].to_numpy().astype(float), nan=0.0)
@@ -101,7 +105,9 @@ def donations(folder: Path) -> RegressionSet:
 def _encoded(column: Any) -> Floats:
     if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
         values = np.asarray(column.to_pylist(), dtype=object)
-        return np.stack([values == value for value in sorted(set(values) - {None})], axis=1).astype(float)
+        return np.stack([values == value for value in sorted(set(values) - {None})], axis=1).astype(
+            float
+        )
     numbers = column.to_numpy().astype(float)
     missing = np.isnan(numbers)
     filled = np.where(missing, np.mean(numbers[~missing]), numbers)
@@ -135,14 +141,18 @@ def stacked(*rankings: Rankings) -> Rankings:
 
 @lru_cache(maxsize=1)
 def rankings(folder: Path) -> tuple[Rankings, Rankings]:
-    """LightGBM's lambdarank example: 201 training and 50 test queries, relevance 0 to 4; features not stored are 0."""
+    """LightGBM's lambdarank example: 201 training and 50 test queries, relevance 0 to 4; features
+    not stored are 0.
+    """
     with np.load(folder / RANKING[0], allow_pickle=False) as data:
         return _rankings(data, "train"), _rankings(data, "test")
 
 
 def _rankings(data: Any, split: str) -> Rankings:
     return Rankings(
-        _stored(data, split).toarray(), data[f"{split}_y"].astype(float), data[f"{split}_qid"].astype(np.int64)
+        _stored(data, split).toarray(),
+        data[f"{split}_y"].astype(float),
+        data[f"{split}_qid"].astype(np.int64),
     )
 
 
@@ -159,13 +169,15 @@ def _stored(data: Any, split: str) -> sparse.csr_array:
 def parses(folder: Path) -> Rankings:
     """Parses of 42 sentences: F-score against the right parse, query = sentence.
 
-    Rows have unit length (cosine kernel = linear kernel) and are expressed in as many columns as there are rows, which
-    leaves all inner products as they are.
+    Rows have unit length (cosine kernel = linear kernel) and are expressed in as many columns as
+    there are rows, which leaves all inner products as they are.
     """
     with np.load(folder / PARSES[0], allow_pickle=False) as data:
         X = sparse.vstack([_stored(data, split) for split in ("train", "test")]).tocsr()
         y = np.concatenate([data["train_y"], data["test_y"]]).astype(float)
-        qid = np.concatenate([data["train_qid"], data["test_qid"].astype(np.int64) + data["train_qid"].max() + 1])
+        qid = np.concatenate(
+            [data["train_qid"], data["test_qid"].astype(np.int64) + data["train_qid"].max() + 1]
+        )
     gram = np.asarray((X @ X.T).toarray(), dtype=float)
     lengths = np.sqrt(np.diag(gram))
     gram /= np.where(lengths > 0, lengths, 1.0)[:, None] * np.where(lengths > 0, lengths, 1.0)
@@ -194,10 +206,16 @@ class Ratings:
     def rows(self, user: Integers, item: Integers) -> Rankings:
         """One row per pair of a user and an item; a query is a user."""
         X = self.items[item]
-        return Rankings(X if self.users is None else np.hstack([X, self.users[user]]), self.scores[user, item], user)
+        return Rankings(
+            X if self.users is None else np.hstack([X, self.users[user]]),
+            self.scores[user, item],
+            user,
+        )
 
     def drawn(self, user: Integers, count: int | None, rng: np.random.Generator) -> Rankings:
-        """At most `count` items of each of the users, drawn at random among those with a score; None for all of them."""
+        """At most `count` items of each of the users, drawn at random among those with a score;
+        None for all of them.
+        """
         pairs = []
         for number in user:
             scored = np.flatnonzero(~np.isnan(self.scores[number]))
@@ -216,10 +234,14 @@ def jester_ratings(folder: Path) -> Floats:
 
 @lru_cache(maxsize=1)
 def jester(folder: Path) -> Ratings:
-    """Users of Jester but for the reference users, 100 who rated every joke, whose ratings are the features."""
+    """Users of Jester but for the reference users, 100 who rated every joke, whose ratings are the
+    features.
+    """
     ratings = jester_ratings(folder)
     complete = np.flatnonzero(~np.isnan(ratings).any(axis=1))
-    reference = np.random.default_rng(0).choice(complete, min(N_REFERENCE, len(complete) // 2), replace=False)
+    reference = np.random.default_rng(0).choice(
+        complete, min(N_REFERENCE, len(complete) // 2), replace=False
+    )
     others = np.setdiff1d(np.arange(len(ratings)), reference)
     return Ratings(ratings[others], ratings[reference].T, None)
 
@@ -233,17 +255,24 @@ def sushi(folder: Path) -> Ratings:
     with np.load(folder / SUSHI[0], allow_pickle=False) as data:
         scores = data["score_b"].astype(float)
     items, users = (pq.read_table(folder / name) for name in SUSHI[1:])
-    numbers = np.stack([items[name].to_numpy() for name in ("heaviness", "freq_eaten", "price", "freq_sold")], axis=1)
+    numbers = np.stack(
+        [items[name].to_numpy() for name in ("heaviness", "freq_eaten", "price", "freq_sold")],
+        axis=1,
+    )
     kinds = [_one_hot(items[name]) for name in ("style", "major_group", "minor_group")]
     people = [_one_hot(users[name]) for name in ("gender", "age_band", "eastwest_now")]
     return Ratings(
-        np.where(scores < 0, np.nan, scores), _standard(np.hstack([numbers, *kinds])), _standard(np.hstack(people))
+        np.where(scores < 0, np.nan, scores),
+        _standard(np.hstack([numbers, *kinds])),
+        _standard(np.hstack(people)),
     )
 
 
 @lru_cache(maxsize=1)
 def sushi_orders(folder: Path) -> Integers:
-    """(5000, 10): the ten kinds of sushi that each user put in order, the best first; row numbers of `sushi().items`."""
+    """(5000, 10): the ten kinds of sushi that each user put in order, the best first; row numbers
+    of `sushi().items`.
+    """
     with np.load(folder / SUSHI[0], allow_pickle=False) as data:
         return np.asarray(data["order_b"], dtype=np.int64)
 
@@ -269,7 +298,9 @@ def _standard(X: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Cora:
-    """Papers: their words and their citations, one row per paper, their class, and those of the public test set."""
+    """Papers: their words and their citations, one row per paper, their class, and those of the
+    public test set.
+    """
 
     words: sparse.csr_array
     links: sparse.csr_array
@@ -279,10 +310,14 @@ class Cora:
 
 @lru_cache(maxsize=1)
 def cora(folder: Path) -> Cora:
-    """Words are binary; a row of links is that of the adjacency matrix, with a one for the paper itself."""
+    """Words are binary; a row of links is that of the adjacency matrix, with a one for the paper
+    itself.
+    """
     with np.load(folder / CORA[0], allow_pickle=False) as data:
         indices, starts = data["word_indices"].astype(np.int32), data["word_indptr"]
-        words = sparse.csr_array((np.ones(len(indices)), indices, starts), shape=tuple(data["shape"]))
+        words = sparse.csr_array(
+            (np.ones(len(indices)), indices, starts), shape=tuple(data["shape"])
+        )
         first, second = data["edges"].T.astype(np.int64)
         label, test = data["label"].astype(np.int64), data["test_index"].astype(np.int64)
     n, itself = len(label), np.arange(len(label))
@@ -295,8 +330,8 @@ def cora(folder: Path) -> Cora:
 class Proposals:
     """Python proposals, one row each.
 
-    features : columns to learn from; texts : title and abstract; topic : empty for most; created : days
-    adopted : 1, 0, or NaN where still open; cites : (m, 2) row numbers
+    features : columns to learn from; texts : title and abstract; topic : empty for most; created :
+        days adopted : 1, 0, or NaN where still open; cites : (m, 2) row numbers
     """
 
     features: pa.Table
@@ -313,12 +348,17 @@ def proposals(folder: Path) -> Proposals:
     table, cites = (pq.read_table(folder / name) for name in PEPS)
     rows = {number: row for row, number in enumerate(table["pep"].to_pylist())}
     ends = zip(cites["pep"].to_pylist(), cites["cites"].to_pylist(), strict=True)
-    pairs = [(rows[first], rows[second]) for first, second in ends if first in rows and second in rows]
+    pairs = [
+        (rows[first], rows[second]) for first, second in ends if first in rows and second in rows
+    ]
     columns = ("title", "abstract")
     texts = [
-        " ".join(text or "" for text in both) for both in zip(*(table[c].to_pylist() for c in columns), strict=True)
+        " ".join(text or "" for text in both)
+        for both in zip(*(table[c].to_pylist() for c in columns), strict=True)
     ]
-    created = np.asarray(table["created"].cast(pa.date32()).cast(pa.int32()).to_numpy(), dtype=np.float64)
+    created = np.asarray(
+        table["created"].cast(pa.date32()).cast(pa.int32()).to_numpy(), dtype=np.float64
+    )
     adopted = np.asarray(table["adopted"].cast(pa.float64()).to_numpy(), dtype=np.float64)
     topic = np.asarray([name or "" for name in table["topic"].to_pylist()])
     features = table.drop_columns(["pep", "status", "adopted", "topic"])

@@ -1,4 +1,6 @@
-"""Runs a study: its parts over several processes, every finished one kept, and then what they say together."""
+"""Runs a study: its parts over several processes, every finished one kept, and then what they say
+together.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,30 @@ from zlib import crc32
 
 import numpy as np
 
-from corank.experiments.jobs import Done, JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
+from corank.experiments.jobs import (
+    Done,
+    JobsFailed,
+    Keep,
+    attempt_jobs,
+    sources_of_corank,
+    version_of,
+    written,
+)
 from studies.study import Outcome, Part, Result, Settings, Study
 
 Progress = Callable[[int, int], Any]
-NO_RESULTS = ("tests", "write.py", "verdicts.py", "__main__.py")  # files of this folder that no result depends on
+# files of this folder that no result depends on
+NO_RESULTS = ("tests", "write.py", "verdicts.py", "__main__.py")
 
 
 @dataclass(frozen=True)
 class Ways:
     """How the parts are computed; the numbers are the same in every way.
 
-    processes : parts at a time; more than one starts processes: call it under ``if __name__ == "__main__":`` then
-    keep : folder where finished parts are kept and looked for
-    fresh : leave kept parts aside
-    reuse : take kept parts also where the sources have changed since
-    progress : as `corank.experiments.jobs.attempt_jobs` takes it
+    processes : parts at a time; more than one starts processes: call it under ``if __name__ ==
+        "__main__":`` then keep : folder where finished parts are kept and looked for fresh : leave
+        kept parts aside reuse : take kept parts also where the sources have changed since progress
+        : as `corank.experiments.jobs.attempt_jobs` takes it
     """
 
     processes: int = 1
@@ -64,7 +74,9 @@ class StudyRun:
 
 
 def missing_data(study: Study, data: Path | None) -> list[str]:
-    """The files that the study needs and the folder does not have; all of them where there is no folder."""
+    """The files that the study needs and the folder does not have; all of them where there is no
+    folder.
+    """
     return [name for name in study.files if data is None or not (data / name).is_file()]
 
 
@@ -74,7 +86,9 @@ def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> Stu
     if missing := missing_data(study, settings.data):
         raise FileNotFoundError(f"{study.name} needs {', '.join(missing)} in the data folder.")
     if study.fixed_draws and settings.seed != 0:
-        raise ValueError(f"seed is {settings.seed}, but the draws of {study.name} are fixed: leave it out.")
+        raise ValueError(
+            f"seed is {settings.seed}, but the draws of {study.name} are fixed: leave it out."
+        )
 
     begin = time.perf_counter()
     parts = study.parts(settings)
@@ -102,7 +116,9 @@ def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> Stu
     )
 
 
-def _done(study: Study, settings: Settings, parts: Sequence[Part], ways: Ways) -> tuple[dict[str, Done], int]:
+def _done(
+    study: Study, settings: Settings, parts: Sequence[Part], ways: Ways
+) -> tuple[dict[str, Done], int]:
     """Parts by their keys, and how many of them were computed now."""
     if not parts:
         return {}, 0
@@ -110,7 +126,12 @@ def _done(study: Study, settings: Settings, parts: Sequence[Part], ways: Ways) -
     keep = None if ways.keep is None else Keep(ways.keep, fresh=ways.fresh)
     keyed = [(_key(study, settings, data, part, any_sources=ways.reuse), part) for part in parts]
     attempts, failures = attempt_jobs(
-        run_part, (study.name, settings), keyed, keep=keep, processes=ways.processes, progress=ways.progress
+        run_part,
+        (study.name, settings),
+        keyed,
+        keep=keep,
+        processes=ways.processes,
+        progress=ways.progress,
     )
     if failures:
         lines = [f"{part}: {failures[key]}" for key, part in keyed if key in failures]
@@ -123,7 +144,9 @@ def _done(study: Study, settings: Settings, parts: Sequence[Part], ways: Ways) -
 
 
 def run_part(shared: tuple[str, Settings], part: Part) -> Result:
-    """Compute a part. The result is as it would be read from its file, so that a kept part gives the same."""
+    """Compute a part. The result is as it would be read from its file, so that a kept part gives
+    the same.
+    """
     name, settings = shared
     result = part.run(settings, part_rng(name, settings, part), **part.arguments)
     plain: Result = json.loads(json.dumps({"result": result, "sources": _sources(part)}))
@@ -150,11 +173,15 @@ def _key(study: Study, settings: Settings, data: str, part: Part, *, any_sources
     asked = asdict(settings) | {"data": data}
     sources = "any" if any_sources else [_sources(part), sources_of_studies()]
     run = f"{part.run.__module__}.{part.run.__qualname__}"
-    return written([study.name, study.protocol, asked, sources, part.key, run, dict(part.arguments), part.draw])
+    return written(
+        [study.name, study.protocol, asked, sources, part.key, run, dict(part.arguments), part.draw]
+    )
 
 
 def _sources(part: Part) -> str:
-    """The version of the library that computes the part, or a digest of corank's files and the versions below it."""
+    """The version of the library that computes the part, or a digest of corank's files and the
+    versions below it.
+    """
     if part.libraries and (library := version_of(*part.libraries)) is not None:
         return library
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
@@ -178,7 +205,9 @@ def _check_libraries(study: Study, parts: Sequence[Part]) -> None:
     needed = dict.fromkeys(part.libraries for part in parts if part.libraries)
     missing = [names[0] for names in needed if version_of(*names) is None]
     if missing:
-        raise ImportError(f"{study.name} needs {', '.join(missing)}: pip install {' '.join(missing)}")
+        raise ImportError(
+            f"{study.name} needs {', '.join(missing)}: pip install {' '.join(missing)}"
+        )
 
 
 def _check_keys(study: Study, parts: Sequence[Part]) -> None:

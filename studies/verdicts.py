@@ -49,13 +49,16 @@ class Gap:
 
     def over(self, units: str) -> str:
         """How many units and draws it is a mean of."""
-        return f"over {self.n_units:,} {units}" + (f", {self.n_draws} draws" if self.n_draws > 1 else "")
+        return f"over {self.n_units:,} {units}" + (
+            f", {self.n_draws} draws" if self.n_draws > 1 else ""
+        )
 
     def verdict(self, asked: float | None, level: float = LEVEL) -> Verdict:
         """Whether the first method errs less.
 
-        It does where both test and interval say so. Where they do not, but the interval leaves room for `asked`, the
-        difference that was published or would be worth having (below 0), there are too few units to tell.
+        It does where both test and interval say so. Where they do not, but the interval leaves room
+        for `asked`, the difference that was published or would be worth having (below 0), there are
+        too few units to tell.
         """
         if self.n_units < FEWEST_PAIRS:
             return CANNOT_BE_TESTED
@@ -65,10 +68,11 @@ class Gap:
 
 
 def gap_between(better: Any, worse: Any) -> Gap:
-    """The gap between errors (units,) or (draws, units); NaN where undefined, which leaves out the unit.
+    """The gap between errors (units,) or (draws, units); NaN where undefined, which leaves out the
+    unit.
 
-    With several draws the test is over the means of the units, and the interval takes both draws and units to be drawn
-    again: the units of a draw share a model.
+    With several draws the test is over the means of the units, and the interval takes both draws
+    and units to be drawn again: the units of a draw share a model.
     """
     differences = np.atleast_2d(np.asarray(better, dtype=float) - np.asarray(worse, dtype=float))
     differences = differences[:, ~np.isnan(differences).any(axis=0)]
@@ -76,7 +80,9 @@ def gap_between(better: Any, worse: Any) -> Gap:
     if n == 0:
         return Gap(np.nan, np.nan, np.nan, 1.0, 0, draws)
     low, high = mean_interval(differences[0]) if draws == 1 else two_way_interval(differences)
-    return Gap(float(differences.mean()), low, high, signed_rank(differences.mean(axis=0)), n, draws)
+    return Gap(
+        float(differences.mean()), low, high, signed_rank(differences.mean(axis=0)), n, draws
+    )
 
 
 def smaller_error(
@@ -90,7 +96,8 @@ def smaller_error(
     worth: float | None = None,
     where: str = "",
 ) -> Finding:
-    """The finding that one method errs less than another, judged over test queries, users, data sets or repetitions.
+    """The finding that one method errs less than another, judged over test queries, users, data
+    sets or repetitions.
 
     Parameters
     ----------
@@ -122,7 +129,8 @@ def smaller_errors(
     *,
     units: str,
 ) -> Finding:
-    """A claim about several pairs of methods (better, worse), with the published difference of each.
+    """A claim about several pairs of methods (better, worse), with the published difference of
+    each.
 
     It holds where it does for all of them, and does not hold where it does not for one.
     """
@@ -131,18 +139,27 @@ def smaller_errors(
     verdict = joint_verdict(list(verdicts.values()))
     short = {HOLDS: "holds", DOES_NOT_HOLD: "does not", CANNOT_BE_TESTED: "cannot be told"}
     evidence = [
-        f"{better} less {worse} {gap.shown}: {short[verdicts[better, worse]]}" for (better, worse), gap in gaps.items()
+        f"{better} less {worse} {gap.shown}: {short[verdicts[better, worse]]}"
+        for (better, worse), gap in gaps.items()
     ]
-    return Finding(source, claim, verdict, f"{'; '.join(evidence)} ({next(iter(gaps.values())).over(units)}).")
+    return Finding(
+        source, claim, verdict, f"{'; '.join(evidence)} ({next(iter(gaps.values())).over(units)})."
+    )
 
 
 def joint_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim about several pairs: it holds where it does for all of them, and does not where it does not for one."""
-    return next((verdict for verdict in (DOES_NOT_HOLD, CANNOT_BE_TESTED) if verdict in verdicts), HOLDS)
+    """Of a claim about several pairs: it holds where it does for all of them, and does not where it
+    does not for one.
+    """
+    return next(
+        (verdict for verdict in (DOES_NOT_HOLD, CANNOT_BE_TESTED) if verdict in verdicts), HOLDS
+    )
 
 
 def one_sided(better: Any, worse: Any) -> tuple[float, float]:
-    """Wilcoxon's statistic as [Brefeld2006] counts it, the ranks of the pairs where `better` errs more, and its one-sided p."""
+    """Wilcoxon's statistic as [Brefeld2006] counts it, the ranks of the pairs where `better` errs
+    more, and its one-sided p.
+    """
     differences = np.asarray(better, dtype=float) - np.asarray(worse, dtype=float)
     if not (differences != 0).any():
         return 0.0, 1.0
@@ -156,8 +173,14 @@ def chance(p: float) -> str:
 
 
 def growth(sizes: Any, seconds: Any) -> float:
-    """The exponent of a power of the size that the times follow, by least squares of the logarithms."""
-    return float(np.polyfit(np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(seconds, dtype=float)), 1)[0])
+    """The exponent of a power of the size that the times follow, by least squares of the
+    logarithms.
+    """
+    return float(
+        np.polyfit(
+            np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(seconds, dtype=float)), 1
+        )[0]
+    )
 
 
 def share_of_degree(degree: int, sizes: Any, seconds: Any) -> float:

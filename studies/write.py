@@ -1,4 +1,6 @@
-"""Studies as text, figures, pages and files: Markdown and JSON beside PNG figures, and one HTML page that opens anywhere."""
+"""Studies as text, figures, pages and files: Markdown and JSON beside PNG figures, and one HTML
+page that opens anywhere.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ENDINGS = (".md", ".html", ".json")
-SUMMARY, SUMMARY_TITLE = "summary", "What the studies found"  # the files that sum up several studies
-QUICK = "A quick run: a small sample of the protocol, to see that everything works. Its verdicts are not the study's."
+# the files that sum up several studies
+SUMMARY, SUMMARY_TITLE = "summary", "What the studies found"
+QUICK = (
+    "A quick run: a small sample of the protocol, to see that everything works. Its verdicts are"
+    " not the study's."
+)
 NO_VALUE = "–"
 DOTS_PER_INCH = 110
 PANEL_HEIGHT = 4.0  # inches; widths are in `size_of`
@@ -75,7 +81,11 @@ def cell_text(cell: Cell, digits: int) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, Measured):
-        spread = "" if cell.error is None or not math.isfinite(cell.error) else f" ± {cell.error:.{digits}f}"
+        spread = (
+            ""
+            if cell.error is None or not math.isfinite(cell.error)
+            else f" ± {cell.error:.{digits}f}"
+        )
         return cell_text(cell.value, digits) + spread
     if isinstance(cell, int):
         return f"{cell:,}"
@@ -88,9 +98,15 @@ def text_rows(table: Table) -> list[list[str]]:
 
 
 def text_columns(table: Table) -> list[int]:
-    """The columns that hold text, not numbers; a cell such as "0.31 (0.29 to 0.33)" is a number too."""
+    """The columns that hold text, not numbers; a cell such as "0.31 (0.29 to 0.33)" is a number
+    too.
+    """
     columns = zip(*table.rows, strict=True)
-    return [at for at, cells in enumerate(columns) if any(isinstance(cell, str) and _is_text(cell) for cell in cells)]
+    return [
+        at
+        for at, cells in enumerate(columns)
+        if any(isinstance(cell, str) and _is_text(cell) for cell in cells)
+    ]
 
 
 def _is_text(cell: str) -> bool:
@@ -101,7 +117,11 @@ def count_verdicts(verdicts: Sequence[str]) -> str:
     """How many findings hold, in a sentence."""
     times = Counter(verdicts)
     several = {HOLDS: "hold", DOES_NOT_HOLD: "do not hold", CANNOT_BE_TESTED: CANNOT_BE_TESTED}
-    counts = [f"{times[name]} {name if times[name] == 1 else several[name]}" for name in several if times[name]]
+    counts = [
+        f"{times[name]} {name if times[name] == 1 else several[name]}"
+        for name in several
+        if times[name]
+    ]
     total = "1 finding" if len(verdicts) == 1 else f"{len(verdicts)} findings"
     return f"Of {total}, {', '.join(counts)}." if counts else "No finding was looked at."
 
@@ -171,7 +191,9 @@ def write_studies(
 
 @contextmanager
 def _staged(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A folder beside the given one; its files are moved there after the block, or thrown away if the block raises."""
+    """A folder beside the given one; its files are moved there after the block, or thrown away if
+    the block raises.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     stage = folder.parent / f".corank-{secrets.token_hex(8)}.part"
     stage.mkdir()
@@ -198,7 +220,9 @@ def _write_study(run: StudyRun, folder: Path, command: str | None) -> None:
     data.write_bytes(as_json(entry))
 
 
-def _write_summary(runs: Sequence[StudyRun], skipped: Mapping[str, str], folder: Path, command: str | None) -> None:
+def _write_summary(
+    runs: Sequence[StudyRun], skipped: Mapping[str, str], folder: Path, command: str | None
+) -> None:
     markdown, html, data = targets(folder, [SUMMARY])
     lines = [f"# {SUMMARY_TITLE}", ""]
     lines += [QUICK, ""] if runs and runs[0].settings.quick else []
@@ -213,7 +237,14 @@ def _write_summary(runs: Sequence[StudyRun], skipped: Mapping[str, str], folder:
     html.write_text(summary_page(runs, dict(skipped), command), encoding="utf-8")
     entries = {run.study.name: as_dict(run, None) for run in runs}
     data.write_bytes(
-        as_json({"command": command, "versions": _versions(), "skipped": dict(skipped), "studies": entries})
+        as_json(
+            {
+                "command": command,
+                "versions": _versions(),
+                "skipped": dict(skipped),
+                "studies": entries,
+            }
+        )
     )
 
 
@@ -253,12 +284,17 @@ def as_dict(run: StudyRun, command: str | None) -> dict[str, Any]:
 
 
 def as_json(entry: dict[str, Any]) -> bytes:
-    """Indented, but for results, which take one line each; null for what is not a number, as JSON has no NaN."""
+    """Indented, but for results, which take one line each; null for what is not a number, as JSON
+    has no NaN.
+    """
     entry = _finite(entry)
     results = entry.pop("results", None)
     body = json.dumps(entry, indent=1, ensure_ascii=False)
     if results is not None:
-        lines = [f"  {json.dumps(key)}: {json.dumps(result, ensure_ascii=False)}" for key, result in results.items()]
+        lines = [
+            f"  {json.dumps(key)}: {json.dumps(result, ensure_ascii=False)}"
+            for key, result in results.items()
+        ]
         body = f'{body[:-2]},\n "results": {{\n' + ",\n".join(lines) + "\n }\n}"
     return (body + "\n").encode()
 
@@ -268,7 +304,9 @@ def _versions() -> dict[str, str]:
 
 
 def _table_as_dict(table: Table) -> dict[str, Any]:
-    rows = [[asdict(cell) if isinstance(cell, Measured) else cell for cell in row] for row in table.rows]
+    rows = [
+        [asdict(cell) if isinstance(cell, Measured) else cell for cell in row] for row in table.rows
+    ]
     return {"title": table.title, "columns": list(table.columns), "rows": rows, "note": table.note}
 
 
@@ -291,7 +329,14 @@ def as_markdown(run: StudyRun, entry: Mapping[str, Any]) -> str:
     lines = [f"# {study.title}", ""]
     lines += [QUICK, ""] if run.settings.quick else []
     if outcome.findings:
-        lines += [summary_of(outcome.findings), "", "## Findings", "", *_findings(outcome.findings), ""]
+        lines += [
+            summary_of(outcome.findings),
+            "",
+            "## Findings",
+            "",
+            *_findings(outcome.findings),
+            "",
+        ]
     lines += ["## Tables", ""]
     for table in outcome.tables:
         lines += [f"**{table.title}**", "", *_markdown_table(table), ""]
@@ -311,7 +356,10 @@ def as_markdown(run: StudyRun, entry: Mapping[str, Any]) -> str:
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:
-    rows = [[finding.source, finding.claim, f"**{finding.verdict}**", finding.evidence] for finding in findings]
+    rows = [
+        [finding.source, finding.claim, f"**{finding.verdict}**", finding.evidence]
+        for finding in findings
+    ]
     return markdown_grid(["source", "claim", "verdict", "evidence"], rows)
 
 
@@ -324,7 +372,9 @@ def markdown_grid(
 ) -> list[str]:
     """A Markdown table; `left`: the columns that are aligned to the left, None for all of them."""
     rule = ["---" if left is None or at in left else "---:" for at in range(len(columns))]
-    return ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in (columns, rule, *rows)]
+    return [
+        "| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in (columns, rule, *rows)
+    ]
 
 
 def _escaped(cell: str) -> str:
@@ -352,14 +402,20 @@ def study_page(run: StudyRun, command: str | None) -> Html:
     outcome = run.outcome
     reservations = [QUICK] if run.settings.quick else []
     reservations += [mixed] if (mixed := _mixed_sources(run)) else []
-    lead = [verdict(summary_of(outcome.findings), reservations)] if outcome.findings or reservations else []
+    lead = (
+        [verdict(summary_of(outcome.findings), reservations)]
+        if outcome.findings or reservations
+        else []
+    )
     findings = [_findings_table(outcome.findings)] if outcome.findings else []
     sections = [
         Section("Findings", findings),
         Section("Tables", [html for table in outcome.tables for html in _table_html(table)]),
         Section("Figures", [_figure_html(figure) for figure in outcome.figures]),
         Section("Notes", [bullets(outcome.notes)] if outcome.notes else []),
-        Section("How it was done", [paragraph(run.study.about), *_protocol(run), *origins(command)]),
+        Section(
+            "How it was done", [paragraph(run.study.about), *_protocol(run), *origins(command)]
+        ),
     ]
     return page(run.study.title, lead, [section for section in sections if section.contents])
 
@@ -389,12 +445,17 @@ def _findings_table(findings: Sequence[Finding]) -> Html:
         for finding in findings
     ]
     return html_table(
-        "Claims, and what came out", ("source", "claim", "verdict", "evidence"), rows, text_columns=(1, 2, 3)
+        "Claims, and what came out",
+        ("source", "claim", "verdict", "evidence"),
+        rows,
+        text_columns=(1, 2, 3),
     )
 
 
 def _table_html(table: Table) -> list[Html]:
-    html = [html_table(table.title, table.columns, text_rows(table), text_columns=text_columns(table))]
+    html = [
+        html_table(table.title, table.columns, text_rows(table), text_columns=text_columns(table))
+    ]
     html += [paragraph(table.note, "soft")] if table.note else []
     return [folded(table.title, *html)] if table.details else html
 
@@ -402,16 +463,23 @@ def _table_html(table: Table) -> list[Html]:
 def _figure_html(figure: Figure) -> Html:
     about = figure.about
     if not about:
-        about = "; ".join(f"{panel.title}: {panel.y_label} against {panel.x_label}" for panel in figure.panels)
+        about = "; ".join(
+            f"{panel.title}: {panel.y_label} against {panel.x_label}" for panel in figure.panels
+        )
     return picture(lambda whole: draw_panels(figure, whole), about, figure.caption, size_of(figure))
 
 
 def _protocol(run: StudyRun) -> list[Html]:
     pairs = {"makes again": ", ".join(run.study.sources)} if run.study.sources else {}
     pairs |= {
-        "fits": f"{run.outcome.n_fits:,}, in {run.n_parts:,} parts, {run.n_computed:,} of them computed now",
-        "time": f"{duration(run.seconds)} of computing; {duration(run.wall_seconds)} by the clock for the parts computed now, "
-        f"{run.processes} at a time",
+        "fits": (
+            f"{run.outcome.n_fits:,}, in {run.n_parts:,} parts, {run.n_computed:,} of them"
+            " computed now"
+        ),
+        "time": (
+            f"{duration(run.seconds)} of computing; {duration(run.wall_seconds)} by the clock for"
+            f" the parts computed now, {run.processes} at a time"
+        ),
         "seed": "fixed draws" if run.study.fixed_draws else str(run.settings.seed),
         "size": "quick" if run.settings.quick else "full",
     }
@@ -446,7 +514,9 @@ def size_of(figure: Figure) -> tuple[float, float]:
 
 
 def draw_panels(figure: Figure, whole: Any) -> None:
-    """All panels of a figure on a matplotlib figure; panels with the same series share the legend of the last one."""
+    """All panels of a figure on a matplotlib figure; panels with the same series share the legend
+    of the last one.
+    """
     axes = whole.subplots(1, len(figure.panels), squeeze=False)[0]
     names = [tuple(series.name for series in panel.series) for panel in figure.panels]
     shared = len(set(names)) == 1
@@ -487,7 +557,14 @@ def _draw_series(series: Series, ax: Axes, colour: str, marker: str) -> None:
             above = [max(high - y, 0.0) for y, high in zip(series.y, band[1], strict=True)]
             bars = [below, above]
         ax.errorbar(
-            series.x, series.y, yerr=bars, fmt=marker, color=colour, markersize=4, elinewidth=0.8, label=series.name
+            series.x,
+            series.y,
+            yerr=bars,
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            elinewidth=0.8,
+            label=series.name,
         )
         return
     if band is not None:

@@ -2,7 +2,9 @@
 
 import shutil
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = [  # pages are local: nothing else is fetched, and nothing waits for it
     "--no-sandbox",
     "--disable-gpu",

@@ -1,4 +1,6 @@
-"""How tests run commands of the command line: in this process or, where CORANK_COMMAND names one, as an installed command."""
+"""How tests run commands of the command line: in this process or, where CORANK_COMMAND names one,
+as an installed command.
+"""
 
 import os
 import shlex
@@ -31,7 +33,9 @@ def shell(*words, given=None, **options):
     environment = {**os.environ, "COLUMNS": "100"}
     if INSTALLED:
         environment.pop("PYTHONPATH", None)  # the installed corank, not the sources
-    done = subprocess.run([*COMMAND, *map(str, words)], check=False, input=given or b"", env=environment, **where)
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)], check=False, input=given or b"", env=environment, **where
+    )
     out, err = done.stdout or b"", done.stderr or b""
     return SimpleNamespace(
         exit_code=done.returncode,

@@ -40,7 +40,9 @@ def one_blas_thread():
 
 @pytest.fixture
 def named_functions():
-    """The functions that were given to `register_kernel`: none at first, and those of before at the end."""
+    """The functions that were given to `register_kernel`: none at first, and those of before at the
+    end.
+    """
     before = dict(NAMED_FUNCTIONS)
     NAMED_FUNCTIONS.clear()
     yield NAMED_FUNCTIONS

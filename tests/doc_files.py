@@ -1,4 +1,6 @@
-"""Files that pages of the documentation speak of without making them: small tables of the kind that the page describes."""
+"""Files that pages of the documentation speak of without making them: small tables of the kind that
+the page describes.
+"""
 
 import csv
 import shutil
@@ -13,7 +15,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def make_files(folder):
-    """Everything a page may name, in a folder of its own; tables of `examples` are there under the same path."""
+    """Everything a page may name, in a folder of its own; tables of `examples` are there under the
+    same path.
+    """
     (folder / "examples").mkdir()
     for table in EXAMPLES.glob("*.csv"):
         shutil.copy(table, folder / "examples")
@@ -31,7 +35,9 @@ def _rated_items(folder):
     table["user"], table["rating"] = data.qid, data.y.round(2)
     new = table["user"] >= 9
     unrated = np.random.default_rng(0).random(len(table)) < 0.4
-    table.assign(rating=table["rating"].mask(unrated))[~new].to_csv(folder / "items.csv", index=False)
+    table.assign(rating=table["rating"].mask(unrated))[~new].to_csv(
+        folder / "items.csv", index=False
+    )
     table[new].to_csv(folder / "held_out.csv", index=False)
     table[new].drop(columns="rating").to_csv(folder / "new_items.csv", index=False)
     _pairs(table[~new], "item", "rating", 40).to_csv(folder / "pairs.csv", index=False)
@@ -39,16 +45,26 @@ def _rated_items(folder):
 
 
 def _wines(folder):
-    """`wines.csv` describes 40 wines, `tasted.csv` says which was better and which worse, `tasted_later.csv` too, `rated.csv` rates some."""
+    """`wines.csv` describes 40 wines, `tasted.csv` says which was better and which worse,
+    `tasted_later.csv` too, `rated.csv` rates some.
+    """
     rng = np.random.default_rng(1)
     wines = pd.DataFrame(rng.normal(size=(40, 3)).round(3), columns=["acid", "sugar", "age"])
     wines.insert(0, "wine", [f"wine-{n}" for n in range(40)])
-    rated = wines.assign(rating=(np.sin(wines["acid"]) + wines["sugar"] + 0.2 * rng.normal(size=40)).round(2))
+    rated = wines.assign(
+        rating=(np.sin(wines["acid"]) + wines["sugar"] + 0.2 * rng.normal(size=40)).round(2)
+    )
     wines.to_csv(folder / "wines.csv", index=False)
     names = {"winner": "better", "loser": "worse"}
-    _pairs(rated, "wine", "rating", 60).rename(columns=names).to_csv(folder / "tasted.csv", index=False)
-    _pairs(rated, "wine", "rating", 30, seed=5).rename(columns=names).to_csv(folder / "tasted_later.csv", index=False)
-    rated.assign(rating=rated["rating"].mask(rng.random(40) < 0.4)).to_csv(folder / "rated.csv", index=False)
+    _pairs(rated, "wine", "rating", 60).rename(columns=names).to_csv(
+        folder / "tasted.csv", index=False
+    )
+    _pairs(rated, "wine", "rating", 30, seed=5).rename(columns=names).to_csv(
+        folder / "tasted_later.csv", index=False
+    )
+    rated.assign(rating=rated["rating"].mask(rng.random(40) < 0.4)).to_csv(
+        folder / "rated.csv", index=False
+    )
 
 
 def _rows_in_files(folder):
@@ -57,7 +73,12 @@ def _rows_in_files(folder):
     table = pd.DataFrame(data.X, columns=["text_a", "text_b", "image_a", "image_b"]).assign(
         user=data.qid, rating=data.y
     )
-    for name, queries in {"rows": (0, 20), "test-rows": (20, 25), "more": (25, 35), "new-rows": (35, 40)}.items():
+    for name, queries in {
+        "rows": (0, 20),
+        "test-rows": (20, 25),
+        "more": (25, 35),
+        "new-rows": (35, 40),
+    }.items():
         (folder / name).mkdir()
         part = table[table["user"].between(queries[0], queries[1] - 1)]
         part = part if name in ("rows", "test-rows") else part.drop(columns="rating")
@@ -69,10 +90,15 @@ def _rows_in_files(folder):
 def _pairs(table, name, score, size, seed=0):
     rng = np.random.default_rng(seed)
     table = table[table[score].notna()]
-    first, second = (table.iloc[rng.integers(0, len(table), size)].reset_index(drop=True) for _ in range(2))
+    first, second = (
+        table.iloc[rng.integers(0, len(table), size)].reset_index(drop=True) for _ in range(2)
+    )
     wins = (first[score] > second[score]).to_numpy()
     pairs = pd.DataFrame(
-        {"winner": np.where(wins, first[name], second[name]), "loser": np.where(wins, second[name], first[name])}
+        {
+            "winner": np.where(wins, first[name], second[name]),
+            "loser": np.where(wins, second[name], first[name]),
+        }
     )
     return pairs[pairs["winner"] != pairs["loser"]]
 

@@ -10,7 +10,9 @@ def round_trip(model, path, **options):
 
 
 def rewritten(path, change):
-    """The same file with its header or arrays changed and a checksum that is right: what an attacker can write."""
+    """The same file with its header or arrays changed and a checksum that is right: what an
+    attacker can write.
+    """
     header, arrays = read_model(path)
     header.pop("corank")
     change(header, arrays)

@@ -1,4 +1,6 @@
-"""An interview without a model: it asks about one item after the other and ranks by wins. For tests of the page."""
+"""An interview without a model: it asks about one item after the other and ranks by wins. For tests
+of the page.
+"""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -69,7 +71,10 @@ class SmallInterview:
         answered = len(self.log.answers)
         if answered >= self.questions:
             return None
-        rows = [(answered * SHOWN[self.kind] + step) % len(self.names) for step in range(SHOWN[self.kind])]
+        rows = [
+            (answered * SHOWN[self.kind] + step) % len(self.names)
+            for step in range(SHOWN[self.kind])
+        ]
         return SmallQuestion(self.shown, self.kind, tuple(rows))
 
     def answer(self, answer, worst="", score=None, *, number=None):
@@ -102,7 +107,9 @@ class SmallInterview:
         order = np.argsort(-wins, kind="stable")
         places = np.argsort(order) + 1
         low, high = np.maximum(places - 4, 1), np.minimum(places + 5, len(wins))
-        return SmallRanking(order, wins, np.ones_like(wins), low, high, places % 5 - 2, self.refreshed)
+        return SmallRanking(
+            order, wins, np.ones_like(wins), low, high, places % 5 - 2, self.refreshed
+        )
 
     def settled(self):
         return SmallSettled(len(self.log.answers), 0.21)
@@ -121,4 +128,6 @@ def small_page(table=None, kind="compare", id="name", folder=None, show=None, **
         table = pa.table({"name": ["ape", "bee", "cat", "dog", "elk"], "legs": [2, 6, 4, 4, 4]})
     interview = SmallInterview(table, id, kind, **more)
     cards = Cards(table, interview.names, id, show, folder)
-    return Page(interview, cards, commands=["corank fit items.csv"], place="answers.csv", download=True)
+    return Page(
+        interview, cards, commands=["corank fit items.csv"], place="answers.csv", download=True
+    )

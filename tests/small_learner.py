@@ -1,4 +1,6 @@
-"""A learner of one's own, as short as it gets: what `declare` makes of it is tested in learners/test_registry.py."""
+"""A learner of one's own, as short as it gets: what `declare` makes of it is tested in
+learners/test_registry.py.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -15,7 +17,9 @@ from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 
 @dataclass(eq=False, repr=False)
 class KernelMean(RankerMixin, KernelParameters, Learner):
-    """Ranks by how near a row lies to rows with high scores: f(x) = Σ_i w_i (s_i − s̄) k(x, x_i) / Σ_i w_i."""
+    """Ranks by how near a row lies to rows with high scores: f(x) = Σ_i w_i (s_i − s̄) k(x, x_i) /
+    Σ_i w_i.
+    """
 
     sharpness: float = 1.0
 
@@ -24,7 +28,9 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
     def fit(self, X, y, *, qid=None, sample_weight=None):
         everything, rows = read_rows(self, X, y, qid, sample_weight)
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
-        width = scale_gamma(rows.features, rows.weights) if isinstance(self.gamma, str) else self.gamma
+        width = (
+            scale_gamma(rows.features, rows.weights) if isinstance(self.gamma, str) else self.gamma
+        )
         self._kernel = replace(kernel, gamma=self.sharpness * width)
         self.gamma_ = self._kernel.gamma
         centred = rows.scores - ScoredRows(rows, WithinQueries()).mean_score
@@ -32,7 +38,11 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
         self.coef_ = weights * centred / namespace(centred).sum(weights)
         self.basis_, self.basis_points_ = to_numpy(rows.index), rows.features
         self.intercept_ = self._level = 0.0
-        self._n_seen, self._n_scored, self._n_queries = int(everything.shape[0]), len(rows), rows.n_queries
+        self._n_seen, self._n_scored, self._n_queries = (
+            int(everything.shape[0]),
+            len(rows),
+            rows.n_queries,
+        )
         self._with_queries = qid is not None
         return self
 
@@ -40,4 +50,6 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
         return [Expansion(self.coef_, self._kernel, self.basis_points_)]
 
 
-RECORD = LearnerRecord("KernelMean", __name__, "kernelmean", "ranks items by how near they lie to good ones")
+RECORD = LearnerRecord(
+    "KernelMean", __name__, "kernelmean", "ranks items by how near they lie to good ones"
+)

@@ -1,4 +1,6 @@
-"""How the packages are built: class names, what they import, what they offer. The layers are in pyproject.toml."""
+"""How the packages are built: class names, what they import, what they offer. The layers are in
+pyproject.toml.
+"""
 
 import ast
 import importlib
@@ -35,7 +37,9 @@ def imported(tree):
 
 def has_exports(tree):
     """Whether a file assigns `__all__`."""
-    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets = [
+        target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
+    ]
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
@@ -48,14 +52,19 @@ def test_no_class_name_is_defined_twice():
 def test_the_packages_import_nothing_that_is_not_installed_with_them():
     outside = ("studies", "benchmarks", "tests", "tools")
     strangers = {
-        (file, name) for file, tree in TREES.items() for name in imported(tree) if name.partition(".")[0] in outside
+        (file, name)
+        for file, tree in TREES.items()
+        for name in imported(tree)
+        if name.partition(".")[0] in outside
     }
     assert strangers == set()
 
 
 @pytest.mark.parametrize("file", [file for file, tree in TREES.items() if has_exports(tree)])
 def test_what_is_offered_exists(file):
-    module = importlib.import_module(file.removesuffix(".py").replace("/", ".").removesuffix(".__init__"))
+    module = importlib.import_module(
+        file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    )
     names = module.__all__
     assert len(set(names)) == len(names)
     assert [name for name in names if not hasattr(module, name)] == []
@@ -79,5 +88,7 @@ rooms = {{name for name in sys.modules if name.startswith("corank.")}}
 others = {{"corank._version", "corank.core", "corank.solve", *{MATHEMATICS}}}
 print(sorted(rooms - others), [name for name in ("sklearn", "pyarrow", "matplotlib", "pandas") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[] []\n"

@@ -41,11 +41,17 @@ def test_ranking_orders_new_queries_with_and_without_their_labels():
     for labels in (data.qid[test], None):
         predictions = model.predict(data.X[test], qid=labels)
         assert disagreement_error(data.y[test], predictions, qid=data.qid[test]) < 0.25
-    error = disagreement_error(data.y[test], model.predict(data.X[test], qid=data.qid[test]), qid=data.qid[test])
+    error = disagreement_error(
+        data.y[test], model.predict(data.X[test], qid=data.qid[test]), qid=data.qid[test]
+    )
     assert model.score(data.X[test], data.y[test], qid=data.qid[test]) == pytest.approx(1 - error)
     assert 0 < model.held_out_error_ < 0.3
-    assert any(line.candidate.encoding == "normal scores within queries" for line in model.candidates_)
-    with_labels, without = (model.predict(data.X[test], qid=labels) for labels in (data.qid[test], None))
+    assert any(
+        line.candidate.encoding == "normal scores within queries" for line in model.candidates_
+    )
+    with_labels, without = (
+        model.predict(data.X[test], qid=labels) for labels in (data.qid[test], None)
+    )
     assert not np.allclose(with_labels, without)
 
 
@@ -81,7 +87,9 @@ def test_order_of_rows_names_of_queries_and_level_of_scores_do_not_matter(learne
     plain = learner().fit(X, Y, qid=QID).predict(X, qid=QID)
     order = rng.permutation(len(X))
     permuted = learner().fit(X[order], Y[order], qid=QID[order]).predict(X, qid=QID)
-    renamed = learner().fit(X, Y, qid=[f"query {100 - number}" for number in QID]).predict(X, qid=QID)
+    renamed = (
+        learner().fit(X, Y, qid=[f"query {100 - number}" for number in QID]).predict(X, qid=QID)
+    )
     raised = learner().fit(X, Y + 1000.0, qid=QID).predict(X, qid=QID) - 1000.0
     for predictions in (permuted, renamed, raised):
         np.testing.assert_allclose(predictions, plain, atol=1e-8 * SPREAD)
@@ -150,11 +158,16 @@ def test_learning_from_comparisons():
 
 def test_agreement_of_declared_views_helps_and_is_said_to():
     data = make_two_views(n_scored=40, n_unscored=300, n_private=30, random_state=0)
-    views = [View(columns, kernel="linear", name=name) for columns, name in zip(data.views, "ab", strict=True)]
+    views = [
+        View(columns, kernel="linear", name=name)
+        for columns, name in zip(data.views, "ab", strict=True)
+    ]
     model = AutoRegressor(views, fit_intercept=False).fit(data.X, data.y)
     scored = ~np.isnan(data.y)
     alone = AutoRegressor(views, fit_intercept=False).fit(data.X[scored], data.y[scored])
-    errors = [np.mean((fitted.predict(data.X_test) - data.y_test) ** 2) for fitted in (model, alone)]
+    errors = [
+        np.mean((fitted.predict(data.X_test) - data.y_test) ** 2) for fitted in (model, alone)
+    ]
     assert errors[0] < 0.5 * errors[1]
     assert model.unscored_effect_.verdict == "helped"
     assert "agree" in model.reason_
@@ -188,8 +201,13 @@ def test_csr_frames_and_32_bits():
     model = AutoRegressor().fit(sparse.csr_array(dense), scores)
     assert model.score(sparse.csr_array(dense), scores) > 0.8
     frame = pd.DataFrame(X, columns=list("abcd"))
-    np.testing.assert_allclose(AutoRegressor().fit(frame, Y).predict(frame), AutoRegressor().fit(X, Y).predict(X))
-    assert AutoRegressor().fit(X.astype(np.float32), Y).predict(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(
+        AutoRegressor().fit(frame, Y).predict(frame), AutoRegressor().fit(X, Y).predict(X)
+    )
+    assert (
+        AutoRegressor().fit(X.astype(np.float32), Y).predict(X.astype(np.float32)).dtype
+        == np.float32
+    )
 
 
 def test_tensors_come_back_as_tensors():
@@ -214,7 +232,9 @@ def test_a_file_holds_all_of_it(learner, queries, tmp_path):
     assert type(loaded) is learner
     for labels in (queries, None):
         for first, second in zip(
-            model.predict(X, qid=labels, return_std=True), loaded.predict(X, qid=labels, return_std=True), strict=True
+            model.predict(X, qid=labels, return_std=True),
+            loaded.predict(X, qid=labels, return_std=True),
+            strict=True,
         ):
             np.testing.assert_array_equal(first, second)
     assert loaded.reason_ == model.reason_
@@ -227,13 +247,19 @@ def test_a_file_holds_all_of_it(learner, queries, tmp_path):
 def test_comparisons_in_a_file(tmp_path):
     model = AutoRanker().fit_comparisons(X, np.arange(20), np.arange(20, 40))
     model.save(tmp_path / "model.corank")
-    np.testing.assert_array_equal(corank.load(tmp_path / "model.corank").predict(X), model.predict(X))
+    np.testing.assert_array_equal(
+        corank.load(tmp_path / "model.corank").predict(X), model.predict(X)
+    )
 
 
 def test_an_update_is_a_fit_on_both_with_the_encodings_of_the_first():
-    updated = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(X[:40], TRUTH[:40], unscored=X[40:])
+    updated = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(
+        X[:40], TRUTH[:40], unscored=X[40:]
+    )
     updated.update(X[40:60], TRUTH[40:60])
-    at_once = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(X[:60], TRUTH[:60], unscored=X[60:])
+    at_once = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(
+        X[:60], TRUTH[:60], unscored=X[60:]
+    )
     np.testing.assert_allclose(updated.predict(X), at_once.predict(X), atol=1e-8)
     assert updated.held_out_error_ == pytest.approx(at_once.held_out_error_)
     with pytest.raises(ValueError, match="NaN"):
@@ -244,7 +270,9 @@ def test_an_update_is_a_fit_on_both_with_the_encodings_of_the_first():
 
 
 def test_an_update_counts_what_it_adds_and_says_what_is_alone_in_its_query():
-    ranker = AutoRanker(candidates=[Candidate()]).fit(X[:40], TRUTH[:40], qid=np.repeat(range(4), 10))
+    ranker = AutoRanker(candidates=[Candidate()]).fit(
+        X[:40], TRUTH[:40], qid=np.repeat(range(4), 10)
+    )
     ranker.update(X[40:46], np.append(TRUTH[40:44], [np.nan, np.nan]), qid=["a"] * 4 + ["b"] * 2)
     assert ranker._summary() == {"rows": 44, "scored": 44, "queries": 5}
     with pytest.warns(UserWarning, match=r"2 new rows of 2 alone in a query.*fit again"):
@@ -258,14 +286,19 @@ def test_an_error_says_what_it_is_an_error_of():
     root = f"{np.sqrt(regressor.fit(rows, scores).held_out_error_):.3g}"
     assert f"held-out error is {root}" in regressor.reason_
     assert "root mean squared error on new rows" in regressor.reason_
-    assert "squared error on rows of new queries" in regressor.fit(rows, scores, qid=queries).reason_
+    assert (
+        "squared error on rows of new queries" in regressor.fit(rows, scores, qid=queries).reason_
+    )
     grouped = regressor._unit_errors(regressor._average)
     assert len(grouped) == 4
     assert grouped.mean() == pytest.approx(regressor.held_out_error_)
     ranker = AutoRanker(candidates=[Candidate()])
     assert "misordered pairs of new rows" in ranker.fit(rows, scores).reason_
     assert "misordered pairs in new queries" in ranker.fit(rows, scores, qid=queries).reason_
-    assert "comparisons in the wrong order" in ranker.fit_comparisons(rows, np.arange(20), np.arange(20, 40)).reason_
+    assert (
+        "comparisons in the wrong order"
+        in ranker.fit_comparisons(rows, np.arange(20), np.arange(20, 40)).reason_
+    )
 
 
 # ---- bad input
@@ -330,15 +363,24 @@ def test_scans_and_dask_collections_are_refused_in_words(learner, kind):
 def test_parameters_are_cloned():
     model = AutoRegressor([View([0, 1]), View([2, 3])], [Candidate()], False, 3)
     assert clone(model).get_params()["random_state"] == 3
-    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None, "encoder": None}
+    assert AutoRanker().get_params() == {
+        "views": None,
+        "candidates": None,
+        "random_state": None,
+        "encoder": None,
+    }
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_standard_deviations_go_with_the_held_out_error(seed):
-    """Scores that are rounded, few columns that matter: alphas of very different size share the weight."""
+    """Scores that are rounded, few columns that matter: alphas of very different size share the
+    weight.
+    """
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((120, 4))
-    scores = np.clip(np.round(3 + rows[:, 0] - 0.5 * rows[:, 1] + 0.5 * rng.standard_normal(120)), 1, 5)
+    scores = np.clip(
+        np.round(3 + rows[:, 0] - 0.5 * rows[:, 1] + 0.5 * rng.standard_normal(120)), 1, 5
+    )
     model = AutoRegressor().fit(rows[:40], scores[:40])
     deviations = model.predict(rows[40:], return_std=True)[1]
     assert 0.5 < deviations.mean() / np.sqrt(model.held_out_error_) < 2
@@ -365,8 +407,13 @@ def test_a_hundred_thousand_columns_are_no_problem():
 
 
 def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
-    table = pd.DataFrame(X, columns=list("abcd")).assign(name=[f"item {row}" for row in range(len(X))])
-    learners = [AutoRanker(encoder=TableEncoder(identity=["name"])), AutoRegressor(encoder=TableEncoder())]
+    table = pd.DataFrame(X, columns=list("abcd")).assign(
+        name=[f"item {row}" for row in range(len(X))]
+    )
+    learners = [
+        AutoRanker(encoder=TableEncoder(identity=["name"])),
+        AutoRegressor(encoder=TableEncoder()),
+    ]
     for learner, columns in zip(learners, [["name", *"abcd"], list("abcd")], strict=True):
         matrix = learner.encoder.fit_transform(table[columns])
         fits = LiveFit(learner, matrix)
@@ -374,7 +421,9 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
             if isinstance(learner, AutoRanker):
                 margins = None if n == 12 else np.arange(n) % 5
                 pairs = np.arange(n), np.arange(n, 2 * n)
-                expected = AutoRanker(encoder=learner.encoder).fit_comparisons(matrix, *pairs, margins=margins)
+                expected = AutoRanker(encoder=learner.encoder).fit_comparisons(
+                    matrix, *pairs, margins=margins
+                )
                 model = fits.to_comparisons(*pairs, margins)
                 assert np.isnan(model.held_out_error_)
             else:
@@ -388,7 +437,11 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
             monkeypatch.setattr(
                 "corank.learners.average.model.fit_encoding", None
             )  # it was called for the first fit alone
-            model = fits.to_scores(scores) if isinstance(learner, AutoRegressor) else fits.to_comparisons(*pairs, None)
+            model = (
+                fits.to_scores(scores)
+                if isinstance(learner, AutoRegressor)
+                else fits.to_comparisons(*pairs, None)
+            )
             monkeypatch.undo()
             assert model.candidates_
 
@@ -409,7 +462,10 @@ def test_without_unscored_rows_means_that_they_do_not_encode_the_table_either(tm
 @pytest.mark.parametrize("learner", [AutoRegressor(), AutoRanker()])
 def test_scored_rows_of_a_table_that_are_all_alike_are_no_reason_to_fail(learner):
     table = pd.DataFrame(
-        {"kind": ["a"] * 12 + ["b", "c"] * 14, "text": ["one text"] * 12 + ["quite another text"] * 28}
+        {
+            "kind": ["a"] * 12 + ["b", "c"] * 14,
+            "text": ["one text"] * 12 + ["quite another text"] * 28,
+        }
     )
     scores = np.where(np.arange(40) < 12, np.arange(40) % 5, np.nan)
     assert learner.fit(table, scores).unscored_effect_ is None

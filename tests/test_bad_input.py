@@ -1,4 +1,6 @@
-"""What cannot be learned from is refused before any work, in one clear sentence that names the argument."""
+"""What cannot be learned from is refused before any work, in one clear sentence that names the
+argument.
+"""
 
 import numpy as np
 import pandas as pd
@@ -84,10 +86,22 @@ def test_scores_and_queries(call, message):
 
 @refusals(
     {
-        "negative": (lambda: fit(sample_weight=with_entry(np.ones(N), 0, -1)), "sample_weight contains negative"),
-        "NaN": (lambda: fit(sample_weight=with_entry(np.ones(N), 0, np.nan)), "sample_weight contains NaN"),
-        "infinite": (lambda: fit(sample_weight=with_entry(np.ones(N), 0, np.inf)), "sample_weight contains .*infinity"),
-        "too short": (lambda: fit(sample_weight=np.ones(11)), "sample_weight has 11 values, but 12 are needed"),
+        "negative": (
+            lambda: fit(sample_weight=with_entry(np.ones(N), 0, -1)),
+            "sample_weight contains negative",
+        ),
+        "NaN": (
+            lambda: fit(sample_weight=with_entry(np.ones(N), 0, np.nan)),
+            "sample_weight contains NaN",
+        ),
+        "infinite": (
+            lambda: fit(sample_weight=with_entry(np.ones(N), 0, np.inf)),
+            "sample_weight contains .*infinity",
+        ),
+        "too short": (
+            lambda: fit(sample_weight=np.ones(11)),
+            "sample_weight has 11 values, but 12 are needed",
+        ),
         "two dimensions": (lambda: fit(sample_weight=np.ones((N, 1))), "sample_weight"),
         "all zero": (lambda: fit(sample_weight=np.zeros(N)), "sample_weight leaves no scored row"),
         "only on unscored rows": (
@@ -106,7 +120,9 @@ def test_weights(call, message):
 
 
 @pytest.mark.parametrize(
-    "alpha", [0, -1.0, np.nan, np.inf, [1, 0], [1, np.nan], [], [[1.0]], None, "scale", {1: 2}], ids=str
+    "alpha",
+    [0, -1.0, np.nan, np.inf, [1, 0], [1, np.nan], [], [[1.0]], None, "scale", {1: 2}],
+    ids=str,
 )
 def test_alpha(alpha):
     with pytest.raises(ValueError, match="alpha"):
@@ -135,8 +151,14 @@ def test_gamma(gamma):
         "a fraction": (lambda: fit(basis=2.5), "basis must be"),
         "a mask": (lambda: fit(basis=[True] * N), "basis must be"),
         "a wrong word": (lambda: fit(basis="some"), "basis 'some' is not known; use 'auto', 'all'"),
-        "features of a curved kernel": (lambda: fit(basis="features"), "basis='features' needs kernel='linear'"),
-        "a wrong selection": (lambda: fit(basis=3, basis_selection="best"), "basis_selection 'best' is not known"),
+        "features of a curved kernel": (
+            lambda: fit(basis="features"),
+            "basis='features' needs kernel='linear'",
+        ),
+        "a wrong selection": (
+            lambda: fit(basis=3, basis_selection="best"),
+            "basis_selection 'best' is not known",
+        ),
     }
 )
 def test_basis(call, message):
@@ -148,20 +170,35 @@ def test_basis(call, message):
     {
         "unknown": (lambda: fit(kernel="gauss"), "kernel 'gauss' is not known; choose from .*rbf"),
         "no kernel at all": (lambda: fit(kernel=3), "kernel must be a name or a function"),
-        "function of a wrong shape": (lambda: fit(kernel=lambda A, B: np.ones(3)), r"kernel must return .*\(12, 12\)"),
-        "function that gives NaN": (lambda: fit(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)), "kernel"),
+        "function of a wrong shape": (
+            lambda: fit(kernel=lambda A, B: np.ones(3)),
+            r"kernel must return .*\(12, 12\)",
+        ),
+        "function that gives NaN": (
+            lambda: fit(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)),
+            "kernel",
+        ),
         "function that is no kernel": (lambda: fit(kernel=lambda A, B: -A @ B.T), "kernel"),
         "name that is no kernel here": (lambda: fit(kernel="sigmoid", alpha=1e-6), "kernel"),
         "degree of text": (lambda: fit(kernel="poly", degree="three"), "degree"),
         "degree that gives NaN": (lambda: fit(kernel="poly", degree=np.nan), "degree|kernel"),
         "coef0 that gives NaN": (lambda: fit(kernel="poly", coef0=np.nan), "coef0|kernel"),
-        "not square": (lambda: fit(X, kernel="precomputed"), r"Precomputed matrix X must be a square.*\(12, 3\)"),
+        "not square": (
+            lambda: fit(X, kernel="precomputed"),
+            r"Precomputed matrix X must be a square.*\(12, 3\)",
+        ),
         "not symmetric": (
             lambda: fit(with_entry(K, (0, 1), 9.0), kernel="precomputed"),
             "Precomputed matrix X is not symmetric",
         ),
-        "not positive": (lambda: fit(-K, kernel="precomputed"), "Precomputed matrix X is not positive semi-definite"),
-        "weighting": (lambda: fit(weighting="pair"), "weighting 'pair' is not known; use 'size', 'unit' or 'query'"),
+        "not positive": (
+            lambda: fit(-K, kernel="precomputed"),
+            "Precomputed matrix X is not positive semi-definite",
+        ),
+        "weighting": (
+            lambda: fit(weighting="pair"),
+            "weighting 'pair' is not known; use 'size', 'unit' or 'query'",
+        ),
         "scoring": (lambda: fit(scoring="auc"), "scoring 'auc' is not known"),
         "beta above": (lambda: fit(beta=1.5), r"beta must lie between 0 .* and 1 .*, got 1\.5"),
         "beta below": (lambda: fit(beta=-0.1), "beta must lie between 0"),
@@ -176,22 +213,40 @@ def test_kernel_and_loss(call, message):
 
 @refusals(
     {
-        "outside X": (lambda: compare([0, 12], [1, 2]), "winners points at row 12, but X has rows 0 to 11"),
+        "outside X": (
+            lambda: compare([0, 12], [1, 2]),
+            "winners points at row 12, but X has rows 0 to 11",
+        ),
         "negative row": (lambda: compare([0, 1], [1, -1]), "losers points at row -1"),
-        "with itself": (lambda: compare([0, 1], [1, 1]), "winners and losers hold a comparison of row 1"),
+        "with itself": (
+            lambda: compare([0, 1], [1, 1]),
+            "winners and losers hold a comparison of row 1",
+        ),
         "unequal numbers": (lambda: compare([0, 1], [1]), "winners has 2 rows and losers 1"),
         "none": (lambda: compare([], []), "winners and losers are empty"),
         "fractions": (lambda: compare([0.0], [1.0]), "winners must be row numbers"),
         "a mask": (lambda: compare([True], [False]), "winners must be row numbers"),
         "negative margin": (lambda: compare([0], [1], margins=[-1]), "margins .*negative"),
         "NaN margin": (lambda: compare([0], [1], margins=[np.nan]), "margins contains NaN"),
-        "too few margins": (lambda: compare([0, 1], [1, 2], margins=[1]), "margins has 1 values, but 2"),
+        "too few margins": (
+            lambda: compare([0, 1], [1, 2], margins=[1]),
+            "margins has 1 values, but 2",
+        ),
         "negative weight": (lambda: compare([0], [1], weights=[-1]), "weights contains negative"),
         "no weight": (lambda: compare([0], [1], weights=[0]), "weights leaves no comparison"),
-        "qid too short": (lambda: compare([0], [1], qid=[1, 2]), "qid has 2 labels but X has 12 rows"),
-        "across queries": (lambda: compare([0, 1], [1, 5], qid=QID), "comparison 1 is between rows of two queries"),
+        "qid too short": (
+            lambda: compare([0], [1], qid=[1, 2]),
+            "qid has 2 labels but X has 12 rows",
+        ),
+        "across queries": (
+            lambda: compare([0, 1], [1, 5], qid=QID),
+            "comparison 1 is between rows of two queries",
+        ),
         "beta": (lambda: compare([0], [1], beta=0.5), "beta must be 0 for comparisons"),
-        "basis beyond the compared rows": (lambda: compare([0], [1], basis=3), "basis = 3 must lie between 1 and"),
+        "basis beyond the compared rows": (
+            lambda: compare([0], [1], basis=3),
+            "basis = 3 must lie between 1 and",
+        ),
     }
 )
 def test_comparisons(call, message):
@@ -235,12 +290,24 @@ def test_splits(cv, message):
 
 @refusals(
     {
-        "fewer columns": (lambda: fit().predict(X[:, :2]), "X has 2 features, but RankRLS is expecting 3"),
+        "fewer columns": (
+            lambda: fit().predict(X[:, :2]),
+            "X has 2 features, but RankRLS is expecting 3",
+        ),
         "NaN": (lambda: fit().predict(with_entry(X, (0, 0), np.nan)), "X contains NaN"),
         "one dimension": (lambda: fit().predict(X[0]), "Expected 2D array"),
-        "other names": (lambda: fit(FRAME).predict(FRAME.rename(columns={"a": "z"})), "feature names(.|\n)*- z"),
-        "names in another order": (lambda: fit(FRAME).predict(FRAME[["b", "a", "c"]]), "same order"),
-        "columns of a kernel": (lambda: fit(K, kernel="precomputed").predict(K[:, :3]), "X has 3 features.*12"),
+        "other names": (
+            lambda: fit(FRAME).predict(FRAME.rename(columns={"a": "z"})),
+            "feature names(.|\n)*- z",
+        ),
+        "names in another order": (
+            lambda: fit(FRAME).predict(FRAME[["b", "a", "c"]]),
+            "same order",
+        ),
+        "columns of a kernel": (
+            lambda: fit(K, kernel="precomputed").predict(K[:, :3]),
+            "X has 3 features.*12",
+        ),
         "not fitted": (lambda: RankRLS().predict(X), "not fitted yet"),
     }
 )
@@ -254,14 +321,26 @@ def test_tensors_are_checked_too(learner):
     torch = pytest.importorskip("torch")
     tensor = torch.asarray(X)
     for call, message in (
-        (lambda: learner(1.0).fit(torch.asarray(with_entry(X, (0, 0), np.nan)), Y), "X contains NaN or infinity"),
+        (
+            lambda: learner(1.0).fit(torch.asarray(with_entry(X, (0, 0), np.nan)), Y),
+            "X contains NaN or infinity",
+        ),
         (lambda: learner(1.0).fit(tensor[:, 0], Y), "X must have two dimensions"),
         (lambda: learner(1.0).fit(tensor[:0], Y[:0]), "X is empty"),
-        (lambda: learner(1.0).fit(tensor, torch.asarray(with_entry(Y, 0, np.inf))), "y contains infinity"),
-        (lambda: learner(1.0).fit(tensor, Y, qid=torch.asarray(QID)[:, None]), "qid must have one label per row"),
+        (
+            lambda: learner(1.0).fit(tensor, torch.asarray(with_entry(Y, 0, np.inf))),
+            "y contains infinity",
+        ),
+        (
+            lambda: learner(1.0).fit(tensor, Y, qid=torch.asarray(QID)[:, None]),
+            "qid must have one label per row",
+        ),
         (lambda: learner(1.0).fit(tensor, Y).predict(tensor[:, :2]), "X has 2 features"),
         (lambda: learner(1.0).fit(tensor + 0j, Y), "X holds complex numbers"),
-        (lambda: learner(1.0).fit(sparse.csr_array(X), Y).predict(tensor), "fitted on a CSR matrix; X must be"),
+        (
+            lambda: learner(1.0).fit(sparse.csr_array(X), Y).predict(tensor),
+            "fitted on a CSR matrix; X must be",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

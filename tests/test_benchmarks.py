@@ -1,4 +1,6 @@
-"""The benchmarks measure what they say: bounds, targets, peers that solve the same problem, a run from end to end."""
+"""The benchmarks measure what they say: bounds, targets, peers that solve the same problem, a run
+from end to end.
+"""
 
 import json
 import sys
@@ -11,7 +13,17 @@ from benchmarks import measure, peers, report
 from benchmarks.__main__ import main
 from benchmarks.growth import slope
 from benchmarks.machine import file_name
-from benchmarks.registry import CASES, Contender, Rates, Target, Work, case, cholesky_work, fit_work, linear_work
+from benchmarks.registry import (
+    CASES,
+    Contender,
+    Rates,
+    Target,
+    Work,
+    case,
+    cholesky_work,
+    fit_work,
+    linear_work,
+)
 from benchmarks.worker import time_case
 
 from corank import RankRLS
@@ -78,7 +90,9 @@ def test_a_name_is_taken_once(registry):
 
 def test_bound_is_flops_at_the_gemm_rate_plus_exps():
     rates = Rates(gemm=1e9, exp=2e-9)
-    assert fit_work(1000, 50, 10).bound(rates) == pytest.approx(1000 * 50 * (50 + 20) / 1e9 + 1000 * 50 * 2e-9)
+    assert fit_work(1000, 50, 10).bound(rates) == pytest.approx(
+        1000 * 50 * (50 + 20) / 1e9 + 1000 * 50 * 2e-9
+    )
     assert linear_work(1000, 10).bound(rates) == pytest.approx(1000 * 100 / 1e9)
     assert cholesky_work(30, 10).bound(rates) == pytest.approx((900 * 20 + 9000) / 1e9 + 900 * 2e-9)
     assert measure.best_rates(rates, Rates(gemm=2e9, exp=3e-9)) == Rates(gemm=2e9, exp=2e-9)
@@ -138,7 +152,9 @@ def test_other_peers_rank_better_than_chance(data, library):
     predict = {
         "lightgbm": lambda: peers.lightgbm_lambdarank(data.X, levels, QUERY_SIZE),
         "xgboost": lambda: peers.xgboost_pairwise(data.X, levels, data.qid),
-        "rlscore": lambda: peers.rlscore_rankrls(data.X, data.y, data.qid, np.arange(30), data.gamma, 1.0),
+        "rlscore": lambda: peers.rlscore_rankrls(
+            data.X, data.y, data.qid, np.arange(30), data.gamma, 1.0
+        ),
     }[library]()
     assert disagreement_error(data.y, predict(data.X), data.qid) < 0.4
 
@@ -180,7 +196,9 @@ def test_a_peer_that_fails_or_is_missing_leaves_the_others(registry):
     def mixed(quick):
         """One that works and two that do not."""
         return [
-            Contender("good", lambda: sum(range(1000)), Work(1e6), error=lambda result: result / 1e6),
+            Contender(
+                "good", lambda: sum(range(1000)), Work(1e6), error=lambda result: result / 1e6
+            ),
             Contender("bad", fail),
             Contender("absent", fail, needs="not_a_module"),
         ]
@@ -189,7 +207,9 @@ def test_a_peer_that_fails_or_is_missing_leaves_the_others(registry):
     assert len(found["good"]["seconds"]) == 2
     assert found["good"]["best"] == min(found["good"]["seconds"])
     assert found["good"]["error"] == 0.4995
-    assert found["good"]["share_of_bound"] == pytest.approx(found["good"]["bound"] / found["good"]["best"])
+    assert found["good"]["share_of_bound"] == pytest.approx(
+        found["good"]["bound"] / found["good"]["best"]
+    )
     assert found["bad"]["missing"] == "MemoryError: too large"
     assert found["absent"]["missing"] == "not_a_module is not installed"
 
@@ -223,7 +243,13 @@ def test_unknown_cases_are_refused(capsys):
 
 
 def test_results_are_named_by_machine_and_commit():
-    machine, sources = {"cpu": "AMD EPYC(tm) 7", "cores": 2}, {"commit": "0123456789abcdef", "dirty": True}
+    machine, sources = (
+        {"cpu": "AMD EPYC(tm) 7", "cores": 2},
+        {
+            "commit": "0123456789abcdef",
+            "dirty": True,
+        },
+    )
     assert file_name(machine, sources) == "amd-epyc-tm-7-2-cores-012345678-dirty.json"
 
 

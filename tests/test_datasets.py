@@ -4,7 +4,14 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
 
-from corank.datasets import RankingData, load_jokes, load_peps, make_ranking, make_shop, make_two_views
+from corank.datasets import (
+    RankingData,
+    load_jokes,
+    load_peps,
+    make_ranking,
+    make_shop,
+    make_two_views,
+)
 from corank.datasets import jokes as _jokes
 from corank.datasets import peps as _peps
 from corank.links import read_links
@@ -17,7 +24,10 @@ def jokes() -> RankingData:
 
 @pytest.fixture(scope="module")
 def jokes_file():
-    with (_jokes._FOLDER / "jokes.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+    with (
+        (_jokes._FOLDER / "jokes.npz").open("rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
         return dict(file)
 
 
@@ -55,13 +65,24 @@ def test_jokes_ship_with_their_terms_and_stay_small(jokes):
 
 def test_without_the_joke_file_the_error_says_where_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(_jokes, "_FOLDER", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"source repository and the source distribution.*make_ranking\(\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"source repository and the source distribution.*make_ranking\(\)"
+    ):
         load_jokes()
 
 
 def test_proposals_have_titles_words_dates_and_counts_and_no_outcome():
     data = load_peps()
-    columns = ["title", "abstract_words", "type", "created", "authors", "words", "code_blocks", "sections"]
+    columns = [
+        "title",
+        "abstract_words",
+        "type",
+        "created",
+        "authors",
+        "words",
+        "code_blocks",
+        "sections",
+    ]
     assert data.X.column_names == columns
     assert data.table.column_names == ["pep", *columns]
     assert len(data.X) == len(data.topic) == len(np.unique(data.ids)) == 736
@@ -69,7 +90,10 @@ def test_proposals_have_titles_words_dates_and_counts_and_no_outcome():
     assert data.X["title"][row].as_py() == "The Zen of Python"
     assert data.X["created"][row].as_py().isoformat() == "2004-08-19"
     assert repr(data) == "ProposalData(736 proposals, 1,653 links)"
-    counts = {topic: int(data.has_topic(topic).sum()) for topic in ("Packaging", "Typing", "Governance", "Release")}
+    counts = {
+        topic: int(data.has_topic(topic).sum())
+        for topic in ("Packaging", "Typing", "Governance", "Release")
+    }
     assert counts == {"Packaging": 102, "Typing": 47, "Governance": 26, "Release": 27}
 
 
@@ -86,7 +110,9 @@ def test_links_of_proposals_lead_to_proposals():
     data = load_peps()
     assert len(data.links) == 1653
     assert data.links.column_names == ["pep", "cites"]
-    assert set(data.links["pep"].to_pylist()) | set(data.links["cites"].to_pylist()) <= set(data.ids.tolist())
+    assert set(data.links["pep"].to_pylist()) | set(data.links["cites"].to_pylist()) <= set(
+        data.ids.tolist()
+    )
 
 
 def test_proposals_ship_with_their_terms_and_stay_small():
@@ -134,7 +160,9 @@ def test_ranking_refuses(arguments, message):
 
 
 def test_two_views_stand_side_by_side_scored_rows_first():
-    data = make_two_views(n_scored=6, n_unscored=30, n_features=5, n_private=2, n_test=11, random_state=0)
+    data = make_two_views(
+        n_scored=6, n_unscored=30, n_features=5, n_private=2, n_test=11, random_state=0
+    )
     assert data.X.shape == (36, 10)
     assert data.X_test.shape == (11, 10)
     assert data.views == (slice(0, 5), slice(5, 10))
@@ -144,10 +172,14 @@ def test_two_views_stand_side_by_side_scored_rows_first():
 
 
 def test_two_views_share_the_target_only():
-    data = make_two_views(n_scored=20_000, n_unscored=0, n_features=4, n_private=2, n_test=0, random_state=0)
+    data = make_two_views(
+        n_scored=20_000, n_unscored=0, n_features=4, n_private=2, n_test=0, random_state=0
+    )
     first, second = (data.X[:, view] for view in data.views)
     gains = [data.y @ view / len(data.y) for view in (first, second)]
-    residuals = [view - np.outer(data.y, gain) for view, gain in zip((first, second), gains, strict=True)]
+    residuals = [
+        view - np.outer(data.y, gain) for view, gain in zip((first, second), gains, strict=True)
+    ]
     assert np.abs(residuals[0].T @ residuals[1]).max() / len(data.y) < 0.05
     assert [np.linalg.norm(gain) for gain in gains] == pytest.approx([1.0, 1.0], abs=0.05)
 
@@ -173,14 +205,23 @@ def test_agreement_on_two_views_finds_what_few_scores_cannot():
     for view in data.views:
         gram[view, view] += scored[:, view].T @ scored[:, view]
     agreeing = data.X_test @ np.linalg.solve(gram, scored.T @ target) / 2.0
-    error = [np.sqrt(np.mean((prediction - data.y_test) ** 2)) for prediction in (supervised, agreeing)]
+    error = [
+        np.sqrt(np.mean((prediction - data.y_test) ** 2)) for prediction in (supervised, agreeing)
+    ]
     assert error[0] > 0.4
     assert error[1] < 0.1
 
 
 def test_a_shop_has_words_categories_prices_embeddings_and_links():
     shop = make_shop(50, 8, random_state=0)
-    assert shop.table.column_names == ["id", "description", "category", "price", "embedding", "rating"]
+    assert shop.table.column_names == [
+        "id",
+        "description",
+        "category",
+        "price",
+        "embedding",
+        "rating",
+    ]
     assert shop.table.num_rows == len(shop.y) == len(shop.ratings) == 50
     assert shop.table["rating"].null_count == np.count_nonzero(np.isnan(shop.y)) == 42
     assert len(set(shop.ids)) == 50
@@ -203,14 +244,18 @@ def _informed(shop):
         "links": neighbours[:, None],
     }
     return {
-        name: spearmanr(Ridge().fit(X[scored], shop.y[scored]).predict(X[~scored]), shop.ratings[~scored])[0]
+        name: spearmanr(
+            Ridge().fit(X[scored], shop.y[scored]).predict(X[~scored]), shop.ratings[~scored]
+        )[0]
         for name, X in sources.items()
     }
 
 
 @pytest.mark.parametrize("silent", ["words", "links", "embeddings"])
 def test_a_shop_can_be_made_in_which_a_source_says_nothing_and_the_others_say_the_same(silent):
-    informed, without = (_informed(make_shop(600, 300, random_state=0, **flags)) for flags in ({}, {silent: False}))
+    informed, without = (
+        _informed(make_shop(600, 300, random_state=0, **flags)) for flags in ({}, {silent: False})
+    )
     assert min(informed.values()) > 0.4
     assert abs(without.pop(silent)) < 0.15
     assert {name: informed[name] for name in without} == pytest.approx(without)

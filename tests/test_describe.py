@@ -1,4 +1,6 @@
-"""Models in words: `summary()`, pages of notebooks, help, names, and labels in the place of row numbers."""
+"""Models in words: `summary()`, pages of notebooks, help, names, and labels in the place of row
+numbers.
+"""
 
 import pydoc
 
@@ -15,7 +17,11 @@ from corank.report import plot_path
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 DATA = make_ranking(n_queries=8, query_size=6, n_features=4, scored_share=0.7, random_state=0)
-LEARNERS = [name for name in corank.__all__ if hasattr(getattr(corank, name), "fit") and not name.endswith("Encoder")]
+LEARNERS = [
+    name
+    for name in corank.__all__
+    if hasattr(getattr(corank, name), "fit") and not name.endswith("Encoder")
+]
 
 
 def fitted(name):
@@ -46,8 +52,12 @@ def test_a_model_that_is_not_fitted_has_scikit_learns_page_only():
 
 
 def test_the_page_does_not_set_off_the_search_for_the_effect():
-    items = make_two_views(n_scored=16, n_unscored=30, n_features=5, n_private=2, queries=4, n_test=1, random_state=0)
-    model = CoRankRLS([View(columns, kernel="linear") for columns in items.views]).fit(items.X, items.y, qid=items.qid)
+    items = make_two_views(
+        n_scored=16, n_unscored=30, n_features=5, n_private=2, queries=4, n_test=1, random_state=0
+    )
+    model = CoRankRLS([View(columns, kernel="linear") for columns in items.views]).fit(
+        items.X, items.y, qid=items.qid
+    )
     assert "without them" not in model._repr_mimebundle_()["text/html"]
     assert model._effect is None
     effect = str(model.unscored_effect_).removeprefix("unscored rows: ")
@@ -73,7 +83,9 @@ def test_a_path_plots_itself():
 
     model = fitted("RankRLS")
     own, other = model.path_.plot(), plot_path(model)
-    assert [list(line.get_ydata()) for line in own.lines] == [list(line.get_ydata()) for line in other.lines]
+    assert [list(line.get_ydata()) for line in own.lines] == [
+        list(line.get_ydata()) for line in other.lines
+    ]
     plt.close("all")
 
 
@@ -98,16 +110,22 @@ def test_the_docstring_of_a_learner_opens_with_its_objective(name):
 class TestLabels:
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]}, index=["a", "b", "c", "d"])
 
-    @pytest.mark.parametrize("learner", [RankRLS(alpha=1.0), DifferenceGP(1.0, 1.0, 0.1), PreferenceGP(1.0, 1.0)])
+    @pytest.mark.parametrize(
+        "learner", [RankRLS(alpha=1.0), DifferenceGP(1.0, 1.0, 0.1), PreferenceGP(1.0, 1.0)]
+    )
     def test_of_an_index_say_who_won(self, learner):
-        by_label = learner.fit_comparisons(self.frame, ["b", "c", "d"], ["a", "b", "c"]).predict(self.frame)
+        by_label = learner.fit_comparisons(self.frame, ["b", "c", "d"], ["a", "b", "c"]).predict(
+            self.frame
+        )
         by_row = learner.fit_comparisons(self.frame, [1, 2, 3], [0, 1, 2]).predict(self.frame)
         np.testing.assert_array_equal(by_label, by_row)
 
     def test_with_views_too(self):
         frame = self.frame.assign(z=[0.0, 2.0, 1.0, 3.0])
         model = CoRankRLS([View(["x"]), View(["z"])], alpha=1.0, agreement=0.0)
-        by_label = model.fit_comparisons(frame, ["b", "d"], ["a", "a"], unscored=frame).predict(frame)
+        by_label = model.fit_comparisons(frame, ["b", "d"], ["a", "a"], unscored=frame).predict(
+            frame
+        )
         by_row = model.fit_comparisons(frame, [1, 3], [0, 0], unscored=frame).predict(frame)
         np.testing.assert_array_equal(by_label, by_row)
 

@@ -1,9 +1,11 @@
-"""Every snippet of README and the documentation runs as it stands, and every link inside leads somewhere.
+"""Every snippet of README and the documentation runs as it stands, and every link inside leads
+somewhere.
 
-Python blocks of a page run in order, in one namespace and a temporary folder; so do its commands. Files that a page does not
-make itself are those of `doc_files`; what `corank suggest` asks is answered,
-and `corank compare` runs with two repeats of two methods where the page does not say how many. A block that cannot run here stands under a
-comment `<!-- not run: reason -->`, and is listed as skipped with that reason.
+Python blocks of a page run in order, in one namespace and a temporary folder; so do its commands.
+Files that a page does not make itself are those of `doc_files`; what `corank suggest` asks is
+answered, and `corank compare` runs with two repeats of two methods where the page does not say how
+many. A block that cannot run here stands under a comment `<!-- not run: reason -->`, and is listed
+as skipped with that reason.
 """
 
 import re
@@ -24,7 +26,8 @@ PAGES = [
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not set(MADE) & set(page.parts)),
 ]
 FENCE = re.compile(
-    r"(?:^<!-- not run: (?P<why>[^\n]+?) -->\n)?^(?P<in> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=in)```$",
+    r"(?:^<!-- not run: (?P<why>[^\n]+?) -->\n)?^(?P<in>"
+    r" *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=in)```$",
     re.MULTILINE | re.DOTALL,
 )
 QUICK = ("--repeats", "2", "--methods", "ridge,rankrls", "--no-curves")
@@ -53,10 +56,15 @@ def blocks(page):
         if kind == "" and body.lstrip().startswith(COMMANDS):
             kind = "bash"
         if kind in ("python", "bash"):
-            yield Block(page, 1 + text.count("\n", 0, found.start("text")), kind, body, found["why"])
+            yield Block(
+                page, 1 + text.count("\n", 0, found.start("text")), kind, body, found["why"]
+            )
 
 
-RUN = {str(page.relative_to(ROOT)): [block for block in blocks(page) if block.why is None] for page in PAGES}
+RUN = {
+    str(page.relative_to(ROOT)): [block for block in blocks(page) if block.why is None]
+    for page in PAGES
+}
 LEFT = [block for page in PAGES for block in blocks(page) if block.why is not None]
 
 
@@ -68,13 +76,18 @@ def files(tmp_path_factory):
 
 
 def run_commands(block):
-    """Commands of corank, one a line; other programs belong under a comment that says why they do not run."""
+    """Commands of corank, one a line; other programs belong under a comment that says why they do
+    not run.
+    """
     for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
-        words = words[: words.index("|")] if "|" in words else words  # what else is in a pipe is not ours
+        # what else is in a pipe is not ours
+        words = words[: words.index("|")] if "|" in words else words
         if not words:
             continue
-        assert words[0] == "corank", f"{block.name}: only commands of corank are run, not {words[0]!r}; mark the block"
+        assert words[0] == "corank", (
+            f"{block.name}: only commands of corank are run, not {words[0]!r}; mark the block"
+        )
         if words[1] == "compare":
             words += ["--jobs", "1", *(() if "--repeats" in words else QUICK)]
         run(*words[1:])
@@ -102,7 +115,8 @@ def test_the_snippets_of_a_page_run(page, files, tmp_path, monkeypatch):
     mpl.use("Agg")
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where comparisons keep their fits
+    # where comparisons keep their fits
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     names = {"__name__": "__main__"}
     with sklearn.config_context():  # pages turn metadata routing on
         for block in RUN[page]:
@@ -123,7 +137,9 @@ def test_blocks_that_do_not_run_say_why(block):
 
 def anchors(page):
     """What headings of a page are called in links."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     heads = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -137,7 +153,9 @@ def test_links_and_pictures_of_a_page_are_there(page):
             continue
         target = (page.parent / to).resolve() if to else page
         assert target.is_file(), f"{page.name} links to {to}, which is not there"
-        assert not anchor or anchor in anchors(target), f"{page.name} links to {found['to']}: no such heading"
+        assert not anchor or anchor in anchors(target), (
+            f"{page.name} links to {found['to']}: no such heading"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

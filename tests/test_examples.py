@@ -1,4 +1,6 @@
-"""Every example is a page of the gallery: a title, some sentences, a figure. `make docs` runs them all; so does `-m slow`."""
+"""Every example is a page of the gallery: a title, some sentences, a figure. `make docs` runs them
+all; so does `-m slow`.
+"""
 
 import ast
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""The golden fits give what they gave: a change of code that should not change results has not done so.
+"""The golden fits give what they gave: a change of code that should not change results has not done
+so.
 
-Where a change is deliberate, `python tools/golden.py write` makes the file anew, and the commit says why.
+Where a change is deliberate, `python tools/golden.py write` makes the file anew, and the commit
+says why.
 """
 
 import numpy as np
@@ -9,8 +11,9 @@ from golden.fits import FITS, GOLDEN_FILE, distance
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
-# Kernels of other processors add in another order and round otherwise. The fits are conditioned so that this stays far
-# below the tolerance (1e-12 of the spread on five kinds of processor); anything above it is another computation.
+# Kernels of other processors add in another order and round otherwise. The fits are conditioned so
+# that this stays far below the tolerance (1e-12 of the spread on five kinds of processor); anything
+# above it is another computation.
 TOLERANCE = 1e-9
 
 
@@ -25,7 +28,11 @@ def test_golden_fits(name, golden):
     if FITS[name].rows == "torch":
         pytest.importorskip("torch")
     found = FITS[name].results()
-    expected = {key.partition("/")[2]: values for key, values in golden.items() if key.partition("/")[0] == name}
+    expected = {
+        key.partition("/")[2]: values
+        for key, values in golden.items()
+        if key.partition("/")[0] == name
+    }
     assert found.keys() == expected.keys()
     distances = {key: distance(values, found[key]) for key, values in expected.items()}
     assert {key: gap for key, gap in distances.items() if gap > TOLERANCE} == {}

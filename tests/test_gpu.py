@@ -89,7 +89,9 @@ def test_chunks_made_on_the_device():
     model = CoRankRLS(VIEWS, 0.5, 0.1, basis=40)
     ours = model.fit(X, Y, qid=QID, unscored=MORE, unscored_qid=RAGGED).predict(NEW)
     rows, y, qid, new, more, queries = on_gpu(X, Y, QID, NEW, MORE, RAGGED)
-    chunks = [(more[begin : begin + 700], queries[begin : begin + 700]) for begin in range(0, 3_000, 700)]
+    chunks = [
+        (more[begin : begin + 700], queries[begin : begin + 700]) for begin in range(0, 3_000, 700)
+    ]
     assert_same(model.fit(rows, y, qid=qid, unscored=chunks).predict(new), ours)
 
 

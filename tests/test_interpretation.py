@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from corank import AutoRanker, AutoRegressor, DifferenceGP, RankRLS, column_effects, rank_uncertainty
+from corank import (
+    AutoRanker,
+    AutoRegressor,
+    DifferenceGP,
+    RankRLS,
+    column_effects,
+    rank_uncertainty,
+)
 from corank.datasets import make_ranking
 
 
@@ -12,7 +19,9 @@ def data():
     return make_ranking(n_queries=12, query_size=8, n_features=4, noise=0.5, random_state=0)
 
 
-@pytest.mark.parametrize("learner", [AutoRanker(), DifferenceGP(amplitude=1.0, gamma=0.2, noise=0.3)])
+@pytest.mark.parametrize(
+    "learner", [AutoRanker(), DifferenceGP(amplitude=1.0, gamma=0.2, noise=0.3)]
+)
 def test_chances_to_be_the_best_add_up_in_every_query(data, learner):
     model = learner.fit(data.X, data.y, qid=data.qid)
     sure = rank_uncertainty(model, data.X, qid=data.qid)
@@ -20,7 +29,11 @@ def test_chances_to_be_the_best_add_up_in_every_query(data, learner):
     for query in np.unique(data.qid):
         rows = np.flatnonzero(data.qid == query)
         assert sure.best[rows].sum() == pytest.approx(1)
-        assert ((sure.low[rows] >= 1) & (sure.low[rows] <= sure.high[rows]) & (sure.high[rows] <= len(rows))).all()
+        assert (
+            (sure.low[rows] >= 1)
+            & (sure.low[rows] <= sure.high[rows])
+            & (sure.high[rows] <= len(rows))
+        ).all()
         ranks = np.argsort(np.argsort(-scores[rows])) + 1
         assert ((sure.low[rows] <= ranks) & (ranks <= sure.high[rows])).all()
 
@@ -61,10 +74,16 @@ def test_the_columns_that_matter_come_first(learner):
 
 
 def test_whole_queries_are_held_out(data):
-    effects = column_effects(RankRLS(1.0).fit(data.X, data.y, qid=data.qid), data.X, data.y, qid=data.qid)
+    effects = column_effects(
+        RankRLS(1.0).fit(data.X, data.y, qid=data.qid), data.X, data.y, qid=data.qid
+    )
     assert effects[0].increase > effects[0].standard_error > 0
     with pytest.raises(ValueError, match="y has 3 scored rows"):
-        column_effects(RankRLS(1.0).fit(data.X, data.y), data.X, np.where(np.arange(len(data.y)) < 3, data.y, np.nan))
+        column_effects(
+            RankRLS(1.0).fit(data.X, data.y),
+            data.X,
+            np.where(np.arange(len(data.y)) < 3, data.y, np.nan),
+        )
 
 
 def test_only_the_columns_that_matter_most_are_looked_at_value_by_value():

@@ -32,7 +32,9 @@ def cases(draw, equal_sizes=False):
     sizes = [draw(size) for _ in range(n_queries)]
     n = sum(sizes)
     entries = st.integers(-3, 3)
-    X = np.asarray(draw(st.lists(st.tuples(entries, entries, entries), min_size=n, max_size=n)), dtype=float)
+    X = np.asarray(
+        draw(st.lists(st.tuples(entries, entries, entries), min_size=n, max_size=n)), dtype=float
+    )
     y = np.asarray(draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), dtype=float)
     order = np.asarray(draw(st.permutations(range(n))))
     return Case(X, y, np.repeat(np.arange(n_queries), sizes)[order])
@@ -61,7 +63,9 @@ def test_the_order_of_rows_does_not_matter(dual, case, loss, alpha, random):
     order = np.asarray(random.sample(range(len(case.y)), len(case.y)))
     basis = "all" if dual else np.arange(len(case.y))
     one = predictions(ranker(*loss, alpha, basis), case.X, case.y, qid=case.qid)
-    other = predictions(ranker(*loss, alpha, basis), case.X[order], case.y[order], qid=case.qid[order])
+    other = predictions(
+        ranker(*loss, alpha, basis), case.X[order], case.y[order], qid=case.qid[order]
+    )
     np.testing.assert_allclose(one, other, **close)
 
 
@@ -75,7 +79,9 @@ def test_the_names_of_queries_do_not_matter(case, loss, names):
         [(names[q], "a") for q in case.qid],
         np.asarray([0.5, -2.0, 1e9, 3.0])[case.qid],
     ):
-        np.testing.assert_allclose(predictions(ranker(*loss), case.X, case.y, qid=labels), expected, **close)
+        np.testing.assert_allclose(
+            predictions(ranker(*loss), case.X, case.y, qid=labels), expected, **close
+        )
 
 
 @repeatable
@@ -84,7 +90,10 @@ def test_the_names_of_queries_do_not_matter(case, loss, names):
 def test_the_level_of_a_query_does_not_matter(dual, case, weighting, levels):
     basis = "all" if dual else np.arange(len(case.y))
     shifted = case.y + np.asarray(levels, dtype=float)[case.qid]
-    one, other = (predictions(ranker(weighting, basis=basis), case.X, y, qid=case.qid) for y in (case.y, shifted))
+    one, other = (
+        predictions(ranker(weighting, basis=basis), case.X, y, qid=case.qid)
+        for y in (case.y, shifted)
+    )
     np.testing.assert_allclose(one, other, **close)
 
 
@@ -99,7 +108,9 @@ def test_a_regressor_with_intercept_follows_the_level_of_all_scores(level, case,
 @repeatable
 @given(cases(), losses, st.sampled_from([-2.0, 0.5, 10.0]))
 def test_predictions_scale_with_the_scores(case, loss, factor):
-    one, other = (predictions(ranker(*loss), case.X, y, qid=case.qid) for y in (case.y, factor * case.y))
+    one, other = (
+        predictions(ranker(*loss), case.X, y, qid=case.qid) for y in (case.y, factor * case.y)
+    )
     np.testing.assert_allclose(factor * one, other, **close)
 
 
@@ -127,7 +138,9 @@ def test_ties_everywhere_give_a_constant_function(dual, case, weighting, alpha):
 def test_all_rows_repeated_are_a_heavier_loss(case, times, alpha):
     X, y, qid = (np.concatenate([values] * times) for values in (case.X, case.y, case.qid))
     regress = [RLS(a, gamma=0.2) for a in (alpha, times * alpha)]
-    np.testing.assert_allclose(predictions(regress[0], case.X, case.y), predictions(regress[1], X, y), **close)
+    np.testing.assert_allclose(
+        predictions(regress[0], case.X, case.y), predictions(regress[1], X, y), **close
+    )
     for weighting, factor in (("size", times), ("unit", times**2)):
         one = predictions(ranker(weighting, 0.0, alpha), case.X, case.y, qid=case.qid)
         other = predictions(ranker(weighting, 0.0, factor * alpha), X, y, qid=qid)
@@ -152,10 +165,13 @@ def test_a_whole_weight_is_that_many_repetitions(gamma, case, loss, data):
 def test_a_common_weight_is_a_scale_of_alpha(case, loss, weight):
     weighting, beta = loss
     factor = weight if weighting == "size" or beta == 1 else weight**2
-    assume(weighting == "size" or beta == 0)  # a blend of unit pairs and residuals has no common factor
+    # a blend of unit pairs and residuals has no common factor
+    assume(weighting == "size" or beta == 0)
     weights = np.full(len(case.y), weight)
     one = predictions(ranker(weighting, beta), case.X, case.y, qid=case.qid)
-    other = predictions(ranker(weighting, beta, 0.3 * factor), case.X, case.y, qid=case.qid, sample_weight=weights)
+    other = predictions(
+        ranker(weighting, beta, 0.3 * factor), case.X, case.y, qid=case.qid, sample_weight=weights
+    )
     np.testing.assert_allclose(one, other, **close)
 
 
@@ -203,7 +219,9 @@ def test_unscored_rows_do_not_matter(case, loss, seed):
     y, qid = np.append(case.y, [np.nan] * 4), np.append(case.qid, rng.integers(0, 6, size=4))
     order = rng.permutation(len(y))
     one = predictions(ranker(*loss), case.X, case.y, qid=case.qid)
-    np.testing.assert_allclose(predictions(ranker(*loss), X[order], y[order], qid=qid[order]), one, **close)
+    np.testing.assert_allclose(
+        predictions(ranker(*loss), X[order], y[order], qid=qid[order]), one, **close
+    )
 
 
 @repeatable

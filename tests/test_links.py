@@ -1,4 +1,6 @@
-"""Links between items: how they are read, how features spread along them, and the transformer for pipelines."""
+"""Links between items: how they are read, how features spread along them, and the transformer for
+pipelines.
+"""
 
 import tracemalloc
 
@@ -41,7 +43,10 @@ def literal_spread(A):
 
 def literal_propagation(P, W, hops, kept):
     """F of dense matrices, as the formula says."""
-    return sum((1 - kept) * np.linalg.matrix_power(P, k) @ W + kept * W for k in range(1, hops + 1)) / hops
+    return (
+        sum((1 - kept) * np.linalg.matrix_power(P, k) @ W + kept * W for k in range(1, hops + 1))
+        / hops
+    )
 
 
 # ---- reading
@@ -66,9 +71,15 @@ def test_edges_are_read_alike_in_every_form(given):
     assert (result.n_given, result.n_unknown, result.n_self, result.n_repeated) == (5, 0, 1, 1)
 
 
-@pytest.mark.parametrize("ids", [NAMES, np.array(NAMES), pd.Series(NAMES), pd.Categorical(NAMES), pa.array(NAMES)])
+@pytest.mark.parametrize(
+    "ids", [NAMES, np.array(NAMES), pd.Series(NAMES), pd.Categorical(NAMES), pa.array(NAMES)]
+)
 def test_edges_by_name_are_those_of_the_rows_with_these_names(ids):
-    for given in (NAMED, pd.DataFrame(columns(NAMED)), pd.DataFrame(columns(NAMED), dtype="category")):
+    for given in (
+        NAMED,
+        pd.DataFrame(columns(NAMED)),
+        pd.DataFrame(columns(NAMED), dtype="category"),
+    ):
         result = read_links(given, 4, ids=ids)
         assert result.matrix.toarray().tolist() == MUTUAL
     shuffled = [3, 1, 0, 2]
@@ -76,7 +87,9 @@ def test_edges_by_name_are_those_of_the_rows_with_these_names(ids):
     assert result.matrix.toarray().tolist() == np.array(MUTUAL)[np.ix_(shuffled, shuffled)].tolist()
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_array])
+@pytest.mark.parametrize(
+    "kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_array]
+)
 def test_a_sparse_matrix_holds_weights(kind):
     weights = np.array([[5.0, 2, 0], [1, 0, 0], [0, 0.5, 0]])
     result = read_links(kind(weights), 3)
@@ -104,7 +117,11 @@ def test_links_between_some_of_the_rows_are_taken_in_their_order():
 def test_weights_of_repeated_links_add_up_and_the_heavier_direction_counts():
     edges, weights = [(0, 1), (0, 1), (1, 0), (1, 2), (2, 0)], [1.0, 2.0, 2.5, 0.25, 0.0]
     with_weights = [(*edge, weight) for edge, weight in zip(edges, weights, strict=True)]
-    for given in ((edges, weights), with_weights, pd.DataFrame(with_weights, columns=["from", "to", "weight"])):
+    for given in (
+        (edges, weights),
+        with_weights,
+        pd.DataFrame(with_weights, columns=["from", "to", "weight"]),
+    ):
         result = read_links(given, 3)
         assert result.matrix.toarray().tolist() == [[0, 3, 0], [3, 0, 0.25], [0, 0.25, 0]]
         assert result.n_repeated == 1
@@ -151,7 +168,11 @@ def test_no_links_are_fine_where_that_is_said():
     ("given", "ids", "says"),
     [
         (sparse.csr_array((2, 3)), None, r"links has shape \(2, 3\), but X has 3 rows"),
-        (sparse.csr_array(-np.eye(3)[[1, 0, 2]]), None, "weight must be .* not negative, but that of link 0 is -1.0"),
+        (
+            sparse.csr_array(-np.eye(3)[[1, 0, 2]]),
+            None,
+            "weight must be .* not negative, but that of link 0 is -1.0",
+        ),
         (sparse.csr_array(np.array([[0, np.nan, 0]] * 3)), None, "is nan"),
         (sparse.csr_array((3, 3), dtype=complex), None, "numbers, got complex128"),
         (([(0, 1)], [np.inf]), None, "is inf"),
@@ -168,7 +189,11 @@ def test_no_links_are_fine_where_that_is_said():
         ([("x", "y")], ["a", "b", "c"], "of 1 link none joins two different items"),
         (np.zeros((5, 5)), None, r"shape \(5, 5\).* scipy.sparse.csr_array\(links\)"),
         (np.zeros(4), None, r"got an array of shape \(4,\)"),
-        (pd.DataFrame(np.zeros((1, 4)), columns=list("pqrs")), None, "links has 4 columns: 'p', 'q', 'r', 's'"),
+        (
+            pd.DataFrame(np.zeros((1, 4)), columns=list("pqrs")),
+            None,
+            "links has 4 columns: 'p', 'q', 'r', 's'",
+        ),
         (pd.DataFrame({"from": [0]}), None, "links has 1 column: 'from'"),
         ([("a", "b")], ["a", "b"], "ids has 2 names, but X has 3 rows"),
         ([("a", "b")], ["a", "b", "b"], "ids: 'b' names 2 rows"),
@@ -208,7 +233,9 @@ def test_an_item_without_links_keeps_what_it_has():
     np.testing.assert_allclose(propagated(P, W, [5], 0.1)[5][2], W[2], rtol=1e-14)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array]
+)
 @pytest.mark.parametrize("kept", [0.0, 0.05, 1.0])
 def test_propagation_is_that_of_the_formula(kind, kept):
     P = spread_matrix(random_links(25, 40, directed=True))
@@ -217,7 +244,9 @@ def test_propagation_is_that_of_the_formula(kind, kept):
     results = propagated(P, kind(W), [4, 1, 7], kept)
     assert sorted(results) == [1, 4, 7]
     for hops, features in results.items():
-        np.testing.assert_allclose(features, literal_propagation(P.toarray(), W, hops, kept), atol=1e-13)
+        np.testing.assert_allclose(
+            features, literal_propagation(P.toarray(), W, hops, kept), atol=1e-13
+        )
 
 
 def test_propagation_does_not_change_its_input_and_repeats_bit_for_bit():
@@ -259,8 +288,13 @@ def test_the_encoder_gives_propagated_features():
     encoder = LinkEncoder(A, hops=(5, 2), kept=0.1)
     np.testing.assert_array_equal(encoder.fit_transform(X), np.hstack([expected[5], expected[2]]))
     np.testing.assert_array_equal(clone(encoder).fit(X).transform(X), encoder.transform(X))
-    np.testing.assert_allclose(encoder.fit_transform(sparse.csr_array(X)), encoder.transform(X), atol=1e-14)
-    assert encoder.get_feature_names_out()[:4].tolist() == [*(f"x{at} in 5 hops" for at in range(3)), "x0 in 2 hops"]
+    np.testing.assert_allclose(
+        encoder.fit_transform(sparse.csr_array(X)), encoder.transform(X), atol=1e-14
+    )
+    assert encoder.get_feature_names_out()[:4].tolist() == [
+        *(f"x{at} in 5 hops" for at in range(3)),
+        "x0 in 2 hops",
+    ]
 
 
 def test_names_of_columns_are_kept():
@@ -282,7 +316,9 @@ def test_rows_that_are_not_in_memory_are_refused(tmp_path):
     for X in (scan(file, score="rating"), dask.array.ones((3, 1))):
         for learner in (LinkEncoder([(0, 1)]), AutoRegressor()):
             more = {} if isinstance(learner, LinkEncoder) else {"links": [(0, 1)]}
-            with pytest.raises(TypeError, match=f"{type(learner).__name__} needs its rows in memory"):
+            with pytest.raises(
+                TypeError, match=f"{type(learner).__name__} needs its rows in memory"
+            ):
                 learner.fit(X, np.arange(3.0), **more)
 
 
@@ -298,16 +334,24 @@ def test_new_items_come_with_the_old_ones_and_the_links_among_all():
 
 
 def test_the_encoder_warns_of_links_that_it_ignores():
-    with pytest.warns(UserWarning, match="1 of 2 links name items that are not in the table; they are ignored"):
+    with pytest.warns(
+        UserWarning, match="1 of 2 links name items that are not in the table; they are ignored"
+    ):
         LinkEncoder([("a", "b"), ("a", "x")], ids=["a", "b"]).fit(np.zeros((2, 1)))
 
 
 def test_items_are_ranked_by_those_they_are_linked_with():
-    """A column that says nothing about an item, but everything about the group that its links lie in."""
+    """A column that says nothing about an item, but everything about the group that its links lie
+    in.
+    """
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 40)
     X = (group[:, None] == [0, 1]) * 0.5 + rng.standard_normal((80, 2))
-    edges = [(first, second) for first, second in rng.integers(0, 80, (1200, 2)) if group[first] == group[second]]
+    edges = [
+        (first, second)
+        for first, second in rng.integers(0, 80, (1200, 2))
+        if group[first] == group[second]
+    ]
     y = np.full(80, np.nan)
     y[[0, 1, 40, 41]] = 0, 0, 1, 1
     encoder = LinkEncoder(edges)

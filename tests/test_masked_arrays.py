@@ -1,4 +1,6 @@
-"""Entries that a NumPy masked array masks count for nothing: scores are unscored, cells of tables missing, others refused."""
+"""Entries that a NumPy masked array masks count for nothing: scores are unscored, cells of tables
+missing, others refused.
+"""
 
 from functools import cache
 
@@ -35,7 +37,10 @@ WINNERS, LOSERS = np.arange(0, 20), np.arange(1, 21)
 def masked(values, hidden=HIDDEN):
     """What is masked would change everything if it counted."""
     values = np.ma.array(
-        values, mask=np.broadcast_to(np.reshape(hidden, (-1, *[1] * (np.ndim(values) - 1))), np.shape(values))
+        values,
+        mask=np.broadcast_to(
+            np.reshape(hidden, (-1, *[1] * (np.ndim(values) - 1))), np.shape(values)
+        ),
     )
     values.data[values.mask] = 1_000
     return values
@@ -50,7 +55,9 @@ FORMS = {
     "integers": lambda: masked(Y.astype(np.int64)),
     "objects": lambda: masked(Y.astype(object)),
     "a column": lambda: masked(Y[:, None].copy())[:, 0],
-    "a list": lambda: [np.ma.masked if hidden else score for hidden, score in zip(HIDDEN, Y, strict=True)],
+    "a list": lambda: [
+        np.ma.masked if hidden else score for hidden, score in zip(HIDDEN, Y, strict=True)
+    ],
 }
 
 
@@ -60,7 +67,9 @@ def test_masked_scores_are_unscored(name):
     learner = learner_class(name)
     expected, found = (learner().fit(X, scores, qid=QID) for scores in (WITH_NAN, masked(Y.copy())))
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
-    scores = [model.score(X, y, qid=QID) for model, y in ((expected, WITH_NAN), (found, masked(Y.copy())))]
+    scores = [
+        model.score(X, y, qid=QID) for model, y in ((expected, WITH_NAN), (found, masked(Y.copy())))
+    ]
     assert scores[0] == scores[1]
 
 
@@ -84,7 +93,8 @@ def test_masked_scores_of_each_view_are_unscored():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_masked_scores_of_an_update_are_left_out(learner):
     expected, found = (
-        learner.fit(X, Y, qid=QID).update(X, scores, qid=QID).predict(X) for scores in (WITH_NAN, masked(Y.copy()))
+        learner.fit(X, Y, qid=QID).update(X, scores, qid=QID).predict(X)
+        for scores in (WITH_NAN, masked(Y.copy()))
     )
     np.testing.assert_array_equal(found, expected)
 
@@ -105,9 +115,13 @@ def test_masked_cells_of_a_table_are_missing():
     hidden = masked(X[:, 0].copy())
     table = {"a": hidden, "b": X[:, 1]}
     filled = pd.DataFrame({"a": np.where(HIDDEN, np.nan, X[:, 0]), "b": X[:, 1]})
-    np.testing.assert_array_equal(TableEncoder().fit_transform(table), TableEncoder().fit_transform(filled))
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(table), TableEncoder().fit_transform(filled)
+    )
     # what the message says to do
-    frame = pd.DataFrame(np.ma.array(X, mask=HIDDEN[:, None] * [True, False, False, False])).rename(columns=str)
+    frame = pd.DataFrame(np.ma.array(X, mask=HIDDEN[:, None] * [True, False, False, False])).rename(
+        columns=str
+    )
     assert np.all(np.isfinite(AutoRegressor().fit(frame, Y).predict(frame)))
 
 
@@ -116,19 +130,36 @@ def fitted(learner):
     return learner().fit(X, Y, qid=QID)
 
 
-COMPARED = {"X": X, "winners": WINNERS, "losers": LOSERS, "margins": np.ones(20), "weights": np.ones(20)}
+COMPARED = {
+    "X": X,
+    "winners": WINNERS,
+    "losers": LOSERS,
+    "margins": np.ones(20),
+    "weights": np.ones(20),
+}
 
 
 def compare(learner, name):
     values = COMPARED[name]
-    return learner().fit_comparisons(**{**COMPARED, name: masked(values.copy(), first(len(values)))})
+    return learner().fit_comparisons(
+        **{**COMPARED, name: masked(values.copy(), first(len(values)))}
+    )
 
 
 REFUSED = {
-    "fit X": ("X has masked entries, first in row 1, column 0; fill in", lambda L: L().fit(masked(X.copy()), Y)),
+    "fit X": (
+        "X has masked entries, first in row 1, column 0; fill in",
+        lambda L: L().fit(masked(X.copy()), Y),
+    ),
     "fit rows of X": ("X has masked entries", lambda L: L().fit(list(masked(X.copy())), Y)),
-    "fit sample_weight": ("sample_weight has masked", lambda L: L().fit(X, Y, sample_weight=masked(np.ones(N)))),
-    "fit qid": ("qid has masked entries, first in row 1; give", lambda L: L().fit(X, Y, qid=masked(QID.copy()))),
+    "fit sample_weight": (
+        "sample_weight has masked",
+        lambda L: L().fit(X, Y, sample_weight=masked(np.ones(N))),
+    ),
+    "fit qid": (
+        "qid has masked entries, first in row 1; give",
+        lambda L: L().fit(X, Y, qid=masked(QID.copy())),
+    ),
     "fit text qid": ("qid has masked", lambda L: L().fit(X, Y, qid=masked(QID.astype("U9")))),
     "fit list qid": ("qid has masked", lambda L: L().fit(X, Y, qid=[np.ma.masked, *QID[1:]])),
     "predict": ("X has masked", lambda L: fitted(L).predict(masked(X.copy()))),
@@ -139,8 +170,14 @@ REFUSED = {
     ),
     "score qid": ("qid has masked", lambda L: fitted(L).score(X, Y, qid=masked(QID.copy()))),
     "update X": ("X has masked", lambda L: fitted(L).update(masked(X.copy()), Y, qid=QID)),
-    "explain_pair": ("a has masked", lambda L: fitted(L).explain_pair(masked(X[0].copy(), first(4)), X[1])),
-    **{f"comparisons {name}": (f"{name} has masked", lambda L, name=name: compare(L, name)) for name in COMPARED},
+    "explain_pair": (
+        "a has masked",
+        lambda L: fitted(L).explain_pair(masked(X[0].copy(), first(4)), X[1]),
+    ),
+    **{
+        f"comparisons {name}": (f"{name} has masked", lambda L, name=name: compare(L, name))
+        for name in COMPARED
+    },
 }
 
 
@@ -183,7 +220,9 @@ def test_masked_entries_are_refused_elsewhere(message, call):
         call()
 
 
-@pytest.mark.parametrize("measure", [disagreement_error, ndcg, average_precision, calibration_error])
+@pytest.mark.parametrize(
+    "measure", [disagreement_error, ndcg, average_precision, calibration_error]
+)
 def test_metrics_leave_masked_true_scores_out(measure):
     relevant = (Y > 0).astype(np.int64)
     predicted = (X[:, 0] - X[:, 0].min()) / np.ptp(X[:, 0])
@@ -195,7 +234,9 @@ def test_metrics_leave_masked_true_scores_out(measure):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_masked_scores_do_not_count_in_comparisons_of_methods_and_effects_of_columns():
     np.testing.assert_array_equal(Items(X, masked(Y.copy())).y, WITH_NAN)
-    expected, found = (column_effects(fitted(RankRLS), X, scores) for scores in (WITH_NAN, masked(Y.copy())))
+    expected, found = (
+        column_effects(fitted(RankRLS), X, scores) for scores in (WITH_NAN, masked(Y.copy()))
+    )
     assert [effect.in_words() for effect in found] == [effect.in_words() for effect in expected]
 
 

@@ -1,4 +1,6 @@
-"""Peak memory stays within its bounds: CSR is never made dense, and blocks do not grow with the rows."""
+"""Peak memory stays within its bounds: CSR is never made dense, and blocks do not grow with the
+rows.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,8 @@ from scipy import sparse
 
 from corank import PreferenceGP, RankRLS
 
-pytestmark = pytest.mark.usefixtures("one_blas_thread")  # every thread holds a block: the bounds are those of one
+# every thread holds a block: the bounds are those of one
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 COLUMNS = 195_098  # of the parse ranking data
 
@@ -24,7 +27,13 @@ def text_like(n_rows, per_row, seed=0):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"kernel": "linear"}, {"kernel": "linear", "basis": "features"}, {"basis": 30}, {"kernel": "cosine"}],
+    [
+        {},
+        {"kernel": "linear"},
+        {"kernel": "linear", "basis": "features"},
+        {"basis": 30},
+        {"kernel": "cosine"},
+    ],
     ids=str,
 )
 def test_a_hundred_parses_fit_and_predict_within_20_mb(parameters, memory_limit):

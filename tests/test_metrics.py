@@ -16,7 +16,9 @@ TIES = ["skip", "half"]
 
 
 def brute_force_error(y, score, weight, ties):
-    """[Pahikkala2007] eq. 1 over the ordered pairs of one query: half of |sign - sign| over the number of pairs."""
+    """[Pahikkala2007] eq. 1 over the ordered pairs of one query: half of |sign - sign| over the
+    number of pairs.
+    """
     cost = total = 0.0
     for i in range(len(y)):
         for j in range(len(y)):
@@ -53,9 +55,13 @@ def tables(draw, weights=(1.0,)):
 def test_disagreement_equals_counting_every_pair(ties, table):
     y, score, qid, weight = table
     expected = brute_force_errors(y, score, qid, weight, ties)
-    np.testing.assert_array_equal(disagreement_error(y, score, qid, ties=ties, average=False), expected)
+    np.testing.assert_array_equal(
+        disagreement_error(y, score, qid, ties=ties, average=False), expected
+    )
     if not np.isnan(expected).all():
-        assert disagreement_error(y, score, qid, ties=ties) == pytest.approx(np.nanmean(expected), rel=1e-12)
+        assert disagreement_error(y, score, qid, ties=ties) == pytest.approx(
+            np.nanmean(expected), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -64,7 +70,9 @@ def test_disagreement_equals_counting_every_pair(ties, table):
 def test_weighted_disagreement_equals_weighing_every_pair(ties, table):
     y, score, qid, weight = table
     errors = disagreement_error(y, score, qid, sample_weight=weight, ties=ties, average=False)
-    np.testing.assert_allclose(errors, brute_force_errors(y, score, qid, weight, ties), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        errors, brute_force_errors(y, score, qid, weight, ties), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -76,7 +84,8 @@ def test_disagreement_ignores_row_order_and_monotone_transforms(ties, table, see
     qid = np.array(qid)
     label_order = np.argsort(list(dict.fromkeys(qid)))
     shuffled_order = np.argsort(list(dict.fromkeys(qid[order])))
-    levels = np.unique(score, return_inverse=True)[1].astype(float) ** 3 - 5  # same order and ties, other values
+    # same order and ties, other values
+    levels = np.unique(score, return_inverse=True)[1].astype(float) ** 3 - 5
     before = disagreement_error(y, score, qid, ties=ties, average=False)
     after = disagreement_error(y[order], levels[order], qid[order], ties=ties, average=False)
     np.testing.assert_array_equal(after[shuffled_order], before[label_order])
@@ -86,7 +95,11 @@ def test_disagreement_ignores_row_order_and_monotone_transforms(ties, table, see
 def test_queries_of_every_size_equal_counting_every_pair(ties):
     rng = np.random.default_rng(0)
     qid = rng.permutation(np.repeat(np.arange(40), np.arange(40)))
-    y, score, weight = rng.integers(0, 6, len(qid)).astype(float), rng.integers(0, 9, len(qid)), rng.random(len(qid))
+    y, score, weight = (
+        rng.integers(0, 6, len(qid)).astype(float),
+        rng.integers(0, 9, len(qid)),
+        rng.random(len(qid)),
+    )
     ones = np.ones(len(qid))
     errors = disagreement_error(y, score, qid, ties=ties, average=False)
     np.testing.assert_array_equal(errors, brute_force_errors(y, score, qid, ones, ties))
@@ -101,7 +114,9 @@ def test_large_query_agrees_with_kendall(n_rows):
     score = y + rng.normal(size=n_rows)
     expected = (1 - kendalltau(y, score).statistic) / 2
     assert disagreement_error(y, score) == pytest.approx(expected, rel=1e-12)
-    assert disagreement_error(y, score, sample_weight=np.full(n_rows, 0.1)) == pytest.approx(expected, rel=1e-12)
+    assert disagreement_error(y, score, sample_weight=np.full(n_rows, 0.1)) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_many_queries_are_independent_of_how_they_are_batched():
@@ -114,7 +129,9 @@ def test_many_queries_are_independent_of_how_they_are_batched():
     assert len(errors) == len(present)
     for place in rng.choice(len(present), 50, replace=False):
         rows = qid == present[place]
-        np.testing.assert_array_equal(errors[place], disagreement_error(y[rows], score[rows], average=False)[0])
+        np.testing.assert_array_equal(
+            errors[place], disagreement_error(y[rows], score[rows], average=False)[0]
+        )
 
 
 def test_perfect_reversed_and_constant_scores():
@@ -137,9 +154,13 @@ def test_ties_modes_on_a_case_done_by_hand():
 def test_light_rows_keep_their_precision_beside_heavy_ones():
     y, score = np.array([0, 0, 1, 2]), np.array([5, 5, 7, 6])
     weight = np.array([1e12, 1e12, 1e-12, 1e-12])
-    assert disagreement_error(y, score + 0.0, sample_weight=weight) == pytest.approx(1e-24 / 4, rel=1e-12)
+    assert disagreement_error(y, score + 0.0, sample_weight=weight) == pytest.approx(
+        1e-24 / 4, rel=1e-12
+    )
     for scale in (1e-200, 1e200):
-        assert disagreement_error([0, 1, 2], [0, 2, 1], sample_weight=np.full(3, scale)) == pytest.approx(1 / 3)
+        assert disagreement_error(
+            [0, 1, 2], [0, 2, 1], sample_weight=np.full(3, scale)
+        ) == pytest.approx(1 / 3)
 
 
 def test_integer_weights_equal_repeated_rows_in_skip_mode():
@@ -212,9 +233,15 @@ def test_frames_and_tensors_give_the_same_as_arrays():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     y, score, qid = [2.0, 1.0, np.nan, 0.0, 3.0], [1.0, 2.0, 0.0, 3.0, 0.5], [1, 2, 2, 2, 1]
     expected = disagreement_error(y, score, qid)
-    assert disagreement_error(pd.Series(y, index=list("edcba")), pd.Series(score), pd.Series(qid)) == expected
+    assert (
+        disagreement_error(pd.Series(y, index=list("edcba")), pd.Series(score), pd.Series(qid))
+        == expected
+    )
     assert disagreement_error(pd.Series([2, 1, pd.NA, 0, 3], dtype="Int64"), score, qid) == expected
-    assert disagreement_error(pl.Series([2, 1, None, 0, 3]), pl.Series(score), pl.Series(qid)) == expected
+    assert (
+        disagreement_error(pl.Series([2, 1, None, 0, 3]), pl.Series(score), pl.Series(qid))
+        == expected
+    )
 
 
 def test_torch_tensors_give_the_same_as_arrays():
@@ -229,12 +256,17 @@ def test_ndcg_equals_scikit_learn_query_by_query(k):
     rng = np.random.default_rng(4)
     sizes = [5, 3, 8, 1, 4]
     qid = np.repeat(list("cabed"), sizes)
-    y, score = rng.integers(0, 4, len(qid)).astype(float), rng.integers(0, 4, len(qid)).astype(float)
+    y, score = (
+        rng.integers(0, 4, len(qid)).astype(float),
+        rng.integers(0, 4, len(qid)).astype(float),
+    )
     y[qid == "d"] = 0  # no gain
     expected = [ndcg_score([y[qid == q]], [score[qid == q]], k=k) for q in "cab"]
     y, score, qid = (np.append(a, extra) for a, extra in ((y, np.nan), (score, 9.0), (qid, "c")))
     # logarithms and sums of arrays of another length may round otherwise
-    np.testing.assert_allclose(ndcg(y, score, qid, k=k, average=False), [*expected, np.nan, np.nan], rtol=1e-12)
+    np.testing.assert_allclose(
+        ndcg(y, score, qid, k=k, average=False), [*expected, np.nan, np.nan], rtol=1e-12
+    )
     assert ndcg(y, score, qid, k=k) == pytest.approx(np.mean(expected), rel=1e-12)
 
 
@@ -245,7 +277,9 @@ def test_average_precision_equals_scikit_learn_query_by_query():
     y[[0, 5, 8]] = True
     y[qid == "d"] = False
     expected = [average_precision_score(y[qid == q], score[qid == q]) for q in "cab"]
-    np.testing.assert_allclose(average_precision(y, score, qid, average=False), [*expected, np.nan], rtol=1e-12)
+    np.testing.assert_allclose(
+        average_precision(y, score, qid, average=False), [*expected, np.nan], rtol=1e-12
+    )
     with_unscored = np.append(y.astype(float), np.nan), np.append(score, 9), np.append(qid, "c")
     assert average_precision(*with_unscored) == pytest.approx(np.mean(expected), rel=1e-12)
 
@@ -276,15 +310,23 @@ def items():
 
 @pytest.mark.parametrize(
     ("name", "metric", "sign"),
-    [("disagreement", disagreement_error, -1), ("ndcg", ndcg, 1), ("average_precision", average_precision, 1)],
+    [
+        ("disagreement", disagreement_error, -1),
+        ("ndcg", ndcg, 1),
+        ("average_precision", average_precision, 1),
+    ],
 )
 def test_scorers_read_the_queries_from_groups(items, name, metric, sign):
     X, y, users = items
     with config_context(enable_metadata_routing=True):
         cv = GroupKFold(3)
-        result = cross_validate(Column(1), X, y, scoring=scorer(name), cv=cv, params={"groups": users})
+        result = cross_validate(
+            Column(1), X, y, scoring=scorer(name), cv=cv, params={"groups": users}
+        )
         tests = [test for _, test in cv.split(X, y, users)]
-        search = GridSearchCV(Column(), {"column": [0, 1]}, scoring=scorer(name), cv=cv).fit(X, y, groups=users)
+        search = GridSearchCV(Column(), {"column": [0, 1]}, scoring=scorer(name), cv=cv).fit(
+            X, y, groups=users
+        )
     expected = [sign * metric(y[test], X[test, 1], users[test]) for test in tests]
     np.testing.assert_array_equal(result["test_score"], expected)
     assert search.best_params_ == {"column": 1}
@@ -297,9 +339,13 @@ def test_disagreement_scorer_uses_weights_where_passed(items):
     with config_context(enable_metadata_routing=True):
         cv = GroupKFold(2)
         params = {"groups": users, "sample_weight": weight}
-        result = cross_validate(Column(1), X, y, scoring=scorer("disagreement"), cv=cv, params=params)
+        result = cross_validate(
+            Column(1), X, y, scoring=scorer("disagreement"), cv=cv, params=params
+        )
         tests = [test for _, test in cv.split(X, y, users)]
-    expected = [-disagreement_error(y[test], X[test, 1], users[test], weight[test]) for test in tests]
+    expected = [
+        -disagreement_error(y[test], X[test, 1], users[test], weight[test]) for test in tests
+    ]
     np.testing.assert_array_equal(result["test_score"], expected)
 
 

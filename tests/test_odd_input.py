@@ -1,4 +1,6 @@
-"""Odd but legal: one row, one query, ties, constant or duplicate rows give a sane model, and a word where one is due."""
+"""Odd but legal: one row, one query, ties, constant or duplicate rows give a sane model, and a word
+where one is due.
+"""
 
 import numpy as np
 import pytest
@@ -52,7 +54,8 @@ def test_a_few_rows(basis, learner, alpha, n, scoring):
 def test_one_query_is_no_query(basis, alpha):
     one = make(RankRLS, basis, alpha).fit(X, Y, qid=["only"] * N).predict(X)
     none = make(RankRLS, basis, alpha).fit(X, Y).predict(X)
-    # means within queries may be added in another order than the mean of all; 1e-6: a small alpha magnifies that
+    # means within queries may be added in another order than the mean of all; 1e-6: a small alpha
+    # magnifies that
     np.testing.assert_allclose(one, none, rtol=0, atol=1e-6 * np.ptp(none))
 
 
@@ -105,7 +108,9 @@ def test_constant_columns(basis, learner, value):
 @both
 def test_a_constant_column_among_others_does_not_matter_to_distances(basis, learner):
     more = np.concatenate([X, np.full((N, 1), 7.0)], axis=1)
-    one, other = (make(learner, basis, gamma=0.3).fit(rows, Y, qid=QID).predict(rows) for rows in (X, more))
+    one, other = (
+        make(learner, basis, gamma=0.3).fit(rows, Y, qid=QID).predict(rows) for rows in (X, more)
+    )
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
@@ -131,7 +136,8 @@ def test_one_column(basis, learner, alpha):
 @pytest.mark.parametrize("alpha", [1e-20, 1e-300])
 @pytest.mark.parametrize("seed", range(4))
 def test_an_alpha_below_rounding_is_refused_or_harmless(learner, alpha, seed):
-    twice = np.repeat(np.random.default_rng(seed).normal(size=(3, 3)), 4, axis=0)  # every query is one item, four times
+    # every query is one item, four times
+    twice = np.repeat(np.random.default_rng(seed).normal(size=(3, 3)), 4, axis=0)
     try:
         found = learner(alpha, "all").fit(twice, Y, qid=QID).predict(twice)
     except ValueError as error:
@@ -183,7 +189,9 @@ def test_contradicting_comparisons_cancel():
 
 
 def test_lists_are_arrays():
-    found = RankRLS([0.1, 1.0]).fit(X.tolist(), Y.tolist(), qid=QID.tolist(), sample_weight=[2.0] * N)
+    found = RankRLS([0.1, 1.0]).fit(
+        X.tolist(), Y.tolist(), qid=QID.tolist(), sample_weight=[2.0] * N
+    )
     expected = RankRLS([0.1, 1.0]).fit(X, Y, qid=QID, sample_weight=np.full(N, 2.0))
     np.testing.assert_array_equal(found.predict(X.tolist()), expected.predict(X))
 

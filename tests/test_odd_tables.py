@@ -1,4 +1,6 @@
-"""Sixty odd tables through every learner, parameters as they are: the order does not depend on units, or one sentence."""
+"""Sixty odd tables through every learner, parameters as they are: the order does not depend on
+units, or one sentence.
+"""
 
 import traceback
 from pathlib import Path
@@ -30,7 +32,10 @@ UNITS = {
     "columns": (1.0, 0.0, 3.0),
     "both": (8.0, 0.0, 0.125),
 }  # a and b of scores, c of columns
-CANCELLING = [("CoRankingPursuit", "a column on a high level"), ("CoRankingPursuit", "one cell far away")]
+CANCELLING = [
+    ("CoRankingPursuit", "a column on a high level"),
+    ("CoRankingPursuit", "one cell far away"),
+]
 LEAST_GAP = 1e-3  # of the range of predictions: items that are closer have no order
 
 
@@ -124,7 +129,9 @@ def predictions(record, features, scores, queries):
     learner = learner_class(record.name)(**options)
     context = {"qid": queries} if record.ranks and queries is not None else {}
     try:
-        return np.asarray(learner.fit(features, scores, **context).predict(features), dtype=np.float64)
+        return np.asarray(
+            learner.fit(features, scores, **context).predict(features), dtype=np.float64
+        )
     except ValueError as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         if not frame.filename.startswith(PACKAGE):
@@ -148,7 +155,8 @@ def size_of(scores):
 
 
 def assert_same_order(found, expected, size):
-    """Items that are apart by more than a little are in the same order; where none are, neither are they now.
+    """Items that are apart by more than a little are in the same order; where none are, neither are
+    they now.
 
     size : of the scores that `expected` was fitted to
     """
@@ -168,7 +176,11 @@ def every_case():
             quick = (number + place) % len(learner_records()) == 0
             marks = [] if quick else [pytest.mark.slow]
             if (record.name, name) in CANCELLING:
-                marks.append(pytest.mark.xfail(reason="views cancel: their predictions are 1e8 times the scores"))
+                marks.append(
+                    pytest.mark.xfail(
+                        reason="views cancel: their predictions are 1e8 times the scores"
+                    )
+                )
             yield pytest.param(record, case, id=f"{record.name}-{name}", marks=marks)
 
 

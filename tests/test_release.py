@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[1]
 def test_the_version_is_said_once():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"]
-    assert (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text().count(corank.__version__) == 1
+    assert (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text().count(
+        corank.__version__
+    ) == 1
     assert f"\nversion: {corank.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {corank.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 

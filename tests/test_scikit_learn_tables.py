@@ -16,7 +16,9 @@ skrub = pytest.importorskip("skrub")
 PAGE = Path(__file__).parents[1] / "docs" / "scikit-learn.md"
 
 
-@pytest.mark.parametrize("learner", [AutoRanker(), AutoRegressor(), RankRLS(), RLS()], ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize(
+    "learner", [AutoRanker(), AutoRegressor(), RankRLS(), RLS()], ids=lambda it: type(it).__name__
+)
 def test_a_table_vectorizer_stands_in_front_of_a_learner(learner):
     shop = make_shop(n_items=200, n_scored=60, random_state=0)
     frame = shop.X.drop_columns(["embedding"]).to_pandas()
@@ -26,5 +28,7 @@ def test_a_table_vectorizer_stands_in_front_of_a_learner(learner):
 
 
 def test_the_snippet_of_the_page_runs():
-    (snippet,) = re.findall(r"needs skrub[^\n]*\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (snippet,) = re.findall(
+        r"needs skrub[^\n]*\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
     exec(compile(snippet, str(PAGE), "exec"), {})  # noqa: S102

@@ -48,12 +48,18 @@ def test_nothing_is_wrong(finished):
     ("name", "lines", "what"),
     [
         ("south", [kept("run 1", 5, 5)], "site south"),  # a model is lost
-        ("south", [kept("run 1", 5, 6), kept("run 2", 7, 13)], "site south"),  # a round is counted twice
+        # a round is counted twice
+        ("south", [kept("run 1", 5, 6), kept("run 2", 7, 13)], "site south"),
         ("west", [kept("run 1", 5, 5), kept("run 2", 6, 11)], "site west"),  # a round is lost
-        ("coordinator", [run(1, 5), run(2, 7) | {"difference": 1e-6}], "difference from the unbroken run"),
+        (
+            "coordinator",
+            [run(1, 5), run(2, 7) | {"difference": 1e-6}],
+            "difference from the unbroken run",
+        ),
         ("coordinator", [run(1, 5), run(2, 7) | {"converged": False}], "all converged"),
         ("stream", [{"failures": 2, "difference": 1.0}], "streamed fits, disk full"),
-        ("dask", [{"failures": 0, "difference": 0.0}], "Dask fits, scheduler killed"),  # no fault has struck
+        # no fault has struck
+        ("dask", [{"failures": 0, "difference": 0.0}], "Dask fits, scheduler killed"),
     ],
 )
 def test_what_is_wrong_is_called_that(finished, name, lines, what):

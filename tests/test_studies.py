@@ -1,4 +1,6 @@
-"""The studies run, in one quick representative; their own tests are in studies/tests (`make test-studies`)."""
+"""The studies run, in one quick representative; their own tests are in studies/tests (`make
+test-studies`).
+"""
 
 import json
 
@@ -7,7 +9,16 @@ from studies.__main__ import main
 
 def test_a_study_runs_from_end_to_end(tmp_path, capsys):
     code = main(
-        ["evidence", "--quick", "--jobs", "1", "--out", str(tmp_path / "out"), "--keep", str(tmp_path / "keep")]
+        [
+            "evidence",
+            "--quick",
+            "--jobs",
+            "1",
+            "--out",
+            str(tmp_path / "out"),
+            "--keep",
+            str(tmp_path / "keep"),
+        ]
     )
     assert code == 0
     assert "Log evidence" in capsys.readouterr().out

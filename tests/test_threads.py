@@ -41,7 +41,11 @@ def test_blas_has_its_threads_back_after_rounds_of_overlapping_work():
     before = blas_threads()
     for _ in range(3):
         with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda _: list(in_order(np.sum, [np.ones(1000)] * 20, np.empty(0))), range(30)))
+            list(
+                pool.map(
+                    lambda _: list(in_order(np.sum, [np.ones(1000)] * 20, np.empty(0))), range(30)
+                )
+            )
         assert blas_threads() == before
 
 
@@ -59,4 +63,6 @@ def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_limit_behind():
 
 
 def test_results_come_in_the_order_of_the_jobs():
-    assert list(in_order(lambda job: job * job, range(50), np.empty(0))) == [job * job for job in range(50)]
+    assert list(in_order(lambda job: job * job, range(50), np.empty(0))) == [
+        job * job for job in range(50)
+    ]

@@ -1,9 +1,11 @@
-"""Licences of the package and of everything it depends on, known vulnerabilities, and a bill of materials.
+"""Licences of the package and of everything it depends on, known vulnerabilities, and a bill of
+materials.
 
     python tools/audit.py [--bill FILE]
 
-Licences come from the metadata of what is installed; vulnerabilities from pip-audit, where that is installed and can reach
-an index. `--bill` writes a software bill of materials in the JSON of CycloneDX 1.5.
+Licences come from the metadata of what is installed; vulnerabilities from pip-audit, where that is
+installed and can reach an index. `--bill` writes a software bill of materials in the JSON of
+CycloneDX 1.5.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ PACKAGE = "corank"
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = (ROOT / "src" / PACKAGE, ROOT / "federated" / "src")
 FREE = re.compile(
-    r"\b(MIT|BSD|Apache|PSF|Python Software Foundation|ISC|MPL|Mozilla|Unlicense|Zlib|HPND|0BSD|CC0|Boost)\b",
+    r"\b(MIT|BSD|Apache|PSF|Python Software"
+    r" Foundation|ISC|MPL|Mozilla|Unlicense|Zlib|HPND|0BSD|CC0|Boost)\b",
     re.IGNORECASE,
 )
 REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?")
@@ -31,7 +34,9 @@ EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bill", type=Path, help="where to write the bill of materials")
     given = parser.parse_args(arguments)
     parts, absent = dependencies(PACKAGE)
@@ -48,7 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     if absent:
         print(f"not installed, so not looked at: {', '.join(sorted(absent))}")
     if given.bill is not None:
-        given.bill.write_text(json.dumps(bill_of_materials(parts), indent=1) + "\n", encoding="utf-8")
+        given.bill.write_text(
+            json.dumps(bill_of_materials(parts), indent=1) + "\n", encoding="utf-8"
+        )
         print(f"bill of materials: {given.bill}")
     vulnerable = known_vulnerabilities(parts)
     if doubtful:
@@ -57,7 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def dependencies(root: str) -> tuple[dict[str, Distribution], set[str]]:
-    """The installed distributions that a package needs, extras included, by name; and the names of the others."""
+    """The installed distributions that a package needs, extras included, by name; and the names of
+    the others.
+    """
     parts: dict[str, Distribution] = {}
     absent: set[str] = set()
     extras = distribution(root).metadata.get_all("Provides-Extra") or []
@@ -91,7 +100,11 @@ def licence(part: Distribution) -> str:
     about: Any = part.metadata
     if about.get("License-Expression"):
         return str(about["License-Expression"])
-    marks = [mark.rpartition(" :: ")[2] for mark in about.get_all("Classifier") or [] if mark.startswith("License ::")]
+    marks = [
+        mark.rpartition(" :: ")[2]
+        for mark in about.get_all("Classifier") or []
+        if mark.startswith("License ::")
+    ]
     first_line = (about.get("License") or "").strip().partition("\n")[0][:60]
     text = "; ".join(marks) or first_line
     return text or "not said"
@@ -131,7 +144,15 @@ def known_vulnerabilities(parts: dict[str, Distribution]) -> bool:
         print("known vulnerabilities: not looked for, as pip-audit is not installed")
         return False
     listed = "".join(f"{name}=={part.version}\n" for name, part in parts.items() if name != PACKAGE)
-    words = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--requirement", "/dev/stdin"]
+    words = [
+        sys.executable,
+        "-m",
+        "pip_audit",
+        "--disable-pip",
+        "--no-deps",
+        "--requirement",
+        "/dev/stdin",
+    ]
     done = subprocess.run(words, check=False, input=listed, capture_output=True, text=True)
     if done.returncode == 0:
         print("known vulnerabilities: none")

@@ -12,7 +12,14 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "embed": "src", "link": "href"}
+LOADS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "embed": "src",
+    "link": "href",
+}
 ELSEWHERE = re.compile(r"(https?:)?//")
 STYLE = re.compile(r"""(?:url\(|@import)\s*['"]?((?:https?:)?//[^'")\s;]+)""")
 
@@ -39,9 +46,15 @@ def main() -> None:
     pages = sorted(folder.rglob("*.html"))
     if not pages:
         sys.exit(f"{folder} has no pages; run sphinx-build first")
-    problems = [f"{path}: {address}" for path in pages for address in Page(path.read_text(encoding="utf-8")).loaded]
+    problems = [
+        f"{path}: {address}"
+        for path in pages
+        for address in Page(path.read_text(encoding="utf-8")).loaded
+    ]
     for path in sorted(folder.rglob("*.css")):
-        problems += [f"{path}: {address}" for address in STYLE.findall(path.read_text(encoding="utf-8"))]
+        problems += [
+            f"{path}: {address}" for address in STYLE.findall(path.read_text(encoding="utf-8"))
+        ]
     if problems:
         sys.exit("loaded from other sites:\n" + "\n".join(problems))
     print(f"{len(pages)} pages load nothing from other sites")

@@ -1,11 +1,13 @@
-"""The golden fits: write their results, or compare two versions of the sources by them, bit for bit.
+"""The golden fits: write their results, or compare two versions of the sources by them, bit for
+bit.
 
     python tools/golden.py write
     python tools/golden.py compare main my-branch
     python tools/golden.py compare main src --tolerance 1e-9
 
-`compare` takes commits, branches or folders of sources. Both run on this machine, in processes of their own, on the fits
-of this working tree (`tests/golden/fits.py`). It ends with status 1 where anything differs by more than the tolerance.
+`compare` takes commits, branches or folders of sources. Both run on this machine, in processes of
+their own, on the fits of this working tree (`tests/golden/fits.py`). It ends with status 1 where
+anything differs by more than the tolerance.
 """
 
 from __future__ import annotations
@@ -34,12 +36,16 @@ Results = dict[str, NDArray[Any]]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     commands = parser.add_subparsers(dest="command", required=True)
-    writing = commands.add_parser("write", help="write the golden file from the sources of this working tree")
+    writing = commands.add_parser(
+        "write", help="write the golden file from the sources of this working tree"
+    )
     writing.add_argument("--out", type=Path, default=GOLDEN_FILE)
     comparing = commands.add_parser("compare", help="run two versions of the sources side by side")
     comparing.add_argument("first", help="commit, branch or folder of sources")
     comparing.add_argument("second", help="commit, branch or folder of sources")
-    comparing.add_argument("--tolerance", type=float, default=0.0, help="in units of the spread; default: 0, same bits")
+    comparing.add_argument(
+        "--tolerance", type=float, default=0.0, help="in units of the spread; default: 0, same bits"
+    )
     options = parser.parse_args()
     if options.command == "write":
         return write(options.out)
@@ -48,18 +54,26 @@ def main() -> int:
 
 def write(path: Path) -> int:
     results = results_of(ROOT / "src")
-    failed = [f"{key.partition('/')[0]}: {values}" for key, values in results.items() if key.endswith("/raised")]
+    failed = [
+        f"{key.partition('/')[0]}: {values}"
+        for key, values in results.items()
+        if key.endswith("/raised")
+    ]
     if failed:
         print("Nothing was written; these fits failed:", *failed, sep="\n")
         return 1
     np.savez_compressed(path, **results)  # type: ignore[arg-type]
-    print(f"{len(results)} arrays of {len({key.partition('/')[0] for key in results})} fits in {path}")
+    print(
+        f"{len(results)} arrays of {len({key.partition('/')[0] for key in results})} fits in {path}"
+    )
     return 0
 
 
 def compare(first: str, second: str, tolerance: float) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        places = [sources(name, Path(folder) / str(number)) for number, name in enumerate((first, second))]
+        places = [
+            sources(name, Path(folder) / str(number)) for number, name in enumerate((first, second))
+        ]
         before, after = (results_of(place) for place in places)
     differing = 0
     for key in sorted(before.keys() | after.keys()):
@@ -76,7 +90,9 @@ def compare(first: str, second: str, tolerance: float) -> int:
             print(f"{key}: {describe(before[key], after[key], gap)}")
         differing += 1
     kind = "bit for bit" if tolerance == 0 else f"within {tolerance:g} of the spread"
-    print(f"{len(before.keys() | after.keys()) - differing} arrays agree {kind}, {differing} do not.")
+    print(
+        f"{len(before.keys() | after.keys()) - differing} arrays agree {kind}, {differing} do not."
+    )
     return int(differing > 0)
 
 
@@ -96,7 +112,9 @@ def sources(name: str, folder: Path) -> Path:
     for place in (Path(name), Path(name) / "src"):
         if (place / "corank" / "__init__.py").is_file():
             return place.resolve()
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", name, "src"], capture_output=True, check=False)
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", name, "src"], capture_output=True, check=False
+    )
     if archive.returncode != 0:
         raise SystemExit(f"{name} is neither a folder with the sources of corank nor a commit")
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as packed:
@@ -110,7 +128,9 @@ def results_of(place: Path) -> Results:
         path = Path(folder) / "results.npz"
         command = [sys.executable, str(ROOT / "tests" / "golden" / "fits.py"), str(path)]
         environment = {**os.environ, "PYTHONPATH": str(place)}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=False
+        )
         if done.returncode != 0:
             raise SystemExit(f"the golden fits could not be run with the sources in {place}")
         used = Path(done.stdout.strip()).resolve()

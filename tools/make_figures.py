@@ -1,6 +1,7 @@
 """Make the figures of the documentation from examples: `python tools/make_figures.py`.
 
-Those of studies are made by the studies themselves, `python -m studies NAME --out docs/results --force`.
+Those of studies are made by the studies themselves, `python -m studies NAME --out docs/results
+--force`.
 """
 
 from pathlib import Path

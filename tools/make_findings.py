@@ -1,4 +1,6 @@
-"""Sums up what became of every finding of the papers: docs/results/*.json → the second half of docs/results/papers.md."""
+"""Sums up what became of every finding of the papers: docs/results/*.json → the second half of
+docs/results/papers.md.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PAGE, MARK = RESULTS / "papers.md", "<!-- from here on made by tools/make_findings.py -->\n"
 ABOUT = (
-    "Each claim of a paper, on every data set and protocol it was tried on here, also such as the paper did not use."
+    "Each claim of a paper, on every data set and protocol it was tried on here, also such as the"
+    " paper did not use."
 )
 
 
@@ -34,7 +37,8 @@ def findings_of_papers(studies: list[dict[str, Any]]) -> str:
         if of_paper:
             counted = count_verdicts([finding["verdict"] for finding in of_paper])
             table = markdown_grid(
-                ("where", "finding", "verdict", "what came out", "study"), [_row(finding) for finding in of_paper]
+                ("where", "finding", "verdict", "what came out", "study"),
+                [_row(finding) for finding in of_paper],
             )
             sections.append(f"\n### {key}: {proposal}\n\n{counted}\n\n" + "\n".join(table) + "\n")
     return "".join(sections)
@@ -48,12 +52,20 @@ def _key(finding: dict[str, Any]) -> str:
 def _row(finding: dict[str, Any]) -> list[str]:
     where = finding["source"].split(" ", 1)[1] if " " in finding["source"] else ""
     study = finding["study"]
-    return [where, finding["claim"], f"**{finding['verdict']}**", finding["evidence"], f"[{study}]({study}.md)"]
+    return [
+        where,
+        finding["claim"],
+        f"**{finding['verdict']}**",
+        finding["evidence"],
+        f"[{study}]({study}.md)",
+    ]
 
 
 def page(old: str) -> str:
     """The page with its second half made again."""
-    studies = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    studies = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
+    ]
     return old.split(MARK)[0].rstrip() + "\n\n" + findings_of_papers(studies)
 
 

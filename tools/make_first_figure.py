@@ -1,7 +1,9 @@
-"""The figure at the top of the README, from the results of the studies: `python tools/make_first_figure.py`.
+"""The figure at the top of the README, from the results of the studies: `python
+tools/make_first_figure.py`.
 
-Every bar is a figure that docs/results/items.md or docs/results/default.md states, read from the files beside them: the error of
-what one gets by default, over that of what people usually take on the same data.
+Every bar is a figure that docs/results/items.md or docs/results/default.md states, read from the
+files beside them: the error of what one gets by default, over that of what people usually take on
+the same data.
 """
 
 from __future__ import annotations
@@ -21,18 +23,48 @@ BARS = (  # study, beginning of the claim, what was ranked, beside what
         "proposals on typing, 10 to 40 marked: text and links",
         "tf-idf and logistic regression",
     ),
-    ("items", "proposals on Packaging", "proposals on packaging, 10 to 40 marked", "tf-idf and logistic regression"),
+    (
+        "items",
+        "proposals on Packaging",
+        "proposals on packaging, 10 to 40 marked",
+        "tf-idf and logistic regression",
+    ),
     (
         "items",
         "Cora, 50 labels",
         "papers of a topic, 50 labelled: words and citations",
         "better of linear model, label spreading",
     ),
-    ("items", "Cora, 20 labels", "papers of a topic, 20 labelled", "better of linear model, label spreading"),
-    ("items", "proposals on Governance", "proposals on governance, 10 to 40 marked", "tf-idf and logistic regression"),
-    ("default", "regression, over LightGBM", "32 tables of numbers, 20 to 100 scores", "tuned LightGBM"),
-    ("default", "ranking, over tuned LightGBM", "search results, 4 to 16 judged queries", "tuned LightGBM"),
-    ("items", "proposals on Release", "proposals on releases, 10 to 40 marked", "tf-idf and logistic regression"),
+    (
+        "items",
+        "Cora, 20 labels",
+        "papers of a topic, 20 labelled",
+        "better of linear model, label spreading",
+    ),
+    (
+        "items",
+        "proposals on Governance",
+        "proposals on governance, 10 to 40 marked",
+        "tf-idf and logistic regression",
+    ),
+    (
+        "default",
+        "regression, over LightGBM",
+        "32 tables of numbers, 20 to 100 scores",
+        "tuned LightGBM",
+    ),
+    (
+        "default",
+        "ranking, over tuned LightGBM",
+        "search results, 4 to 16 judged queries",
+        "tuned LightGBM",
+    ),
+    (
+        "items",
+        "proposals on Release",
+        "proposals on releases, 10 to 40 marked",
+        "tf-idf and logistic regression",
+    ),
     (
         "default",
         "regression, over the better of extra trees and GP: geometric",
@@ -46,7 +78,9 @@ BLUE, DARK = "#2a6f97", "#1f2933"
 def ratio(study: str, claim: str) -> float:
     """The figure that a study states for a claim."""
     findings = json.loads((DOCS / "results" / f"{study}.json").read_text())["findings"]
-    (evidence,) = (finding["evidence"] for finding in findings if finding["claim"].startswith(claim))
+    (evidence,) = (
+        finding["evidence"] for finding in findings if finding["claim"].startswith(claim)
+    )
     return float(re.findall(r"[\d.]*\d", evidence)[0])
 
 
@@ -73,7 +107,9 @@ def main() -> None:
     axis.set_xlim(0, 1.0)
     axis.set_ylim(len(BARS) - 0.4, -0.6)
     axis.set_yticks([])
-    axis.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "¼", "½", "¾", "1"], fontsize=9, color="#616e7c")
+    axis.set_xticks(
+        [0, 0.25, 0.5, 0.75, 1.0], ["0", "¼", "½", "¾", "1"], fontsize=9, color="#616e7c"
+    )
     for side in ("top", "right", "left", "bottom"):
         axis.spines[side].set_visible(False)
     axis.tick_params(length=0)

@@ -1,10 +1,12 @@
-"""Build wheels and source archives, install each in a clean environment, and drive the installed `corank`.
+"""Build wheels and source archives, install each in a clean environment, and drive the installed
+`corank`.
 
     python tools/release_check.py [--python python3.12] [--quick]
 
-`--quick` walks through the commands once; without it every test of the command line, bad input included, drives the
-installed command. corank is installed alone, then with corank-federated, whose command the tests drive too. Needs the
-environment of `make test` to run the tests in, and an index to install from.
+`--quick` walks through the commands once; without it every test of the command line, bad input
+included, drives the installed command. corank is installed alone, then with corank-federated, whose
+command the tests drive too. Needs the environment of `make test` to run the tests in, and an index
+to install from.
 """
 
 from __future__ import annotations
@@ -85,7 +87,17 @@ def main() -> None:
             smoke(place / "bin" / "corank", folder)
             print(f"{archive.name}: installs and runs")
             install(python, federated)
-            run([place / "bin" / "corank", "federated", "init", place / "party", "--site", "north", "--quiet"])
+            run(
+                [
+                    place / "bin" / "corank",
+                    "federated",
+                    "init",
+                    place / "party",
+                    "--site",
+                    "north",
+                    "--quiet",
+                ]
+            )
             print(f"{federated.name}: installs and runs")
         command = folder / "whl" / "bin" / "corank"
         tests = [*TESTS[:1], "-k", "update"] if given.quick else TESTS
@@ -95,7 +107,9 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", default=sys.executable, help="interpreter to install for")
     parser.add_argument("--quick", action="store_true", help="only one walk through the commands")
     return parser.parse_args()
@@ -118,7 +132,14 @@ def environment(folder: Path, python: str) -> Path:
 
 
 def pip(python: Path, *words: str | Path) -> None:
-    install: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    install: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]
     run([*install, "--constraint", ROOT / "constraints.txt", *words])
 
 
@@ -141,7 +162,8 @@ def check_contents(project: Project, wheel: Path, sources: Path) -> None:
     if missing or wrong:
         sys.exit(f"missing: {missing}; must not be there: {wrong}")
     print(
-        f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1000:.0f} kB; {sources.name}: {len(inside)} files"
+        f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1000:.0f} kB; {sources.name}:"
+        f" {len(inside)} files"
     )
 
 
@@ -154,7 +176,9 @@ def install(python: Path, archive: Path) -> None:
 def smoke(command: Path, folder: Path) -> None:
     """The version is that of the sources, and the demo runs."""
     expected = f"corank {_version()}"
-    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True, env=CLEAN).stdout.strip()
+    said = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True, env=CLEAN
+    ).stdout.strip()
     if said != expected:
         sys.exit(f"{command} --version says {said!r}, not {expected!r}")
     run([command, "demo", "--quiet", "--out", folder / "demo.corank", "--force"], cwd=folder)

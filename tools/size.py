@@ -2,9 +2,10 @@
 
     python tools/size.py [FOLDER]
 
-Tokens are the names, numbers, strings and operators of `tokenize`, without docstrings. Pronouns are counted among the
-variables of functions: targets of assignments, for loops, with statements and comprehensions, each time they are assigned
-to. Arguments do not count, nor do single letters, which stand in formulas.
+Tokens are the names, numbers, strings and operators of `tokenize`, without docstrings. Pronouns are
+counted among the variables of functions: targets of assignments, for loops, with statements and
+comprehensions, each time they are assigned to. Arguments do not count, nor do single letters, which
+stand in formulas.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from io import StringIO
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "corank"
-PRONOUNS = frozenset({"own", "found", "one", "some", "part", "parts", "told", "words", "known", "rest"})
+PRONOUNS = frozenset(
+    {"own", "found", "one", "some", "part", "parts", "told", "words", "known", "rest"}
+)
 COUNTED = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.OP)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
@@ -83,7 +86,11 @@ def variables_of(tree: ast.AST) -> Iterator[str]:
             yield from variables_of(node)
             continue
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and len(inner.id) > 1:
+            if (
+                isinstance(inner, ast.Name)
+                and isinstance(inner.ctx, ast.Store)
+                and len(inner.id) > 1
+            ):
                 yield inner.id
 
 
@@ -102,13 +109,17 @@ def table(sizes: dict[str, Size]) -> str:
     lines = [f"{'folder':{width}}  files   lines   tokens  pronouns"]
     for folder, size in {**sizes, "total": sum(sizes.values(), Size())}.items():
         share = size.pronouns / size.variables if size.variables else 0.0
-        lines.append(f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.tokens:8,} {share:9.1%}")
+        lines.append(
+            f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.tokens:8,} {share:9.1%}"
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("folder", nargs="?", type=Path, default=PACKAGE, help="a package; default: src/corank")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=PACKAGE, help="a package; default: src/corank"
+    )
     folder: Path = parser.parse_args().folder
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not a folder")

@@ -1,14 +1,16 @@
-"""Faults without end: a coordinator and three sites, streamed fits and a Dask cluster, disturbed for minutes; a table.
+"""Faults without end: a coordinator and three sites, streamed fits and a Dask cluster, disturbed
+for minutes; a table.
 
     python tools/soak.py --minutes 60
 
-Sites learn together in one run after the other, while processes are killed, links cut, stalled and slowed down, clocks
-set wrong, disks filled and certificates expire. Beside them, streamed fits meet a full disk while they write checkpoints,
-and fits on a Dask cluster lose their scheduler. Nothing may be lost or counted twice, results must be those of an unbroken
-run, and memory and open files must not grow. It ends with status 1 where that is not so.
+Sites learn together in one run after the other, while processes are killed, links cut, stalled and
+slowed down, clocks set wrong, disks filled and certificates expire. Beside them, streamed fits meet
+a full disk while they write checkpoints, and fits on a Dask cluster lose their scheduler. Nothing
+may be lost or counted twice, results must be those of an unbroken run, and memory and open files
+must not grow. It ends with status 1 where that is not so.
 
-Full disks are small file systems in memory (needs root) and wrong clocks a library that is compiled (needs cc); where one
-cannot be had, the table says so.
+Full disks are small file systems in memory (needs root) and wrong clocks a library that is compiled
+(needs cc); where one cannot be had, the table says so.
 """
 
 from __future__ import annotations
@@ -66,21 +68,29 @@ def site_of(name: str, state: Path | None) -> Any:
 
     X, scores, items = rows_of(name)
     learner = CoRLS(alpha=0.5, gamma=0.3)
-    return Site(name, learner, X, scores, SharedItems(items), limits=Limits(rounds=10**9), state=state)
+    return Site(
+        name, learner, X, scores, SharedItems(items), limits=Limits(rounds=10**9), state=state
+    )
 
 
 def plan_of(number: int) -> Any:
     from corank_federated import Plan
 
     schedule = "parallel" if number % 3 == 0 else "sequential"
-    return Plan(f"run {number}", NAMES, 1.0, schedule=schedule, accelerate=number % 2 == 0, max_rounds=5000)
+    return Plan(
+        f"run {number}", NAMES, 1.0, schedule=schedule, accelerate=number % 2 == 0, max_rounds=5000
+    )
 
 
 def unbroken() -> Any:
     """What every site should predict on the shared items, (sites, items)."""
     from corank_federated import Coordinator, InProcess
 
-    return Coordinator(plan_of(2), InProcess([site_of(name, None) for name in NAMES])).run().predictions
+    return (
+        Coordinator(plan_of(2), InProcess([site_of(name, None) for name in NAMES]))
+        .run()
+        .predictions
+    )
 
 
 def difference(got: Any, wanted: Any) -> float:
@@ -148,16 +158,23 @@ def join(folder: Path, name: str) -> None:
     def keep(site: Any) -> None:
         site.model.save(place / "model.corank", overwrite=True)
         facts = {"run": site.terms.run, "rounds": site._memory.round, "answered": site.answered}
-        add_line(folder / f"{name}.lines", **facts, difference=difference(site.model.predict(items), wanted))
+        add_line(
+            folder / f"{name}.lines",
+            **facts,
+            difference=difference(site.model.predict(items), wanted),
+        )
 
     site.keep = keep
     address = f"127.0.0.1:{(folder / f'{name}.port').read_text()}"
     while not (folder / "stop").exists():
         try:
             identity = Identity.read(place / f"{name}.pem", place / f"{name}.key")
-            line = Connection(address, identity, read_certificate(place / "authority.pem"), patience=20)
+            line = Connection(
+                address, identity, read_certificate(place / "authority.pem"), patience=20
+            )
             line.answer(site)
-        except (OSError, CertificateError) as error:  # a full disk, JoinError, a certificate that is being replaced
+        # a full disk, JoinError, a certificate that is being replaced
+        except (OSError, CertificateError) as error:
             print(f"{type(error).__name__}: {error}", flush=True)
             time.sleep(0.2)
 
@@ -174,7 +191,10 @@ def make_files(folder: Path) -> Path:
     for number in range(6):
         X = rng.normal(size=(400, 4))
         table = {"y": X[:, 0] + np.sin(X[:, 1]), "q": np.arange(400) // 20 + 20 * number}
-        write_table({**table, **{f"x{column}": X[:, column] for column in range(4)}}, rows / f"{number}.parquet")
+        write_table(
+            {**table, **{f"x{column}": X[:, column] for column in range(4)}},
+            rows / f"{number}.parquet",
+        )
     return rows
 
 
@@ -188,7 +208,9 @@ def fitted(rows: Path, checkpoint: Path | None, client: Any = None) -> Any:
     from corank import RankRLS, scan
 
     made = scan(rows, score="y", query="q", chunk_rows=100, client=client).map(unhurried)
-    return RankRLS(1.0, basis=40, random_state=0).fit(made, checkpoint=checkpoint).predict(np.eye(4))
+    return (
+        RankRLS(1.0, basis=40, random_state=0).fit(made, checkpoint=checkpoint).predict(np.eye(4))
+    )
 
 
 def stream(folder: Path) -> None:
@@ -267,7 +289,9 @@ def dask(folder: Path) -> None:
         while not (folder / "stop").exists():
             client, killed = begin(), threading.Event()
 
-            def kill_scheduler(killed: threading.Event = killed, delay: float = rng.uniform(0.0, 0.5)) -> None:
+            def kill_scheduler(
+                killed: threading.Event = killed, delay: float = rng.uniform(0.0, 0.5)
+            ) -> None:
                 while not list(kept.glob("*.sums")) and not killed.is_set():
                     time.sleep(0.01)
                 time.sleep(delay)
@@ -449,9 +473,17 @@ class Soak:
 
     def start(self, who: str) -> None:
         """Start a process, or start it again."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GRPC_VERBOSITY": "NONE"}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "GRPC_VERBOSITY": "NONE",
+        }
         if self.clock.exists() and who in PARTIES:
-            environment |= {"LD_PRELOAD": str(self.clock), "SOAK_CLOCK": str(self.folder / f"{who}.clock")}
+            environment |= {
+                "LD_PRELOAD": str(self.clock),
+                "SOAK_CLOCK": str(self.folder / f"{who}.clock"),
+            }
         with (self.folder / f"{who}.log").open("ab") as log:
             command = [sys.executable, __file__, "--party", who, "--folder", str(self.folder)]
             self.processes[who] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -465,7 +497,9 @@ class Soak:
                 with suppress(OSError, ValueError, IndexError):
                     megabytes = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
                     files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-                    self.samples.setdefault(who, []).append(Sample(time.monotonic(), pid, megabytes, files))
+                    self.samples.setdefault(who, []).append(
+                        Sample(time.monotonic(), pid, megabytes, files)
+                    )
 
     # ---------------------------------------------------------------- one method per fault
 
@@ -494,7 +528,9 @@ class Soak:
             pass
 
     @contextmanager
-    def changed_link(self, what: str, seconds: float | None = None, value: Any = True) -> Iterator[Link]:
+    def changed_link(
+        self, what: str, seconds: float | None = None, value: Any = True
+    ) -> Iterator[Link]:
         """One of the links with an attribute that is changed for a while."""
         link = self.links[self.rng.choice(NAMES)]
         before = getattr(link, what)
@@ -506,7 +542,10 @@ class Soak:
     def clock_wrong(self) -> None:
         """Somebody's clock is off, and a link breaks meanwhile."""
         who = self.rng.choice(PARTIES)
-        with (self.folder / f"{who}.clock").open("r+b") as file, mmap.mmap(file.fileno(), 8) as page:
+        with (
+            (self.folder / f"{who}.clock").open("r+b") as file,
+            mmap.mmap(file.fileno(), 8) as page,
+        ):
             page[:8] = struct.pack("l", self.rng.choice([-3600, -200, 200, 400 * 86_400]))
             for link in self.links.values() if who == "coordinator" else [self.links[who]]:
                 link.hang_up()
@@ -538,7 +577,9 @@ class Soak:
         place = self.folder / "south"
         for ending in ("key", "pem"):
             (place / f"south.{ending}").unlink()
-        issued(self.authority, "south", 1, datetime.now(UTC) - timedelta(days=1) + lifetime).write(place, "south")
+        issued(self.authority, "south", 1, datetime.now(UTC) - timedelta(days=1) + lifetime).write(
+            place, "south"
+        )
 
     # ---------------------------------------------------------------- all of it
 
@@ -553,7 +594,11 @@ class Soak:
         watching.start()
         self.until_next_run()
         began = self.began = time.monotonic()
-        faults: dict[str, Callable[[], None]] = {"kill -9": self.kill, "link cut": self.cut, "link stalled": self.stall}
+        faults: dict[str, Callable[[], None]] = {
+            "kill -9": self.kill,
+            "link cut": self.cut,
+            "link stalled": self.stall,
+        }
         faults |= {"link slow": self.slow, "certificate expired": self.expire}
         if self.clock.exists():
             faults["clock wrong"] = self.clock_wrong
@@ -585,7 +630,9 @@ class Soak:
         runs, deadline = len(lines_of(lines)), time.monotonic() + 300
         while len(lines_of(lines)) == runs:
             if time.monotonic() > deadline:
-                raise SystemExit(f"no run has ended within five minutes: see the logs in {self.folder}")
+                raise SystemExit(
+                    f"no run has ended within five minutes: see the logs in {self.folder}"
+                )
             time.sleep(0.1)
 
     def end(self) -> None:
@@ -599,7 +646,9 @@ class Soak:
             process.wait()
         for name in (*PARTIES, "streamed/disk"):
             with suppress(OSError):
-                subprocess.run(["umount", str(self.folder / name)], check=False, capture_output=True)
+                subprocess.run(
+                    ["umount", str(self.folder / name)], check=False, capture_output=True
+                )
 
 
 # ---- the table
@@ -611,13 +660,24 @@ def table(soak: Soak) -> tuple[list[tuple[str, str, bool]], bool]:
     results = lines_of(soak.folder / "coordinator.lines")
     runs = {f"run {line['run']}": line for line in results}
     rounds = sum(line["rounds"] for line in results)
-    lines.append(("runs of three sites", f"{len(runs)}, {rounds:,} rounds", bool(runs) and len(runs) == len(results)))
     lines.append(
-        ("all converged", str(all(line["converged"] for line in results)), all(x["converged"] for x in results))
+        (
+            "runs of three sites",
+            f"{len(runs)}, {rounds:,} rounds",
+            bool(runs) and len(runs) == len(results),
+        )
+    )
+    lines.append(
+        (
+            "all converged",
+            str(all(line["converged"] for line in results)),
+            all(x["converged"] for x in results),
+        )
     )
     worst = max((line["difference"] for line in results), default=np.inf)
     for name in NAMES:
-        kept = {line["run"]: line for line in lines_of(soak.folder / f"{name}.lines")}  # the last, where kept twice
+        # the last, where kept twice
+        kept = {line["run"]: line for line in lines_of(soak.folder / f"{name}.lines")}
         lost = [run for run in runs if run not in kept]
         counted, before = 0, 0
         for run, line in kept.items():
@@ -630,7 +690,10 @@ def table(soak: Soak) -> tuple[list[tuple[str, str, bool]], bool]:
         text = f"{counted:,} answers counted for {wanted:,} rounds, {len(lost)} models lost"
         lines.append((f"site {name}", text, counted == wanted and not lost))
     lines.append(("difference from the unbroken run", f"{worst:.1e}", worst <= CLOSE))
-    for name, what in (("stream", "streamed fits, disk full"), ("dask", "Dask fits, scheduler killed")):
+    for name, what in (
+        ("stream", "streamed fits, disk full"),
+        ("dask", "Dask fits, scheduler killed"),
+    ):
         fits = lines_of(soak.folder / f"{name}.lines")
         apart = max((line["difference"] for line in fits), default=np.inf)
         failures = sum(line["failures"] for line in fits)
@@ -645,7 +708,9 @@ def table(soak: Soak) -> tuple[list[tuple[str, str, bool]], bool]:
 
 
 def growth(soak: Soak, who: str) -> tuple[str, bool]:
-    """Memory and open files at the end beside those after a sixth of the time, or soon after the process was started."""
+    """Memory and open files at the end beside those after a sixth of the time, or soon after the
+    process was started.
+    """
     pid = soak.processes[who].pid
     samples = [sample for sample in soak.samples[who] if sample.pid == pid]
     warm = max(10 * soak.minutes, 30.0)
@@ -655,7 +720,9 @@ def growth(soak: Soak, who: str) -> tuple[str, bool]:
 
     def size(window: list[Sample]) -> tuple[float, int]:
         # between two connections there are fewer files
-        return float(np.median([sample.megabytes for sample in window])), max(sample.files for sample in window)
+        return float(np.median([sample.megabytes for sample in window])), max(
+            sample.files for sample in window
+        )
 
     (memory, files), (memory_late, files_late) = size(early), size(late)
     age = (samples[-1].when - samples[0].when) / 60
@@ -669,9 +736,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--folder", type=Path, help="where to work; default: a temporary one, kept if something is wrong"
+        "--folder",
+        type=Path,
+        help="where to work; default: a temporary one, kept if something is wrong",
     )
-    parser.add_argument("--out", type=Path, help="a page for the table, such as docs/results/soak.md")
+    parser.add_argument(
+        "--out", type=Path, help="a page for the table, such as docs/results/soak.md"
+    )
     parser.add_argument("--party", choices=(*PARTIES, "stream", "dask"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.party in NAMES:
@@ -694,7 +765,9 @@ def main() -> int:
     print(f"\n{page}")
     if options.out is not None:
         command = f"python tools/soak.py --minutes {options.minutes:g} --seed {options.seed}"
-        options.out.write_text(f"# Faults without end\n\nBy `{command}`:\n\n{page}\n", encoding="utf-8")
+        options.out.write_text(
+            f"# Faults without end\n\nBy `{command}`:\n\n{page}\n", encoding="utf-8"
+        )
     if not right:
         print(f"\nlogs are in {folder}")
     elif options.folder is None:

@@ -28,7 +28,9 @@ def started(stack: ExitStack, home: Path, *words: str) -> None:
     home.mkdir()
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
     log = stack.enter_context((home / "log.txt").open("wb"))
-    process = subprocess.Popen(words, env={**os.environ, **quiet, "FLWR_HOME": str(home)}, stdout=log, stderr=log)
+    process = subprocess.Popen(
+        words, env={**os.environ, **quiet, "FLWR_HOME": str(home)}, stdout=log, stderr=log
+    )
     stack.callback(process.wait)
     stack.callback(process.terminate)
 
@@ -40,7 +42,12 @@ def main(folder: Path) -> int:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         here = ("--insecure", "--host", "127.0.0.1", "--port")
         started(
-            stack, place / "link", "flower-superlink", *here, str(PORT), "--disable-runtime-dependency-installation"
+            stack,
+            place / "link",
+            "flower-superlink",
+            *here,
+            str(PORT),
+            "--disable-runtime-dependency-installation",
         )
         time.sleep(5)
         for number, name in enumerate(sites):
@@ -51,7 +58,9 @@ def main(folder: Path) -> int:
         settings = f'settings="{(folder / "coordinator/coordinator.toml").resolve()}"'
         words = ["flwr", "run", str(APP), "local", "--run-config", settings, "--stream"]
         begin = time.perf_counter()
-        code = subprocess.run(words, env={**os.environ, "FLWR_HOME": str(place / "link")}, check=False).returncode
+        code = subprocess.run(
+            words, env={**os.environ, "FLWR_HOME": str(place / "link")}, check=False
+        ).returncode
         print(f"{time.perf_counter() - begin:.0f} s")
         for name in ("link", *sites):
             (folder / f"flower-{name}.log").write_bytes((place / name / "log.txt").read_bytes())

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _MODULES = ("datasets", "experiments", "interview", "metrics", "report")
-_FORWARDED = ("federated",)  # to a distribution of its own, which need not be installed: not in dir()
+# to a distribution of its own, which need not be installed: not in dir()
+_FORWARDED = ("federated",)
 _OTHERS = {
     "Candidate": "corank.learners.average.candidates",
     "Explanation": "corank.learners.explanation",

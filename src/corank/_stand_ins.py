@@ -1,7 +1,9 @@
-"""Stand-ins for scikit-learn in commands that only load a model and predict, which would wait longest for its import.
+"""Stand-ins for scikit-learn in commands that only load a model and predict, which would wait
+longest for its import.
 
-`corank.cli.main` puts this module in the place of `_scikit_learn`, in a process that does nothing else. Models are fitted
-and rows are arrays of numbers there: what such commands cannot do is left out.
+`corank.cli.main` puts this module in the place of `_scikit_learn`, in a process that does nothing
+else. Models are fitted and rows are arrays of numbers there: what such commands cannot do is left
+out.
 """
 
 from __future__ import annotations
@@ -67,13 +69,20 @@ def is_regressor(estimator: Any) -> bool:
 
 
 def validate_data(estimator: Any, X: Any, **options: Any) -> Any:
-    """X (n, d), an array of numbers or CSR, refused where it has no row or another number of columns than the model."""
+    """X (n, d), an array of numbers or CSR, refused where it has no row or another number of
+    columns than the model.
+    """
     n, d = X.shape
     if n == 0:
-        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        raise ValueError(
+            f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."
+        )
     if d != estimator.n_features_in_:
         name = type(estimator).__name__
-        raise ValueError(f"X has {d} features, but {name} is expecting {estimator.n_features_in_} features as input.")
+        raise ValueError(
+            f"X has {d} features, but {name} is expecting {estimator.n_features_in_} features as"
+            " input."
+        )
     return X
 
 

@@ -1,7 +1,9 @@
-"""A fitted model as facts, as words and as HTML, for `summary()`, `corank inspect`, `corank fit` and reports.
+"""A fitted model as facts, as words and as HTML, for `summary()`, `corank inspect`, `corank fit`
+and reports.
 
-`describe(model)` gives facts that JSON can hold, `in_words(facts)` says them in short sentences, and `summarise(model)`
-makes a `Summary` of both, which prints itself and shows itself as a table in a notebook.
+`describe(model)` gives facts that JSON can hold, `in_words(facts)` says them in short sentences,
+and `summarise(model)` makes a `Summary` of both, which prints itself and shows itself as a table in
+a notebook.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from corank.core.messages import count, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 
 Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
-SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}  # attribute → name
+# attribute → name
+SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
 UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
@@ -54,8 +57,8 @@ def describe(model: Any) -> Facts:
 def _counts(model: Any) -> Facts:
     """Rows, scored rows, queries and comparisons.
 
-    A model counts the queries that it learned from; the table of `corank fit`, where the model was not updated since,
-    also those without scores.
+    A model counts the queries that it learned from; the table of `corank fit`, where the model was
+    not updated since, also those without scores.
     """
     counts, table = model._summary(), model.table_ or {}
     comparisons = table.get("comparisons")
@@ -81,7 +84,9 @@ def _counts(model: Any) -> Facts:
 
 
 def _functions(model: Any) -> Facts:
-    """Kernel and basis of the fitted function; with views those of each view, and how far the views agree."""
+    """Kernel and basis of the fitted function; with views those of each view, and how far the views
+    agree.
+    """
     if hasattr(model, "reason_"):
         return _average(model)
     functions = [
@@ -115,13 +120,17 @@ def _average(model: Any) -> Facts:
         "basis": model._n_scored,
         "basis_of": "rows",
         "average": model.reason_.splitlines(),
-        "candidates": [{"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_],
+        "candidates": [
+            {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
+        ],
         **_unscored(model, model._effect),  # which is not looked for here: that takes a fit
     }
 
 
 def _unscored(model: Any, effect: Any) -> Facts:
-    """How many unscored rows there were, and what they did, with the unit of errors where these are squared."""
+    """How many unscored rows there were, and what they did, with the unit of errors where these are
+    squared.
+    """
     sentence = str(effect)
     if is_regressor(model):
         sentence = sentence.replace("held-out error", "held-out squared error")
@@ -137,7 +146,11 @@ def _gamma(kernel: Any) -> float | list[float] | None:
         return None
     if getattr(kernel, "scales", None) is not None:
         return [float(kernel.gamma * scale**2) for scale in kernel.scales]
-    return [float(width) for width in kernel.gamma] if hasattr(kernel.gamma, "__len__") else float(kernel.gamma)
+    return (
+        [float(width) for width in kernel.gamma]
+        if hasattr(kernel.gamma, "__len__")
+        else float(kernel.gamma)
+    )
 
 
 def _used_columns(model: Any) -> list[str] | None:
@@ -169,28 +182,39 @@ def _evidence(model: Any) -> dict[str, float]:
 def _atoms(model: Any) -> dict[str, list[Any]]:
     """The atoms as columns of a table, None where there is no number."""
     table = model.explain().to_dict()
-    return {name: [None if cell != cell else cell for cell in column] for name, column in table.items()}  # noqa: PLR0124
+    known = {}
+    for name, column in table.items():
+        known[name] = [None if cell != cell else cell for cell in column]  # noqa: PLR0124 - NaN
+    return known
 
 
 def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
     is_average = hasattr(model, "reason_")
-    has_width = not is_average and any(function.kernel.gamma is not None for function in model._expansions())
+    has_width = not is_average and any(
+        function.kernel.gamma is not None for function in model._expansions()
+    )
     if isinstance(gamma, str) and gamma == "auto":
         gamma = "scale" if path is None or len(np.unique(path.gamma)) == 1 else "tune"
     gamma_chosen = None if not has_width else gamma if isinstance(gamma, str) else "given"
     gammas_tried, tried, meaning = 1, 1, ""
     errors: Any = (np.nan, np.nan, np.nan)
     if is_average:
-        tried, meaning = max(len(model.candidates_), 1), f"{model._error_name}, not used to choose the weights"
+        tried, meaning = (
+            max(len(model.candidates_), 1),
+            f"{model._error_name}, not used to choose the weights",
+        )
         errors = model.held_out_error_, np.nan, model._constant_error
     elif path is not None:
-        gammas_tried = len(np.unique(path.gamma)) if has_width else 1  # NaN where views have widths of their own
+        # NaN where views have widths of their own
+        gammas_tried = len(np.unique(path.gamma)) if has_width else 1
         tried, meaning = len(path.error), ERRORS[path.scoring]
         errors = path.error[path.best], path.standard_error[path.best], path.constant
         if tried > 1:
-            meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
+            meaning += (
+                f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
+            )
     error, standard_error, constant = map(_finite, errors)
     return {
         "gamma_chosen": gamma_chosen,
@@ -208,7 +232,9 @@ def _finite(value: Any) -> float | None:
 
 
 def _changed_parameters(model: Any) -> Facts:
-    """Parameters that are not at their defaults; views and an encoder are described piece by piece instead."""
+    """Parameters that are not at their defaults; views and an encoder are described piece by piece
+    instead.
+    """
     defaults = type(model)().get_params(deep=False)
     return {
         name: _plain(value)
@@ -220,16 +246,24 @@ def _changed_parameters(model: Any) -> Facts:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it: numbers and short lists of numbers as they are, anything else as text."""
+    """A parameter as JSON has it: numbers and short lists of numbers as they are, anything else as
+    text.
+    """
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list | tuple) and len(value) <= 20 and all(isinstance(item, int | float) for item in value):
+    if (
+        isinstance(value, list | tuple)
+        and len(value) <= 20
+        and all(isinstance(item, int | float) for item in value)
+    ):
         return list(value)
     return shortened(" ".join(repr(value).split()), 60)
 
 
 def chosen_parameters(model: Any) -> Facts:
-    """The tuned parameters of a fitted learner that are numbers, and how many models an average is made of."""
+    """The tuned parameters of a fitted learner that are numbers, and how many models an average is
+    made of.
+    """
     values = {name: getattr(model, f"{name}_", None) for name in TUNED}
     chosen: Facts = {
         name: float(value)
@@ -253,7 +287,11 @@ def in_words(facts: Facts) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
     purposes = {record.name: record.sentence for record in learner_records()}
     names = facts["columns"]
-    columns = ": columns without names" if names is None else f" from {count(len(names), 'column')}: {listed(names)}"
+    columns = (
+        ": columns without names"
+        if names is None
+        else f" from {count(len(names), 'column')}: {listed(names)}"
+    )
     sentences = {
         "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
@@ -265,23 +303,34 @@ def in_words(facts: Facts) -> dict[str, str]:
     elif "views" in facts:
         sentences |= _views_in_words(facts)
     else:
-        sentences |= {"kernel": _kernel_in_words(facts) + _width_choice(facts), "basis": _basis_in_words(facts)}
+        sentences |= {
+            "kernel": _kernel_in_words(facts) + _width_choice(facts),
+            "basis": _basis_in_words(facts),
+        }
     if facts.get("unscored_effect") is not None:
-        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
+        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix(
+            "unscored rows: "
+        )
     if "log_evidence" in facts:
         sentences |= _evidence_in_words(facts)
     else:
         best_of = _best_of(facts["tried"] // facts["gammas_tried"])
         sentences |= {SIZES[name]: f"{facts[name]:.3g}{best_of}" for name in SIZES if name in facts}
         measured = ("error", "standard_error", "constant", "meaning")
-        sentences["held-out error"] = held_out_error(*(facts[f"held_out_{name}"] for name in measured))
+        sentences["held-out error"] = held_out_error(
+            *(facts[f"held_out_{name}"] for name in measured)
+        )
     if facts["parameters"]:
-        sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
+        sentences["parameters"] = ", ".join(
+            f"{name}={value!r}" for name, value in facts["parameters"].items()
+        )
     return sentences
 
 
 def _rows_in_words(facts: Facts) -> str:
-    text = f"{facts['rows']:,} rows" + ("" if facts["scored"] is None else f", {facts['scored']:,} scored")
+    text = f"{facts['rows']:,} rows" + (
+        "" if facts["scored"] is None else f", {facts['scored']:,} scored"
+    )
     if facts["comparisons"]:
         text = f"{count(facts['comparisons'], 'comparison')} of {count(facts['scored'], 'item')}"
     queries, column = facts["queries"], facts["query_column"]
@@ -301,7 +350,9 @@ def _views_in_words(facts: Facts) -> dict[str, str]:
         penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
         sentences[f"view {number}"] = f"{name}{size}; {_kernel_in_words(view)}{basis}{penalty}"
     unscored, agreement = count(facts["unscored"], "unscored row"), facts["agreement"]
-    sentences["agreement"] = f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
+    sentences["agreement"] = (
+        f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
+    )
     return sentences
 
 
@@ -310,7 +361,10 @@ def _kernel_in_words(function: Facts) -> str:
     if gamma is None:
         return str(function["kernel"])
     if isinstance(gamma, list):
-        return f"{function['kernel']}, one gamma per feature, from {min(gamma):.3g} to {max(gamma):.3g}"
+        return (
+            f"{function['kernel']}, one gamma per feature, from {min(gamma):.3g} to"
+            f" {max(gamma):.3g}"
+        )
     return f"{function['kernel']}, gamma {gamma:.3g}"
 
 
@@ -321,7 +375,11 @@ def _width_choice(facts: Facts) -> str:
         best_of = ", by largest evidence"
     if isinstance(facts["gamma"], list):
         return best_of
-    return {"tune": f" (tune{best_of})", "scale": " (scale)", "given": _best_of(facts["gammas_tried"])}.get(chosen, "")
+    return {
+        "tune": f" (tune{best_of})",
+        "scale": " (scale)",
+        "given": _best_of(facts["gammas_tried"]),
+    }.get(chosen, "")
 
 
 def _best_of(tried: int) -> str:
@@ -335,16 +393,24 @@ def _basis_in_words(function: Facts) -> str:
 def _evidence_in_words(facts: Facts) -> dict[str, str]:
     amplitude, noise = facts["amplitude"], facts.get("noise")
     meaning = ""
-    if facts["kernel"] in UNIT_KERNELS and noise is None:  # E Φ(|d|) for a difference d of variance 2·amplitude
+    # E Φ(|d|) for a difference d of variance 2·amplitude
+    if facts["kernel"] in UNIT_KERNELS and noise is None:
         share = 0.5 + math.atan(math.sqrt(2 * amplitude)) / math.pi
-        meaning = f": the better of two items with very different features wins about {share:.0%} of comparisons"
+        meaning = (
+            f": the better of two items with very different features wins about {share:.0%} of"
+            " comparisons"
+        )
     elif facts["kernel"] in UNIT_KERNELS:
         meaning = f": scores vary by about ±{math.sqrt(amplitude):.3g}"
     sentences = {"amplitude": f"{amplitude:.3g}{meaning}"}
     if noise is not None:
         observed = "difference" if facts["comparisons"] else "score"
-        sentences["noise"] = f"{noise:.3g}: an observed {observed} is off by about ±{math.sqrt(noise):.3g}"
-    coin_tosses = f", against {facts[COIN_TOSSES]:,.1f} for coin tosses" if COIN_TOSSES in facts else ""
+        sentences["noise"] = (
+            f"{noise:.3g}: an observed {observed} is off by about ±{math.sqrt(noise):.3g}"
+        )
+    coin_tosses = (
+        f", against {facts[COIN_TOSSES]:,.1f} for coin tosses" if COIN_TOSSES in facts else ""
+    )
     sentences["log evidence"] = f"{facts['log_evidence']:,.1f} (higher is better){coin_tosses}"
     return sentences
 
@@ -390,4 +456,6 @@ class Summary:
 def summarise(model: Any) -> Summary:
     """A fitted learner as a `Summary`."""
     sentences = in_words(describe(model))
-    return Summary(sentences.pop("what"), sentences, str(model.explain()) if hasattr(model, "explain") else "")
+    return Summary(
+        sentences.pop("what"), sentences, str(model.explain()) if hasattr(model, "explain") else ""
+    )

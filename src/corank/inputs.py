@@ -1,6 +1,8 @@
-"""User input → checked rows: arrays, frames, CSR matrices and torch tensors become features, scores and query codes.
+"""User input → checked rows: arrays, frames, CSR matrices and torch tensors become features, scores
+and query codes.
 
-Everything is checked here, once, before any long work. Which rows are compared with which is the subject of `loss`.
+Everything is checked here, once, before any long work. Which rows are compared with which is the
+subject of `loss`.
 """
 
 from __future__ import annotations
@@ -33,22 +35,29 @@ from corank.core.observations import Rows, refuse_lost_differences
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
 SMALLEST_SIZE = 1e-60  # … and must not become zero
-SCALE_ROWS, MAX_SCALE_RATIO = 1_000, 1e3  # rows by which ranges of columns are known; how much they may differ
+# rows by which ranges of columns are known; how much they may differ
+SCALE_ROWS, MAX_SCALE_RATIO = 1_000, 1e3
 MASKED_FEATURES = (
-    "fill in or drop such entries first; AutoRanker, AutoRegressor and TableEncoder take them as the missing cells of a "
-    "table, as in pandas.DataFrame(X)"
+    "fill in or drop such entries first; AutoRanker, AutoRegressor and TableEncoder take them as"
+    " the missing cells of a table, as in pandas.DataFrame(X)"
 )
 
 
 def as_numbers(features: Array) -> Array:
     """Features as float64 in NumPy, or CSR."""
-    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
+    return (
+        float64(features)
+        if is_sparse(features)
+        else np.asarray(to_numpy(features), dtype=np.float64)
+    )
 
 
 def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """Check features (n, d); their number and names are kept on the estimator (`reset`) or compared with those there.
+    """Check features (n, d); their number and names are kept on the estimator (`reset`) or compared
+    with those there.
 
-    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their library.
+    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their
+    library.
     """
     _refuse_scan(estimator, X)
     refuse_masked(X, "X", MASKED_FEATURES)
@@ -71,19 +80,26 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
 
 def warn_of_scales(features: Array, kernel: Any) -> None:
     """Warn where columns of numbers have scales so different that a kernel sees only some of them."""
-    if not isinstance(features, np.ndarray) or not isinstance(kernel, str) or kernel == "precomputed":
+    if (
+        not isinstance(features, np.ndarray)
+        or not isinstance(kernel, str)
+        or kernel == "precomputed"
+    ):
         return
     ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
     wide, narrow = ranges.max(initial=0.0), ranges[ranges > 0].min(initial=np.inf)
     if wide > MAX_SCALE_RATIO * narrow:
         warn_user(
-            f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the smallest hardly count: put "
-            "StandardScaler or corank.TableEncoder before, or use AutoRanker or AutoRegressor, which scale columns."
+            f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the"
+            " smallest hardly count: put StandardScaler or corank.TableEncoder before, or use"
+            " AutoRanker or AutoRegressor, which scale columns."
         )
 
 
 def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None:
-    """Refuse finite numbers whose squares overflow; or, where `small`, numbers that are all so small that they vanish."""
+    """Refuse finite numbers whose squares overflow; or, where `small`, numbers that are all so
+    small that they vanish.
+    """
     xp = namespace(values)
     if 0 in values.shape:
         return
@@ -91,9 +107,9 @@ def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None
     if largest > LARGEST_SIZE or (small and 0 < largest < SMALLEST_SIZE):
         act = "divide" if largest > 1 else "multiply"
         raise ValueError(
-            f"{name} holds numbers of size {largest:.3g}, whose squares are too {'large' if largest > 1 else 'small'} to "
-            f"compute with; {act} all of them by the same number, so that they lie between {SMALLEST_SIZE:g} and "
-            f"{LARGEST_SIZE:g}."
+            f"{name} holds numbers of size {largest:.3g}, whose squares are too"
+            f" {'large' if largest > 1 else 'small'} to compute with; {act} all of them by the same"
+            f" number, so that they lie between {SMALLEST_SIZE:g} and {LARGEST_SIZE:g}."
         )
 
 
@@ -107,7 +123,12 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
     fits = len(shape) == 2 and shape[1] == features.shape[1]
     if fits and shape[0] == 0:
         return take(features, slice(0, 0))
-    if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
+    if (
+        not check
+        and fits
+        and isinstance(unscored, np.ndarray)
+        and unscored.dtype in (np.float64, np.float32)
+    ):
         rows: Any = unscored
     else:
         try:
@@ -118,7 +139,11 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
         return rows if is_sparse(rows) else sparse.csr_array(rows)
     if is_sparse(rows):
         raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
-    return like(rows, features, dtype_name(rows) if dtype_name(rows) in ("float32", "float64") else "float64")
+    return like(
+        rows,
+        features,
+        dtype_name(rows) if dtype_name(rows) in ("float32", "float64") else "float64",
+    )
 
 
 def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
@@ -152,8 +177,9 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
 def _refuse_scan(estimator: Any, X: Any) -> None:
     if getattr(X, "is_scan", False) or is_collection(X):
         raise TypeError(
-            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection goes to fit, "
-            "unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
+            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
+            " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
+            " CoRankRLS."
         )
 
 
@@ -166,14 +192,18 @@ def _refuse_non_numbers(features: Array, names: Array | None) -> None:
     if is_sparse(features):
         features = features.tocoo()
         first = int(np.argmin(np.isfinite(features.data)))
-        row, column, value = int(features.row[first]), int(features.col[first]), features.data[first]
+        row, column, value = (
+            int(features.row[first]),
+            int(features.col[first]),
+            features.data[first],
+        )
     else:
         row, column = (int(numbers[0]) for numbers in np.nonzero(~np.isfinite(features)))
         value = features[row, column]
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     raise ValueError(
-        f"X contains {'NaN' if np.isnan(value) else 'infinity'}, first in row {row}, {where}; fill in or drop such "
-        "entries first, for instance with corank.TableEncoder."
+        f"X contains {'NaN' if np.isnan(value) else 'infinity'}, first in row {row}, {where}; fill"
+        " in or drop such entries first, for instance with corank.TableEncoder."
     )
 
 
@@ -202,9 +232,9 @@ def is_frame(X: Any) -> bool:
 def is_matrix_of_numbers(X: Any) -> bool:
     """Whether all columns of a frame hold numbers, and all of its cells."""
     columns = list(nw.from_native(X, eager_only=True).iter_columns())
-    return all(_holds_numbers(column) and column.null_count() == 0 for column in columns) and not any(
-        column.dtype.is_float() and column.is_nan().any() for column in columns
-    )
+    return all(
+        _holds_numbers(column) and column.null_count() == 0 for column in columns
+    ) and not any(column.dtype.is_float() and column.is_nan().any() for column in columns)
 
 
 def _refuse_text_columns(X: Any) -> None:
@@ -215,8 +245,9 @@ def _refuse_text_columns(X: Any) -> None:
     texts = [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
     if texts:
         raise ValueError(
-            f"X has columns without numbers: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. "
-            "Turn them into numbers first, for instance with corank.TableEncoder."
+            "X has columns without numbers:"
+            f" {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. Turn them into numbers"
+            " first, for instance with corank.TableEncoder."
         )
 
 
@@ -226,14 +257,19 @@ def read_scores(y: Any, n_rows: int, reference: Array) -> Array:
     values = y if is_foreign(y) else _as_floats(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         warn_user(
-            "A column-vector y was passed when a 1d array was expected; it is used as one column of scores.",
+            "A column-vector y was passed when a 1d array was expected; it is used as one column of"
+            " scores.",
             DataConversionWarning,
         )
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"y should be a 1d array with one score per row, got an array of shape {values.shape}.")
+        raise ValueError(
+            f"y should be a 1d array with one score per row, got an array of shape {values.shape}."
+        )
     if values.shape[0] != n_rows:
-        raise ValueError(f"y has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
+        raise ValueError(
+            f"y has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths."
+        )
     scores = like(values, reference)
     xp = namespace(scores)
     if xp.any(xp.isinf(scores)):
@@ -260,7 +296,9 @@ def _as_floats(values: Any, name: str) -> NumpyArray:
     raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
 
 
-def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str = "sample_weight") -> Array | None:
+def read_weights(
+    sample_weight: Any, n_rows: int, reference: Array, *, name: str = "sample_weight"
+) -> Array | None:
     """Check weights: (n,) float64 >= 0 beside `reference`, or None for ones."""
     if sample_weight is None:
         return None
@@ -269,7 +307,11 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
     refuse_masked(sample_weight, name, "give a number for each of them, or drop them")
     values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
     if values.ndim != 1:
-        need = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
+        need = (
+            "sample weights must be 1D array or scalar"
+            if name == "sample_weight"
+            else "one number each is needed"
+        )
         raise ValueError(f"{name}: {need}, got shape {tuple(values.shape)}.")
     if values.shape[0] != n_rows:
         raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
@@ -286,7 +328,8 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
 def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Array, Rows]:
-    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive weight.
+    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive
+    weight.
 
     The rows of the only query have no query codes.
     """
@@ -321,20 +364,30 @@ def row_labels(table: Any) -> Any:
 def read_comparisons(
     winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int, table: Any = None
 ) -> tuple[NumpyArray, ...]:
-    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights are dropped.
+    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights
+    are dropped.
 
-    table : X as it was given; winners and losers may be labels where it is a pandas frame with an index
+    table : X as it was given; winners and losers may be labels where it is a pandas frame with an
+        index
     """
-    first, second = (_as_indices(v, n_rows, name, table) for v, name in ((winners, "winners"), (losers, "losers")))
+    first, second = (
+        _as_indices(v, n_rows, name, table)
+        for v, name in ((winners, "winners"), (losers, "losers"))
+    )
     if len(first) != len(second):
-        raise ValueError(f"winners has {len(first)} rows and losers {len(second)}; a comparison needs one of each.")
+        raise ValueError(
+            f"winners has {len(first)} rows and losers {len(second)}; a comparison needs one of"
+            " each."
+        )
     if len(first) == 0:
         raise ValueError("winners and losers are empty: at least one comparison is needed.")
     if np.any(first == second):
         row = int(first[np.argmax(first == second)])
         raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
     size, weight = (
-        np.asarray(read_weights(1.0 if values is None else values, len(first), np.empty(0), name=name))
+        np.asarray(
+            read_weights(1.0 if values is None else values, len(first), np.empty(0), name=name)
+        )
         for values, name in ((margins, "margins"), (weights, "weights"))
     )
     keep = weight > 0
@@ -351,8 +404,8 @@ def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> NumpyArray:
         return _rows_of_labels(array, labels, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
-            f"{name} must be row numbers of X (whole numbers, one dimension), or labels of its index where X is a pandas "
-            f"frame that has one; got {array.dtype} values."
+            f"{name} must be row numbers of X (whole numbers, one dimension), or labels of its"
+            f" index where X is a pandas frame that has one; got {array.dtype} values."
         )
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         wrong = int(array.min() if array.min() < 0 else array.max())
@@ -364,10 +417,13 @@ def _rows_of_labels(array: NumpyArray, labels: Any, name: str) -> NumpyArray:
     """Row numbers of labels in an index."""
     if not labels.is_unique:
         label = labels[labels.duplicated()][0]
-        raise ValueError(f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead.")
+        raise ValueError(
+            f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead."
+        )
     rows = np.asarray(labels.get_indexer(array), dtype=np.int64)
     if np.any(rows < 0):
         raise ValueError(
-            f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is not a label of the index of X."
+            f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is not a label of the"
+            " index of X."
         )
     return rows

@@ -1,4 +1,6 @@
-"""What a fitted model says beyond its scores: how sure the ranks are, which columns matter, and in which direction."""
+"""What a fitted model says beyond its scores: how sure the ranks are, which columns matter, and in
+which direction.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,11 @@ class RankUncertainty:
     """How sure the ranks of items are.
 
     Attributes
-    ----------
-    best : (n,) probability that the item is the best of its query
-    low, high : (n,) between which ranks it lies with a probability of at least 90 %, its rank by score among them; 1 is
-        the best. An item of high score that the model is unsure of has most of its probability below that rank
+    ---------- best : (n,) probability that the item is the best of its query low, high : (n,)
+    between which ranks it lies with a probability of at least 90 %, its rank by score among them; 1
+    is
+        the best. An item of high score that the model is unsure of has most of its probability
+        below that rank
     """
 
     best: FloatArray
@@ -51,12 +54,19 @@ def knows_uncertainty(model: Any) -> bool:
 
 
 def rank_uncertainty(
-    model: Any, X: Any, *, qid: Any = None, links: Any = None, n_draws: int = 4_000, random_state: int = 0
+    model: Any,
+    X: Any,
+    *,
+    qid: Any = None,
+    links: Any = None,
+    n_draws: int = 4_000,
+    random_state: int = 0,
 ) -> RankUncertainty:
     """Say how likely each item is the best of its query, and between which ranks it lies.
 
-    Functions are drawn from what the model believes, and the items are ranked by each of them. Noise of single scores is
-    left out: the question is which item is better, not which will be scored higher next time.
+    Functions are drawn from what the model believes, and the items are ranked by each of them.
+    Noise of single scores is left out: the question is which item is better, not which will be
+    scored higher next time.
 
     Parameters
     ----------
@@ -70,7 +80,8 @@ def rank_uncertainty(
     Returns
     -------
     RankUncertainty
-        NaN, and ranks 0, for queries of more than 1,000 items. O(m³ + m² n_draws) for a query of m items.
+        NaN, and ranks 0, for queries of more than 1,000 items. O(m³ + m² n_draws) for a query of m
+        items.
 
     Examples
     --------
@@ -83,7 +94,10 @@ def rank_uncertainty(
     ([1, 2], [1, 2])
     """
     if not knows_uncertainty(model):
-        raise TypeError(f"model: {type(model).__name__} does not say how sure it is; AutoRanker and PreferenceGP do.")
+        raise TypeError(
+            f"model: {type(model).__name__} does not say how sure it is; AutoRanker and"
+            " PreferenceGP do."
+        )
     n = len(X) if not hasattr(X, "shape") else X.shape[0]
     queries = np.zeros(n, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n)[0])
     best, low, high = np.full(n, np.nan), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -104,8 +118,12 @@ def rank_uncertainty(
     return RankUncertainty(best, low, high)
 
 
-def _belief(model: Any, X: Any, qid: Any, links: Any) -> tuple[FloatArray, Callable[[Index], FloatArray]]:
-    """Predictions (n,), and what gives the covariance (m, m) of the function of a model at chosen rows."""
+def _belief(
+    model: Any, X: Any, qid: Any, links: Any
+) -> tuple[FloatArray, Callable[[Index], FloatArray]]:
+    """Predictions (n,), and what gives the covariance (m, m) of the function of a model at chosen
+    rows.
+    """
     if hasattr(model, "reason_"):
         scores = model.predict(X, qid=qid if model._with_queries else None, links=links)
         return to_numpy(scores), model._covariance_of(X, links)
@@ -123,15 +141,15 @@ class ColumnEffect:
     """What a column does to the predictions of a model.
 
     Attributes
-    ----------
-    column : its name
-    increase : by how much the held-out error grows where the column is shuffled: root mean squared error of a regressor,
+    ---------- column : its name increase : by how much the held-out error grows where the column is
+    shuffled: root mean squared error of a regressor,
         share of misordered pairs of a ranker
-    standard_error : of the increase, over held-out rows or queries
-    values : some values of the column, from low to high, or its most frequent categories; none for text and vectors, and
+    standard_error : of the increase, over held-out rows or queries values : some values of the
+        column, from low to high, or its most frequent categories; none for text and vectors, and
         for all but the 20 columns that matter most
     effects : (k,) the mean prediction where all rows have that value, less the mean of these
-    deviations : (k,) standard deviations of the effects, None where the model does not say how sure it is
+        deviations : (k,) standard deviations of the effects, None where the model does not say how
+        sure it is
     """
 
     column: str
@@ -159,8 +177,9 @@ def column_effects(
 ) -> list[ColumnEffect]:
     """Say which columns matter, by shuffling each in held-out rows, and in which direction.
 
-    A copy of the model is fitted on two thirds of the scored rows (queries where there are several), and judged on the
-    others, each column shuffled in turn. Columns that say the same stand in for each other, so each of them matters little.
+    A copy of the model is fitted on two thirds of the scored rows (queries where there are
+    several), and judged on the others, each column shuffled in turn. Columns that say the same
+    stand in for each other, so each of them matters little.
 
     Parameters
     ----------
@@ -186,11 +205,19 @@ def column_effects(
     ranks = not is_regressor(model)
 
     def errors(copies: FloatArray) -> FloatArray:
-        """Per unit, the mean over copies (k, m, d) of the held-out rows, which are predicted at once."""
+        """Per unit, the mean over copies (k, m, d) of the held-out rows, which are predicted at
+        once.
+        """
         k, m, d = copies.shape
-        within = None if labels is None else np.concatenate([labels + at * (labels.max() + 1) for at in range(k)])
+        within = (
+            None
+            if labels is None
+            else np.concatenate([labels + at * (labels.max() + 1) for at in range(k)])
+        )
         predictions = _predicted(fitted, copies.reshape(k * m, d), within).reshape(k, m)
-        per_copy = [_unit_errors(scores[held_out], of_copy, labels, ranks=ranks) for of_copy in predictions]
+        per_copy = [
+            _unit_errors(scores[held_out], of_copy, labels, ranks=ranks) for of_copy in predictions
+        ]
         return np.asarray(np.mean(per_copy, axis=0))
 
     before = errors(rows[None])
@@ -207,16 +234,24 @@ def column_effects(
             increase, error = float(root - np.sqrt(np.nanmean(before))), float(error / (2 * root))
         increases[name] = increase, error
     names = sorted(increases, key=lambda name: -increases[name][0])
-    partial = {name: _partial_effect(model, features, name, columns[name], rng) for name in names[:MAX_PARTIAL]}
+    partial = {
+        name: _partial_effect(model, features, name, columns[name], rng)
+        for name in names[:MAX_PARTIAL]
+    }
     effects = []
     for name in names:
-        (increase, error), (values, means, deviations) = increases[name], partial.get(name, NO_PARTIAL_EFFECT)
+        (increase, error), (values, means, deviations) = (
+            increases[name],
+            partial.get(name, NO_PARTIAL_EFFECT),
+        )
         effects.append(ColumnEffect(name, increase, error, values, means, deviations))
     return effects
 
 
 def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
-    """The rows as numbers (n, d), and for each column of the table the columns of the matrix that come from it."""
+    """The rows as numbers (n, d), and for each column of the table the columns of the matrix that
+    come from it.
+    """
     encoder = model.encoder_
     if encoder is not None:
         features = encoder.transform(X) if is_frame(X) else np.asarray(X, dtype=np.float64)
@@ -224,7 +259,9 @@ def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
         owners = encoder.attributes_
     else:
         features = np.asarray(X, dtype=np.float64)
-        names = [str(name) for name in getattr(model, "feature_names_in_", range(features.shape[1]))]
+        names = [
+            str(name) for name in getattr(model, "feature_names_in_", range(features.shape[1]))
+        ]
         owners = np.arange(features.shape[1])
     return features, {names[owner]: np.flatnonzero(owners == owner) for owner in np.unique(owners)}
 
@@ -232,17 +269,24 @@ def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
 def _held_out_rows(scores: FloatArray, queries: Index | None, rng: np.random.Generator) -> Index:
     """Numbers of scored rows to hold out, of whole queries where there are several."""
     scored = np.flatnonzero(~np.isnan(scores))
-    units = scored if queries is None or len(np.unique(queries[scored])) < FEWEST_UNITS else queries[scored]
+    units = (
+        scored
+        if queries is None or len(np.unique(queries[scored])) < FEWEST_UNITS
+        else queries[scored]
+    )
     distinct = np.unique(units)
     if len(distinct) < FEWEST_UNITS:
         raise ValueError(
-            f"y has {len(distinct)} scored rows or queries: at least {FEWEST_UNITS} are needed to hold some out."
+            f"y has {len(distinct)} scored rows or queries: at least {FEWEST_UNITS} are needed to"
+            " hold some out."
         )
     chosen = rng.permutation(distinct)[: max(2, round(HELD_OUT_SHARE * len(distinct)))]
     return scored[np.isin(units, chosen)][:MAX_JUDGED_ROWS]
 
 
-def _refitted(model: Any, features: FloatArray, scores: FloatArray, queries: Index | None, held_out: Index) -> Any:
+def _refitted(
+    model: Any, features: FloatArray, scores: FloatArray, queries: Index | None, held_out: Index
+) -> Any:
     """A copy of a model, fitted on all rows but some."""
     from sklearn.base import clone
 
@@ -260,8 +304,12 @@ def _predicted(model: Any, features: FloatArray, queries: Index | None) -> Float
     return np.asarray(to_numpy(model.predict(features, **within)), dtype=np.float64)
 
 
-def _unit_errors(scores: FloatArray, predictions: FloatArray, queries: Index | None, *, ranks: bool) -> FloatArray:
-    """Errors of rows, or of queries where there are several: squared ones, or shares of misordered pairs."""
+def _unit_errors(
+    scores: FloatArray, predictions: FloatArray, queries: Index | None, *, ranks: bool
+) -> FloatArray:
+    """Errors of rows, or of queries where there are several: squared ones, or shares of misordered
+    pairs.
+    """
     if not ranks:
         return (scores - predictions) ** 2
     if queries is None or len(np.unique(queries)) < 2:
@@ -272,14 +320,18 @@ def _unit_errors(scores: FloatArray, predictions: FloatArray, queries: Index | N
 def _partial_effect(
     model: Any, features: FloatArray, name: str, positions: Index, rng: np.random.Generator
 ) -> tuple[list[Any], FloatArray, FloatArray | None]:
-    """Values of a column, the mean predictions there, and how sure they are; nothing for text and vectors."""
+    """Values of a column, the mean predictions there, and how sure they are; nothing for text and
+    vectors.
+    """
     values, cells = _grid(model.encoder_, features, name, positions)
     if not values:
         return NO_PARTIAL_EFFECT
     rows = features[rng.permutation(len(features))[:MAX_AVERAGED_ROWS]]
     stacked = np.concatenate([rows] * len(values))
     stacked[:, positions] = np.repeat(cells, len(rows), axis=0)
-    averages = np.kron(np.eye(len(values)) - 1 / len(values), np.full((1, len(rows)), 1 / len(rows)))
+    averages = np.kron(
+        np.eye(len(values)) - 1 / len(values), np.full((1, len(rows)), 1 / len(rows))
+    )
     scores = _predicted(model, stacked, None)
     if not knows_uncertainty(model):
         return values, averages @ scores, None
@@ -288,15 +340,23 @@ def _partial_effect(
     return values, averages @ scores, deviations
 
 
-def _grid(encoder: Any, features: FloatArray, name: str, positions: Index) -> tuple[list[Any], FloatArray]:
+def _grid(
+    encoder: Any, features: FloatArray, name: str, positions: Index
+) -> tuple[list[Any], FloatArray]:
     """Some values of a column, as people read them and as features (k, width)."""
-    column = None if encoder is None else next(column for column in encoder.columns_ if column.name == name)
+    column = (
+        None
+        if encoder is None
+        else next(column for column in encoder.columns_ if column.name == name)
+    )
     if column is not None and column.kind == "category":
-        frequent = np.argsort(-features[:, positions[: len(column.categories)]].sum(axis=0), kind="stable")[
-            :MAX_CATEGORIES
-        ]
+        frequent = np.argsort(
+            -features[:, positions[: len(column.categories)]].sum(axis=0), kind="stable"
+        )[:MAX_CATEGORIES]
         return [column.categories[at] for at in frequent], np.eye(len(positions))[frequent]
-    if len(positions) != 1 or (column is not None and column.kind not in ("number", "duration", "vector")):
+    if len(positions) != 1 or (
+        column is not None and column.kind not in ("number", "duration", "vector")
+    ):
         return [], np.zeros((0, len(positions)))
     cells = np.unique(np.quantile(features[:, positions[0]], QUANTILES))
     amounts = cells if column is None else cells * column.divisor + column.centre

@@ -1,8 +1,9 @@
-"""Links between items: edges, row numbers or a sparse matrix → checked weights, and features that spread along them.
+"""Links between items: edges, row numbers or a sparse matrix → checked weights, and features that
+spread along them.
 
-`read_links` reads what users have, `propagated` spreads features, `LinkEncoder` does both in a pipeline. Symbols: A the
-weights of the links (n, n), D the diagonal of the sums of its rows and one, P the spread matrix, W the features (n, d), as
-in docs/mathematics.md, section 3.16.
+`read_links` reads what users have, `propagated` spreads features, `LinkEncoder` does both in a
+pipeline. Symbols: A the weights of the links (n, n), D the diagonal of the sums of its rows and
+one, P the spread matrix, W the features (n, d), as in docs/mathematics.md, section 3.16.
 """
 
 from __future__ import annotations
@@ -17,17 +18,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from corank._scikit_learn import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_is_fitted
+from corank._scikit_learn import (
+    BaseEstimator,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    check_is_fitted,
+)
 from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
 from corank.core.messages import count, warn_user
 from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
-COLUMNS_AT_A_TIME = 32  # that are spread together: their rows are 256 bytes, and a few blocks are small beside a result
+# that are spread together: their rows are 256 bytes, and a few blocks are small beside a result
+COLUMNS_AT_A_TIME = 32
 EXPECTED = (
-    "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m, 3), a pair "
-    "(edges, weights), or a table of two columns and perhaps weights"
+    "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m,"
+    " 3), a pair (edges, weights), or a table of two columns and perhaps weights"
 )
 
 
@@ -36,12 +43,11 @@ class Links:
     """Links between the rows of a table.
 
     Attributes
-    ----------
-    matrix : (n, n) float64 CSR of weights > 0, without self-loops; symmetric unless directions are kept
-    n_given : links that were given
-    n_unknown : links that name an item which is not in the table; they are ignored
-    n_self : links of an item with itself; they are ignored
-    n_repeated : links that were given before; without weights they count once, with weights they add up
+    ---------- matrix : (n, n) float64 CSR of weights > 0, without self-loops; symmetric unless
+    directions are kept n_given : links that were given n_unknown : links that name an item which is
+    not in the table; they are ignored n_self : links of an item with itself; they are ignored
+    n_repeated : links that were given before; without weights they count once, with weights they
+    add up
     """
 
     matrix: Array
@@ -56,26 +62,35 @@ class Links:
         return Links(matrix, matrix.nnz)
 
     def remark(self) -> str:
-        """What to tell about links that cannot be followed, without a full stop; empty where there are none."""
+        """What to tell about links that cannot be followed, without a full stop; empty where there
+        are none.
+        """
         if self.n_unknown == 0:
             return ""
-        return f"{self.n_unknown:,} of {count(self.n_given, 'link')} name items that are not in the table; they are ignored"
+        return (
+            f"{self.n_unknown:,} of {count(self.n_given, 'link')} name items that are not in the"
+            " table; they are ignored"
+        )
 
 
 # ---- reading
 
 
-def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, may_be_empty: bool = False) -> Links:
+def read_links(
+    links: Any, n: int, *, ids: Any = None, directed: bool = False, may_be_empty: bool = False
+) -> Links:
     """Check links between the n rows of a table.
 
-    Without `directed` links are made mutual: two items are as close as the heavier of the links between them says.
-    With it row i of the matrix holds the links from i, along which i takes up the features of others. O(m + n).
+    Without `directed` links are made mutual: two items are as close as the heavier of the links
+    between them says. With it row i of the matrix holds the links from i, along which i takes up
+    the features of others. O(m + n).
 
     Parameters
     ----------
     links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or Links
-        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold from, to and perhaps a
-        weight, by the `ids` of items where these are given, else by row numbers from 0.
+        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold
+        from, to and perhaps a weight, by the `ids` of items where these are given, else by row
+        numbers from 0.
     n : number of rows
     ids : (n,) names of the rows, whole numbers or text, each once
     directed : whether directions are kept
@@ -93,8 +108,10 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
         raise ValueError(
             "links is empty: no two items are linked."
             if result.n_given == 0
-            else f"links: of {count(result.n_given, 'link')} none joins two different items of the table; "
-            "are these the right columns?"
+            else (
+                f"links: of {count(result.n_given, 'link')} none joins two different items of the"
+                " table; are these the right columns?"
+            )
         )
     if directed:
         return result
@@ -113,7 +130,10 @@ def _read_matrix(links: Any, n: int) -> Links:
 
 def _check_shape(matrix: Any, n: int) -> None:
     if matrix.shape != (n, n):
-        raise ValueError(f"links has shape {matrix.shape}, but X has {count(n, 'row')}: its shape must be ({n}, {n}).")
+        raise ValueError(
+            f"links has shape {matrix.shape}, but X has {count(n, 'row')}: its shape must be ({n},"
+            f" {n})."
+        )
 
 
 def _read_edges(links: Any, n: int, ids: Any) -> Links:
@@ -121,7 +141,11 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
     n_given = len(columns[0])
     if weights is not None:
         _check_weights(weights)
-    ends = [_row_numbers(column, n) for column in columns] if ids is None else _rows_of_ids(columns, ids, n)
+    ends = (
+        [_row_numbers(column, n) for column in columns]
+        if ids is None
+        else _rows_of_ids(columns, ids, n)
+    )
     present = (ends[0] >= 0) & (ends[1] >= 0)
     n_unknown = n_given - int(np.count_nonzero(present))
     first, second = ends[0][present], ends[1][present]
@@ -131,7 +155,9 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
 
 
 def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once: bool) -> Links:
-    """Weights of the links from rows `first` to rows `second`; those of repeated links add up or count once."""
+    """Weights of the links from rows `first` to rows `second`; those of repeated links add up or
+    count once.
+    """
     kept = (first != second) & (weights > 0)
     n_self = int(np.count_nonzero(first == second))
     n_edges = int(np.count_nonzero(kept))
@@ -148,18 +174,25 @@ def _check_weights(weights: FloatArray) -> None:
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size:
         raise ValueError(
-            f"links: a weight must be a finite number that is not negative, but that of link {wrong[0]} is "
-            f"{weights[wrong[0]]}."
+            "links: a weight must be a finite number that is not negative, but that of link"
+            f" {wrong[0]} is {weights[wrong[0]]}."
         )
 
 
 def _edge_columns(links: Any) -> tuple[list[Any], FloatArray | None]:
     """The two ends of every link as Arrow columns, and weights (m,) where there are any."""
     weights: Any = None
-    if isinstance(links, tuple) and len(links) == 2 and (is_frame(links[0]) or np.ndim(links[0]) == 2):
+    if (
+        isinstance(links, tuple)
+        and len(links) == 2
+        and (is_frame(links[0]) or np.ndim(links[0]) == 2)
+    ):
         links, weights = links
         if np.shape(weights) != (len(links),):
-            raise ValueError(f"links: there are {len(links):,} edges, but weights have shape {np.shape(weights)}.")
+            raise ValueError(
+                f"links: there are {len(links):,} edges, but weights have shape"
+                f" {np.shape(weights)}."
+            )
     if isinstance(links, Mapping) or is_frame(links):
         table = to_arrow(links)
         names = table.column_names
@@ -168,10 +201,14 @@ def _edge_columns(links: Any) -> tuple[list[Any], FloatArray | None]:
         names = list(range(edges.shape[1]))
         table = dict(enumerate(edges.T))
     if len(names) not in (2, 3) or (weights is not None and len(names) == 3):
-        listed = f": {', '.join(map(repr, column_names(table)[:5]))}" if isinstance(table, pa.Table) else ""
+        listed = (
+            f": {', '.join(map(repr, column_names(table)[:5]))}"
+            if isinstance(table, pa.Table)
+            else ""
+        )
         raise ValueError(
-            f"links has {count(len(names), 'column')}{listed}; it needs two that name items, and may have a third with "
-            "weights: select them."
+            f"links has {count(len(names), 'column')}{listed}; it needs two that name items, and"
+            " may have a third with weights: select them."
         )
     if len(names) == 3:
         weights = table[names[2]]
@@ -204,9 +241,14 @@ def _as_weights(weights: Any) -> FloatArray:
 
 
 def _plain_column(values: Any) -> Any:
-    column = plain(values if isinstance(values, pa.ChunkedArray) else to_arrow({"ids": values})["ids"])
+    column = plain(
+        values if isinstance(values, pa.ChunkedArray) else to_arrow({"ids": values})["ids"]
+    )
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        raise ValueError(f"links: items are named by whole numbers or text, but a column holds {column.type} values.")
+        raise ValueError(
+            f"links: items are named by whole numbers or text, but a column holds {column.type}"
+            " values."
+        )
     return column
 
 
@@ -216,14 +258,15 @@ def _row_numbers(column: Any, n: int) -> Index:
     if numbers is None or numbers.null_count:
         example = next((value for value in column.to_pylist() if not _is_whole(value)), None)
         raise ValueError(
-            f"links: without ids= links hold row numbers, whole numbers from 0 to {n - 1}, but one is {example!r}."
+            f"links: without ids= links hold row numbers, whole numbers from 0 to {n - 1}, but one"
+            f" is {example!r}."
         )
     rows = np.asarray(numbers.to_numpy(), dtype=np.int64)
     wrong = np.flatnonzero((rows < 0) | (rows >= n))
     if wrong.size:
         raise ValueError(
-            f"links: row number {rows[wrong[0]]} of link {wrong[0]} is out of range: X has {count(n, 'row')}, numbered "
-            "from 0. Where links name items by ids, give ids=."
+            f"links: row number {rows[wrong[0]]} of link {wrong[0]} is out of range: X has"
+            f" {count(n, 'row')}, numbered from 0. Where links name items by ids, give ids=."
         )
     return rows
 
@@ -252,7 +295,9 @@ def _check_no_repeats(names: Any, alike: str = "") -> None:
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         name, number = repeated[0]["values"].as_py(), repeated[0]["counts"].as_py()
-        raise ValueError(f"ids: {name!r} names {number} rows{alike}, but a link must lead to a single row.")
+        raise ValueError(
+            f"ids: {name!r} names {number} rows{alike}, but a link must lead to a single row."
+        )
 
 
 def _positions(column: Any, names: Any) -> Index:
@@ -271,7 +316,9 @@ def _positions(column: Any, names: Any) -> Index:
         _check_no_repeats(names.drop_null(), " when read as a number, as links hold numbers")
     else:
         names, values = name_numbers, _parsed_numbers(values, "links hold text", "ids are numbers")
-    positions = pc.fill_null(pc.index_in(values, value_set=names.combine_chunks(), skip_nulls=True), -1)
+    positions = pc.fill_null(
+        pc.index_in(values, value_set=names.combine_chunks(), skip_nulls=True), -1
+    )
     return np.asarray(positions.to_numpy(), dtype=np.int64)
 
 
@@ -283,7 +330,9 @@ def _whole_numbers(values: Any) -> Any:
         return values.cast(pa.int64())
     if pa.types.is_floating(values.type):
         try:
-            return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values).cast(pa.int64())
+            return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values).cast(
+                pa.int64()
+            )
         except pa.ArrowInvalid:
             return None
     return None
@@ -297,7 +346,9 @@ def _parsed_numbers(values: Any, holder: str, other: str) -> Any:
     """Texts as int64, null where a text is no whole number; an error where none is."""
     texts = _texts(values)
     is_number = pc.match_substring_regex(texts, WHOLE_NUMBER)
-    digits = pc.if_else(is_number, pc.utf8_trim_whitespace(texts), pa.scalar(None, pa.large_string()))
+    digits = pc.if_else(
+        is_number, pc.utf8_trim_whitespace(texts), pa.scalar(None, pa.large_string())
+    )
     numbers = pc.ascii_ltrim(digits, "+").cast(pa.int64())
     if numbers.null_count == len(numbers) and len(numbers):
         example = next((text for text in texts.to_pylist() if text is not None), None)
@@ -311,8 +362,9 @@ def _parsed_numbers(values: Any, holder: str, other: str) -> Any:
 def spread_matrix(matrix: Any) -> Any:
     """P = D^-1/2 (A + I) D^-1/2 as (n, n) CSR, whose largest singular value is one.
 
-    D holds the sums of the rows of A + I to its left and those of the columns to its right, which are the same where
-    links are mutual. An item without links keeps what it has: its row is that of the identity.
+    D holds the sums of the rows of A + I to its left and those of the columns to its right, which
+    are the same where links are mutual. An item without links keeps what it has: its row is that of
+    the identity.
 
     Parameters
     ----------
@@ -330,8 +382,9 @@ def spread_matrix(matrix: Any) -> Any:
 def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, FloatArray]:
     """F_h = mean over k = 1 … h of ((1 - kept) Pᵏ W + kept W), for each number of hops h.
 
-    All come from one run of products, of max(hops) nnz(P) d operations. Columns are spread a few at a time, in as many
-    threads as BLAS may use, so that little is held beside the results, each of which is as large as a dense W.
+    All come from one run of products, of max(hops) nnz(P) d operations. Columns are spread a few at
+    a time, in as many threads as BLAS may use, so that little is held beside the results, each of
+    which is as large as a dense W.
 
     Parameters
     ----------
@@ -351,7 +404,9 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
 
     def block_of(columns_in: slice) -> FloatArray:
         block = columns[:, columns_in]
-        return np.ascontiguousarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+        return np.ascontiguousarray(
+            block.toarray() if is_sparse(block) else block, dtype=np.float64
+        )
 
     def spread(start: int) -> None:
         block = slice(start, min(start + COLUMNS_AT_A_TIME, d))
@@ -378,24 +433,27 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
 class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces the features of each item by averages over the items that it is linked with.
 
-    F = mean over k = 1 … hops of ((1 - kept) Pᵏ X + kept X) with P = D^-1/2 (A + I) D^-1/2, where A holds the weights of
-    the links and D the sums of the rows of A + I. An item without links keeps the features that it has. O(hops m d) time
-    for m links and d columns; the result is dense.
+    F = mean over k = 1 … hops of ((1 - kept) Pᵏ X + kept X) with P = D^-1/2 (A + I) D^-1/2, where A
+    holds the weights of the links and D the sums of the rows of A + I. An item without links keeps
+    the features that it has. O(hops m d) time for m links and d columns; the result is dense.
 
     Parameters
     ----------
     links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or None
-        Links between the n rows of X. Weights of a matrix are its entries; edges and tables hold from, to and perhaps a
-        weight. Repeated edges count once without weights, and add up with them. None leaves X as it is.
+        Links between the n rows of X. Weights of a matrix are its entries; edges and tables hold
+        from, to and perhaps a weight. Repeated edges count once without weights, and add up with
+        them. None leaves X as it is.
     hops : int or sequence of int
         How far features travel; several numbers give the columns of each, side by side.
     kept : float
         Share of the features that an item has itself, 0 to 1.
     directed : bool
-        Whether items take up features along the direction of links only, from the items that they link to. By default
-        links are mutual: the heavier of the links between two items counts for both.
+        Whether items take up features along the direction of links only, from the items that they
+        link to. By default links are mutual: the heavier of the links between two items counts for
+        both.
     ids : (n,) names of the rows, or None
-        Names by which edges and tables call the items, whole numbers or text. None: they hold row numbers from 0.
+        Names by which edges and tables call the items, whole numbers or text. None: they hold row
+        numbers from 0.
 
     Attributes
     ----------
@@ -410,11 +468,11 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     TableEncoder : text, dates, numbers and categories of a table as features.
 
     Notes
-    -----
-    The encoder is transductive: X holds all items, also those without a score, and links join its rows. A pipeline with
-    it is fitted on, and predicts, the whole table; rows cannot be split off, as by `cross_val_score`. For new items give
-    `transform` a table of old and new ones, with the links among them. A link to an item that is not in the table cannot
-    be followed; it is ignored, with a warning.
+    ----- The encoder is transductive: X holds all items, also those without a score, and links join
+    its rows. A pipeline with it is fitted on, and predicts, the whole table; rows cannot be split
+    off, as by `cross_val_score`. For new items give `transform` a table of old and new ones, with
+    the links among them. A link to an item that is not in the table cannot be followed; it is
+    ignored, with a warning.
 
     The propagated features take the place of the features. To have both use
     `sklearn.pipeline.make_union("passthrough", LinkEncoder(links))`.
@@ -450,7 +508,9 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         """
         self._hop_counts()
         features = as_numbers(read_features(self, X, reset=True))
-        self.links_ = None if self.links is None else self._read(self.links, features.shape[0], self.ids)
+        self.links_ = (
+            None if self.links is None else self._read(self.links, features.shape[0], self.ids)
+        )
         return self
 
     def transform(self, X: Any, *, links: Any = None, ids: Any = None) -> Any:
@@ -460,8 +520,8 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         ----------
         X : (n, d) array, frame or CSR
             The rows that were fitted or, with `links`, any table of items.
-        links : links between the rows of X, in any form that the parameter takes; None: those that were fitted
-        ids : (n,) names of the rows of X, by which `links` calls them
+        links : links between the rows of X, in any form that the parameter takes; None: those that
+            were fitted ids : (n,) names of the rows of X, by which `links` calls them
 
         Returns
         -------
@@ -475,8 +535,8 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             return features
         if weights.shape[0] != n:
             raise ValueError(
-                f"X has {count(n, 'row')}, but links join {weights.shape[0]:,} items: give all items again, or the links "
-                "between these rows as links=."
+                f"X has {count(n, 'row')}, but links join {weights.shape[0]:,} items: give all"
+                " items again, or the links between these rows as links=."
             )
         results = propagated(spread_matrix(weights), features, self._hop_counts(), self.kept)
         return np.hstack([results[h] for h in self._hop_counts()])
@@ -496,13 +556,21 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         names = super().get_feature_names_out(input_features)
         if self.links_ is None:
             return names
-        return np.array([f"{name} in {h} hops" for h in self._hop_counts() for name in names], dtype=object)
+        return np.array(
+            [f"{name} in {h} hops" for h in self._hop_counts() for name in names], dtype=object
+        )
 
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
         hops: list[Any] = np.ravel(self.hops).tolist()
-        if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
-            raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
+        if (
+            not hops
+            or any(not isinstance(h, Integral) or h < 1 for h in hops)
+            or len(set(hops)) < len(hops)
+        ):
+            raise ValueError(
+                f"hops must be a whole number from 1, or several different ones, got {self.hops!r}."
+            )
         if not 0 <= self.kept <= 1:
             raise ValueError(f"kept must be a share from 0 to 1, got {self.kept!r}.")
         return [int(h) for h in hops]

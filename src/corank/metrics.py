@@ -1,4 +1,5 @@
-"""Metrics: how well predicted scores order the rows of each query, how well probabilities fit, and scorers with queries.
+"""Metrics: how well predicted scores order the rows of each query, how well probabilities fit, and
+scorers with queries.
 
 Everything here takes plain columns and computes in NumPy; nothing here knows a learner.
 """
@@ -22,7 +23,14 @@ from corank.core.arrays import (
 from corank.core.labels import encode_queries
 from corank.core.misordered import RowsByQuery, Ties, misordered_shares
 
-__all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
+__all__ = [
+    "average_precision",
+    "calibration_error",
+    "disagreement_error",
+    "ndcg",
+    "reliability",
+    "scorer",
+]
 
 NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95 % interval needs
 
@@ -54,10 +62,11 @@ def disagreement_error(
     ties: Ties = "skip",
     average: bool = True,
 ) -> float | FloatArray:
-    """Share of the pairs of a query that the scores put in the wrong order, averaged over the queries.
+    """Share of the pairs of a query that the scores put in the wrong order, averaged over the
+    queries.
 
-    0 is a perfect ranking, 1 the reversed one; constant scores get 1/2 where no true scores are tied.
-    O(n log n) time, O(n) memory; exact integer counts unless weighted.
+    0 is a perfect ranking, 1 the reversed one; constant scores get 1/2 where no true scores are
+    tied. O(n log n) time, O(n) memory; exact integer counts unless weighted.
 
     Parameters
     ----------
@@ -66,19 +75,22 @@ def disagreement_error(
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
-        Query of each row, any labels in any order; rows are compared within a query only. None: one query.
+        Query of each row, any labels in any order; rows are compared within a query only. None: one
+        query.
     sample_weight : array-like of shape (n_rows,), optional
         A pair counts w_i * w_j; rows of weight zero are left out.
     ties : {"skip", "half"}
         "skip" compares the pairs with different true scores; one tied in `y_score` costs 1/2.
         "half" compares all pairs; one tied on exactly one side costs 1/2, on both sides 0.
     average : bool
-        True: the plain mean over the queries that have a pair to compare. False: one value per query.
+        True: the plain mean over the queries that have a pair to compare. False: one value per
+        query.
 
     Returns
     -------
     float, or ndarray of shape (n_queries,)
-        With ``average=False`` in order of first appearance, NaN where a query has no pair to compare.
+        With ``average=False`` in order of first appearance, NaN where a query has no pair to
+        compare.
     """
     if ties not in ("skip", "half"):
         raise ValueError(f'ties={ties!r} is unknown; give "skip" or "half".')
@@ -86,17 +98,26 @@ def disagreement_error(
     errors = misordered_shares(table, ties)
     if not average:
         return errors
-    return _mean_of_defined(errors, "two rows with different y_true" if ties == "skip" else "two rows with a y_true")
+    return _mean_of_defined(
+        errors, "two rows with different y_true" if ties == "skip" else "two rows with a y_true"
+    )
 
 
 @overload
-def ndcg(y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., average: Literal[True] = ...) -> float: ...
+def ndcg(
+    y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., average: Literal[True] = ...
+) -> float: ...
 @overload
-def ndcg(y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., *, average: Literal[False]) -> FloatArray: ...
-def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, average: bool = True) -> float | FloatArray:
+def ndcg(
+    y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., *, average: Literal[False]
+) -> FloatArray: ...
+def ndcg(
+    y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, average: bool = True
+) -> float | FloatArray:
     """Normalised discounted cumulative gain of each query, averaged over the queries.
 
-    What :func:`sklearn.metrics.ndcg_score` gives (linear gains) for each query, tied scores included: O(n log n).
+    What :func:`sklearn.metrics.ndcg_score` gives (linear gains) for each query, tied scores
+    included: O(n log n).
 
     Parameters
     ----------
@@ -109,7 +130,8 @@ def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, avera
     k : int, optional
         Only the k highest scored rows of a query count; None: all.
     average : bool
-        True: the plain mean over the queries with at least two rows and a positive gain. False: one value per query.
+        True: the plain mean over the queries with at least two rows and a positive gain. False: one
+        value per query.
 
     Returns
     -------
@@ -120,13 +142,17 @@ def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, avera
     if k is not None and k < 1:
         raise ValueError(f"k must be at least 1, or None for all rows, got {k!r}.")
     if (table.y < 0).any():
-        raise ValueError("y_true has negative values, which are no gains; shift them to start at 0 before ndcg.")
+        raise ValueError(
+            "y_true has negative values, which are no gains; shift them to start at 0 before ndcg."
+        )
     values = _per_query(table, lambda gains, scores: _ndcg(gains, scores, k))
     return _mean_of_defined(values, "two rows and a positive y_true") if average else values
 
 
 def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
-    """NDCG of one query, NaN where it is undefined; rows with the same score share the places that they take."""
+    """NDCG of one query, NaN where it is undefined; rows with the same score share the places that
+    they take.
+    """
     if len(gains) < 2 or not gains.any():
         return np.nan
     order = np.argsort(-scores, kind="stable")
@@ -141,18 +167,26 @@ def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
 
 
 @overload
-def average_precision(y_true: Any, y_score: Any, qid: Any = ..., average: Literal[True] = ...) -> float: ...
+def average_precision(
+    y_true: Any, y_score: Any, qid: Any = ..., average: Literal[True] = ...
+) -> float: ...
 @overload
-def average_precision(y_true: Any, y_score: Any, qid: Any = ..., *, average: Literal[False]) -> FloatArray: ...
-def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool = True) -> float | FloatArray:
+def average_precision(
+    y_true: Any, y_score: Any, qid: Any = ..., *, average: Literal[False]
+) -> FloatArray: ...
+def average_precision(
+    y_true: Any, y_score: Any, qid: Any = None, average: bool = True
+) -> float | FloatArray:
     """Average precision of each query, averaged over the queries.
 
-    :func:`sklearn.metrics.average_precision_score` called once per query: O(n log n), about 0.7 ms per query.
+    :func:`sklearn.metrics.average_precision_score` called once per query: O(n log n), about 0.7 ms
+    per query.
 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        1 or True where a row is relevant, 0 or False where not. Rows with NaN, or masked, are left out.
+        1 or True where a row is relevant, 0 or False where not. Rows with NaN, or masked, are left
+        out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -169,16 +203,22 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
 
     table = _read_table(y_true, y_score, qid)
     if not np.isin(table.y, (0, 1)).all():
-        raise ValueError("y_true has values other than 0 and 1; say which rows are relevant, as in y_true >= 4.")
-    values = _per_query(table, lambda y, scores: average_precision_score(y.astype(bool), scores) if y.any() else np.nan)
+        raise ValueError(
+            "y_true has values other than 0 and 1; say which rows are relevant, as in y_true >= 4."
+        )
+    values = _per_query(
+        table,
+        lambda y, scores: average_precision_score(y.astype(bool), scores) if y.any() else np.nan,
+    )
     return _mean_of_defined(values, "a row with y_true = 1") if average else values
 
 
 class Reliability(NamedTuple):
     """Predicted probabilities beside the observed shares, one entry per bin that is not empty.
 
-    predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) number of predictions
-    interval : (k,) lower and (k,) upper end of a 95 % interval of the share (Wilson)
+    predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) number of
+        predictions interval : (k,) lower and (k,) upper end of a 95 % interval of the share
+        (Wilson)
     """
 
     predicted: FloatArray
@@ -202,7 +242,8 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     Returns
     -------
     Reliability
-        ``predicted``, ``observed``, ``counts`` and ``interval``, one entry per bin that is not empty.
+        ``predicted``, ``observed``, ``counts`` and ``interval``, one entry per bin that is not
+        empty.
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number greater than 0, got {n_bins!r}.")
@@ -225,12 +266,14 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     z = NORMAL_97_5
     centre = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
-    lower, upper = np.minimum(centre - half, observed), np.maximum(centre + half, observed)  # rounding may cross it
+    # rounding may cross it
+    lower, upper = np.minimum(centre - half, observed), np.maximum(centre + half, observed)
     return Reliability(predicted, observed, n, (np.maximum(lower, 0.0), np.minimum(upper, 1.0)))
 
 
 def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
-    """How far predicted probabilities lie from what came true, on average: the expected calibration error.
+    """How far predicted probabilities lie from what came true, on average: the expected calibration
+    error.
 
     Parameters
     ----------
@@ -240,14 +283,16 @@ def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
     Returns
     -------
     float
-        Mean over all predictions of the distance between a bin's mean probability and its share; 0 is perfect.
+        Mean over all predictions of the distance between a bin's mean probability and its share; 0
+        is perfect.
     """
     bins = reliability(y_true, y_prob, n_bins)
     return float(np.sum(bins.counts * np.abs(bins.predicted - bins.observed)) / bins.counts.sum())
 
 
 def misplaced_shares(y_true: FloatArray, y_score: FloatArray) -> FloatArray:
-    """For each row of one query (n,) the share of the rows with another score that it is in the wrong order with.
+    """For each row of one query (n,) the share of the rows with another score that it is in the
+    wrong order with.
 
     NaN where there are none, and where y_true is NaN. O(n²).
     """
@@ -261,13 +306,15 @@ def misplaced_shares(y_true: FloatArray, y_score: FloatArray) -> FloatArray:
 def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callable[..., float]:
     """Return a scikit-learn scorer that reads the query ids from ``groups``.
 
-    ``GridSearchCV(ranker, grid, scoring=scorer("disagreement"), cv=GroupKFold()).fit(X, y, groups=users)`` then feeds
-    splitter and scorer alike. Higher is better, as for every scorer: "disagreement" gives minus the error.
+    ``GridSearchCV(ranker, grid, scoring=scorer("disagreement"), cv=GroupKFold()).fit(X, y,
+    groups=users)`` then feeds splitter and scorer alike. Higher is better, as for every scorer:
+    "disagreement" gives minus the error.
 
     Parameters
     ----------
     name : {"disagreement", "ndcg", "average_precision"}
-        The metric, with its defaults; "disagreement" also uses ``sample_weight`` where it is passed.
+        The metric, with its defaults; "disagreement" also uses ``sample_weight`` where it is
+        passed.
 
     Returns
     -------
@@ -278,7 +325,9 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
     from sklearn.metrics import make_scorer
 
     if name not in ("disagreement", "ndcg", "average_precision"):
-        raise ValueError(f'name={name!r} is unknown; give "disagreement", "ndcg" or "average_precision".')
+        raise ValueError(
+            f'name={name!r} is unknown; give "disagreement", "ndcg" or "average_precision".'
+        )
     if not get_config()["enable_metadata_routing"]:
         raise RuntimeError(
             "scorer needs scikit-learn's metadata routing to receive the query ids; "
@@ -288,7 +337,9 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
         error = make_scorer(disagreement_error, greater_is_better=False)
         result: Callable[..., float] = error.set_score_request(qid="groups", sample_weight=True)
     else:
-        result = make_scorer(ndcg if name == "ndcg" else average_precision).set_score_request(qid="groups")
+        result = make_scorer(ndcg if name == "ndcg" else average_precision).set_score_request(
+            qid="groups"
+        )
     return result
 
 
@@ -296,17 +347,25 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
     y = _read_column(y_true, "y_true")
     score = _read_column(y_score, "y_score", n_rows=len(y))
     if not np.isfinite(score).all():
-        raise ValueError("y_score has NaN or infinite values; every row needs a finite predicted score.")
+        raise ValueError(
+            "y_score has NaN or infinite values; every row needs a finite predicted score."
+        )
     if np.isinf(y).any():
-        raise ValueError("y_true has infinite values; give finite scores, and NaN where a row has none.")
+        raise ValueError(
+            "y_true has infinite values; give finite scores, and NaN where a row has none."
+        )
     counts = ~np.isnan(y)
     weight = None
     if sample_weight is not None:
         weight = _read_column(sample_weight, "sample_weight", n_rows=len(y)).astype(np.float64)
         if not (np.isfinite(weight) & (weight >= 0)).all():
-            raise ValueError("sample_weight has negative, NaN or infinite values; give finite weights >= 0.")
+            raise ValueError(
+                "sample_weight has negative, NaN or infinite values; give finite weights >= 0."
+            )
         counts &= weight > 0
-    codes, n_queries = (np.zeros(len(y), dtype=np.int64), 1) if qid is None else encode_queries(qid, len(y))
+    codes, n_queries = (
+        (np.zeros(len(y), dtype=np.int64), 1) if qid is None else encode_queries(qid, len(y))
+    )
     codes = to_numpy(codes)
     rows = np.flatnonzero(counts)
     return RowsByQuery.of(y[rows], score[rows], take(weight, rows), codes[rows], n_queries)
@@ -319,22 +378,39 @@ def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArra
     column: NumpyArray = to_numpy(values)
     if column.dtype.kind == "O":
         try:  # pandas has missing marks of its own
-            column = values.to_numpy(np.float64, na_value=np.nan) if hasattr(values, "isna") else column.astype(float)
+            column = (
+                values.to_numpy(np.float64, na_value=np.nan)
+                if hasattr(values, "isna")
+                else column.astype(float)
+            )
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} holds values that are not numbers ({error}); give numbers.") from error
+            raise ValueError(
+                f"{name} holds values that are not numbers ({error}); give numbers."
+            ) from error
     if column.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {column.dtype}; give numbers.")
     if column.ndim != 1:
-        raise ValueError(f"{name} has shape {column.shape}; give one value per row, in one dimension.")
+        raise ValueError(
+            f"{name} has shape {column.shape}; give one value per row, in one dimension."
+        )
     if n_rows is not None and len(column) != n_rows:
-        raise ValueError(f"{name} has {len(column)} values for the {n_rows} rows of y_true; give one value per row.")
+        raise ValueError(
+            f"{name} has {len(column)} values for the {n_rows} rows of y_true; give one value per"
+            " row."
+        )
     return column
 
 
-def _per_query(table: RowsByQuery, measure: Callable[[NumpyArray, NumpyArray], float]) -> FloatArray:
+def _per_query(
+    table: RowsByQuery, measure: Callable[[NumpyArray, NumpyArray], float]
+) -> FloatArray:
     """A measure of y and scores for every query: (n_queries,)."""
-    rows = [slice(start, start + size) for start, size in zip(table.starts, table.sizes, strict=True)]
-    return np.array([measure(table.y[of_query], table.score[of_query]) for of_query in rows], dtype=np.float64)
+    rows = [
+        slice(start, start + size) for start, size in zip(table.starts, table.sizes, strict=True)
+    ]
+    return np.array(
+        [measure(table.y[of_query], table.score[of_query]) for of_query in rows], dtype=np.float64
+    )
 
 
 def _mean_of_defined(values: FloatArray, needed: str) -> float:

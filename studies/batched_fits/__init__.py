@@ -1,1 +1,3 @@
-"""Thousands of small fits at once, for the tables of [Tsivtsivadze2013]: one model per person, people side by side."""
+"""Thousands of small fits at once, for the tables of [Tsivtsivadze2013]: one model per person,
+people side by side.
+"""

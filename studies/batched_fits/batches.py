@@ -1,6 +1,8 @@
-"""People side by side: items and scores padded to the longest of a few people, kernels cut from one table of distances.
+"""People side by side: items and scores padded to the longest of a few people, kernels cut from one
+table of distances.
 
-All arrays have one row per person. Padding is marked False in `…_mask` and is zero in kernels and scores.
+All arrays have one row per person. Padding is marked False in `…_mask` and is zero in kernels and
+scores.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def squared_distances(features: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LossRoot:
-    """J = within·C + between·(I − C), with C taking the mean out: the root of every loss for one query.
+    """J = within·C + between·(I − C), with C taking the mean out: the root of every loss for one
+    query.
 
     (docs/mathematics.md, section 3.)
 
@@ -42,9 +45,13 @@ class LossRoot:
     def apply(self, x: Floats, mask: Mask) -> Floats:
         """J x for x (u, n, …), padding left zero."""
         is_item = mask.reshape(mask.shape + (1,) * (x.ndim - 2)).astype(np.float64)
-        mean = (x * is_item).sum(axis=1, keepdims=True) / np.maximum(is_item.sum(axis=1, keepdims=True), 1.0)
+        mean = (x * is_item).sum(axis=1, keepdims=True) / np.maximum(
+            is_item.sum(axis=1, keepdims=True), 1.0
+        )
         ends = (slice(None), *(None,) * (x.ndim - 1))
-        return np.asarray((self.within[ends] * x + (self.between - self.within)[ends] * mean) * is_item)
+        return np.asarray(
+            (self.within[ends] * x + (self.between - self.within)[ends] * mean) * is_item
+        )
 
 
 def loss_root(beta: float, counts: Integers, *, weighting: str = "unit") -> LossRoot:
@@ -80,7 +87,9 @@ class Batch:
         """The mean score of every person."""
         return np.asarray(self.scores.sum(axis=1) / self.counts)
 
-    def kernels(self, distances: Floats, gamma: float, halves: Callable[[], Halves] | None = None) -> Kernels:
+    def kernels(
+        self, distances: Floats, gamma: float, halves: Callable[[], Halves] | None = None
+    ) -> Kernels:
         """Kernels between every person's items."""
         return Kernels(self, distances, gamma, halves)
 
@@ -89,7 +98,8 @@ class Batch:
 class Kernels:
     """exp(−gamma·distance) between items of a batch, computed when asked for.
 
-    halves : gives the distances for one half of the reference people and for the other, for methods with such views
+    halves : gives the distances for one half of the reference people and for the other, for methods
+        with such views
     """
 
     batch: Batch
@@ -143,7 +153,9 @@ def _batch(people: Sequence[Person], places: Sequence[int]) -> Batch:
     unscored, unscored_mask = padded([person.unscored for person in chosen])
     test, test_mask = padded([person.test for person in chosen])
     scores, _ = padded([person.scores for person in chosen])
-    return Batch(np.asarray(places), scored, scored_mask, scores, unscored, unscored_mask, test, test_mask)
+    return Batch(
+        np.asarray(places), scored, scored_mask, scores, unscored, unscored_mask, test, test_mask
+    )
 
 
 def padded(rows: Sequence[NDArray[Any]]) -> tuple[Any, Mask]:

@@ -1,9 +1,10 @@
 """Semi-supervised ranking pursuit of two views ([Tsivtsivadze2013] Fig. 2) for many people at once.
 
-A view is a dictionary: kernels at half of the scored and half of the unscored items, or kernels at the scored items as
-half of the reference people see them; both views are fitted to all scored items and agree on all unscored ones. The rules
-are those of corank's CoRankingPursuit. With both views' atoms as columns of one least-squares problem on stacked rows,
-scored once per view and unscored times √(2·agreement),
+A view is a dictionary: kernels at half of the scored and half of the unscored items, or kernels at
+the scored items as half of the reference people see them; both views are fitted to all scored items
+and agree on all unscored ones. The rules are those of corank's CoRankingPursuit. With both views'
+atoms as columns of one least-squares problem on stacked rows, scored once per view and unscored
+times √(2·agreement),
 
     F = ‖ [J s; J s; 0] − [J D₁ a₁; J D₂ a₂; √(2·agreement)·J̄ (D̄₁ a₁ − D̄₂ a₂)] ‖²     ([Tsivtsivadze2013] eq. 3).
 """
@@ -39,21 +40,31 @@ class TwoViews:
     target: Floats
 
 
-def two_views(kernels: Kernels, loss: LossRoot, agreeing: LossRoot, targets: Floats, *, of: str = "items") -> TwoViews:
+def two_views(
+    kernels: Kernels, loss: LossRoot, agreeing: LossRoot, targets: Floats, *, of: str = "items"
+) -> TwoViews:
     """Dictionaries of two views.
 
-    of : "items", every second scored and unscored item is an atom of the first view, the others of the second;
-        "people", all scored items are atoms of both, in kernels of one half of the reference people each
+    of : "items", every second scored and unscored item is an atom of the first view, the others of
+        the second;
+        "people", all scored items are atoms of both, in kernels of one half of the reference people
+        each
     """
     batch = kernels.batch
-    rows = (batch.scored, batch.scored_mask), (batch.unscored, batch.unscored_mask), (batch.test, batch.test_mask)
+    rows = (
+        (batch.scored, batch.scored_mask),
+        (batch.unscored, batch.unscored_mask),
+        (batch.test, batch.test_mask),
+    )
 
     def values(items: tuple[Integers, Mask], side: int, root: LossRoot | None) -> Floats:
         if of == "items":
             block = kernels.between(items, _every_second(batch, side))
         else:
             block = kernels.half(side).between(items, rows[0])
-        return np.ascontiguousarray(np.swapaxes(block if root is None else root.apply(block, items[1]), 1, 2))
+        return np.ascontiguousarray(
+            np.swapaxes(block if root is None else root.apply(block, items[1]), 1, 2)
+        )
 
     scored, unscored, test = (
         (values(items, 0, root), values(items, 1, root))
@@ -66,7 +77,9 @@ def two_views(kernels: Kernels, loss: LossRoot, agreeing: LossRoot, targets: Flo
 def _every_second(batch: Batch, first: int) -> tuple[Integers, Mask]:
     """Every second item from the first or second on, the scored ones before the unscored ones."""
     items = np.concatenate([batch.scored[:, first::2], batch.unscored[:, first::2]], axis=1)
-    return items, np.concatenate([batch.scored_mask[:, first::2], batch.unscored_mask[:, first::2]], axis=1)
+    return items, np.concatenate(
+        [batch.scored_mask[:, first::2], batch.unscored_mask[:, first::2]], axis=1
+    )
 
 
 class _PairCosts:
@@ -74,17 +87,31 @@ class _PairCosts:
 
     def __init__(self, views: TwoViews, agreement: float) -> None:
         blocks = zip(views.scored, views.unscored, strict=True)
-        self.diagonal = [np.sum(a * a, axis=2) + 2 * agreement * np.sum(b * b, axis=2) for a, b in blocks]
-        self.live = [lengths > NEGLIGIBLE_SHARE * lengths.max(axis=1, keepdims=True) for lengths in self.diagonal]
+        self.diagonal = [
+            np.sum(a * a, axis=2) + 2 * agreement * np.sum(b * b, axis=2) for a, b in blocks
+        ]
+        self.live = [
+            lengths > NEGLIGIBLE_SHARE * lengths.max(axis=1, keepdims=True)
+            for lengths in self.diagonal
+        ]
         pairs = zip(self.diagonal, self.live, strict=True)
-        self.scale = [np.where(live, 1 / np.sqrt(np.where(live, lengths, 1.0)), 0.0) for lengths, live in pairs]
-        self.rho = -2 * agreement * views.shared * self.scale[0][:, :, None] * self.scale[1][:, None, :]
+        self.scale = [
+            np.where(live, 1 / np.sqrt(np.where(live, lengths, 1.0)), 0.0)
+            for lengths, live in pairs
+        ]
+        self.rho = (
+            -2 * agreement * views.shared * self.scale[0][:, :, None] * self.scale[1][:, None, :]
+        )
         self.apart = 1 - self.rho**2
         self._parallel = self.apart <= MIN_DETERMINANT
         self._inverse = 1 / np.where(self._parallel, 1.0, self.apart)
 
-    def best(self, promised: list[Floats], allowed: list[Mask]) -> tuple[Integers, Integers, Floats, Floats]:
-        """The pair of everyone with the largest gain: atoms (u,) of both views, weights (u, 2) and gain (u,)."""
+    def best(
+        self, promised: list[Floats], allowed: list[Mask]
+    ) -> tuple[Integers, Integers, Floats, Floats]:
+        """The pair of everyone with the largest gain: atoms (u,) of both views, weights (u, 2) and
+        gain (u,).
+        """
         first, second = (e * scale for e, scale in zip(promised, self.scale, strict=True))
         gains = first[:, :, None] - self.rho * second[:, None, :]
         gains *= gains
@@ -93,30 +120,39 @@ class _PairCosts:
             lead = np.maximum(first[:, :, None] ** 2 - second[:, None, :] ** 2, 0.0)
             gains = np.where(self._parallel, lead, gains)
         gains += second[:, None, :] ** 2
-        first_allowed, second_allowed = (free & live for free, live in zip(allowed, self.live, strict=True))
+        first_allowed, second_allowed = (
+            free & live for free, live in zip(allowed, self.live, strict=True)
+        )
         gains[np.broadcast_to(~second_allowed[:, None, :], gains.shape)] = -np.inf
         row = _first_greatest(np.where(first_allowed, gains.max(axis=2), -np.inf))
         people = np.arange(len(row))
         column = _first_greatest(gains[people, row])
         return row, column, *self._weights(promised, row, column)
 
-    def _weights(self, promised: list[Floats], row: Integers, column: Integers) -> tuple[Floats, Floats]:
+    def _weights(
+        self, promised: list[Floats], row: Integers, column: Integers
+    ) -> tuple[Floats, Floats]:
         people = np.arange(len(row))
         scale = np.stack([self.scale[0][people, row], self.scale[1][people, column]], axis=1)
         u = scale * np.stack([promised[0][people, row], promised[1][people, column]], axis=1)
         rho, parallel = self.rho[people, row, column], self._parallel[people, row, column]
         apart = np.where(parallel, 1.0, self.apart[people, row, column])
-        joint = np.stack([u[:, 0] - rho * u[:, 1], u[:, 1] - rho * u[:, 0]], axis=1) / apart[:, None]
+        joint = (
+            np.stack([u[:, 0] - rho * u[:, 1], u[:, 1] - rho * u[:, 0]], axis=1) / apart[:, None]
+        )
         alone = np.where(np.arange(2) == np.argmax(u**2, axis=1)[:, None], u, 0.0)
         weights = np.where(parallel[:, None], alone, joint)
         return scale * weights, np.sum(weights * u, axis=1)
 
 
-def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objective: str, refit: str) -> PursuitPaths:
+def co_pursuit_paths(
+    views: TwoViews, agreement: float, n_steps: int, *, objective: str, refit: str
+) -> PursuitPaths:
     """Greedy steps of both views; predictions are the mean of the views. O(u N₁ N₂) per step.
 
-    objective : "exact", each step makes F least; "paper", one residual for both views (docs/mathematics.md, section 1.5)
-    refit : "basic", weights stay as they entered; "back", all weights fitted again after every step
+    objective : "exact", each step makes F least; "paper", one residual for both views
+        (docs/mathematics.md, section 1.5) refit : "basic", weights stay as they entered; "back",
+        all weights fitted again after every step
     """
     costs, (people, n) = _PairCosts(views, agreement), views.target.shape
     everyone, bond = np.arange(people), np.sqrt(2 * agreement)
@@ -126,7 +162,10 @@ def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objecti
     directions = Directions(residual, views.test[0].shape[2], 2 * n_steps if refit == "back" else 0)
     fit = np.zeros((people, views.test[0].shape[2]))
     entered = [np.zeros(lengths.shape, dtype=bool) for lengths in costs.diagonal]
-    predictions, n_atoms = np.zeros((n_steps, *fit.shape)), np.zeros((n_steps, people), dtype=np.int64)
+    predictions, n_atoms = (
+        np.zeros((n_steps, *fit.shape)),
+        np.zeros((n_steps, people), dtype=np.int64),
+    )
     going = np.ones(people, dtype=bool)
     for step in range(n_steps):
         promised = _promised(views, residual, n, bond, objective)
@@ -153,8 +192,12 @@ def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objecti
     return PursuitPaths(np.swapaxes(predictions, 0, 1), n_atoms.T)
 
 
-def _promised(views: TwoViews, residual: Floats, n: int, bond: float, objective: str) -> list[Floats]:
-    """What a step with each atom promises, e (docs/mathematics.md, section 1.5): (u, atoms) per view."""
+def _promised(
+    views: TwoViews, residual: Floats, n: int, bond: float, objective: str
+) -> list[Floats]:
+    """What a step with each atom promises, e (docs/mathematics.md, section 1.5): (u, atoms) per
+    view.
+    """
     first, second, between = residual[:, :n], residual[:, n : 2 * n], residual[:, 2 * n :]
     if objective == "paper":
         mean = (first + second) / 2

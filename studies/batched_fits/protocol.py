@@ -1,7 +1,9 @@
-"""Who rated what, who is asked and who is tested ([Tsivtsivadze2013] sect. 6.1), and which ratings are for testing.
+"""Who rated what, who is asked and who is tested ([Tsivtsivadze2013] sect. 6.1), and which ratings
+are for testing.
 
-Reference people come from a group; hold-out and test people are those with 50 to 300 ratings. Nobody whose ratings have
-a part in choosing parameters is ever tested: hold-out people and their reference people are set aside first.
+Reference people come from a group; hold-out and test people are those with 50 to 300 ratings.
+Nobody whose ratings have a part in choosing parameters is ever tested: hold-out people and their
+reference people are set aside first.
 """
 
 from __future__ import annotations
@@ -51,14 +53,17 @@ class RatingLists:
     def features(self, people: Integers, *, missing: str = "person") -> Floats:
         """The items as these people rated them: (n_items, people).
 
-        A missing rating is the median of the person's ratings ([Tsivtsivadze2013] sect. 6.1), or of the item's ("item").
+        A missing rating is the median of the person's ratings ([Tsivtsivadze2013] sect. 6.1), or of
+        the item's ("item").
         """
         table = np.full((self.n_items, len(people)), np.nan)
         for column, person in enumerate(people):
             items, scores = self.rated_by(int(person))
             table[items, column] = scores
         is_rated = ~np.isnan(table)
-        of_people = np.asarray([np.median(table[is_rated[:, column], column]) for column in range(len(people))])
+        of_people = np.asarray(
+            [np.median(table[is_rated[:, column], column]) for column in range(len(people))]
+        )
         if missing == "person":
             return np.where(is_rated, table, of_people)
         with_ratings = np.flatnonzero(is_rated.any(axis=1))
@@ -72,7 +77,12 @@ def ratings_from_triples(people: Integers, items: Integers, scores: Floats) -> R
     order = np.lexsort((items, people))
     counts = np.bincount(people)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return RatingLists(starts, items[order].astype(np.int64), scores[order].astype(np.float64), int(items.max()) + 1)
+    return RatingLists(
+        starts,
+        items[order].astype(np.int64),
+        scores[order].astype(np.float64),
+        int(items.max()) + 1,
+    )
 
 
 def ratings_from_table(scores: Floats) -> RatingLists:
@@ -86,7 +96,9 @@ def ratings_from_table(scores: Floats) -> RatingLists:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """How many people of each kind and how many repetitions, the paper's by default, and the seed of all draws."""
+    """How many people of each kind and how many repetitions, the paper's by default, and the seed
+    of all draws.
+    """
 
     n_reference: int = 300
     n_holdout: int = 300
@@ -97,32 +109,43 @@ class SampleSizes:
 
 @dataclass(frozen=True)
 class Cast:
-    """Who takes part: the reference people as columns of features, and those whose ratings are learned."""
+    """Who takes part: the reference people as columns of features, and those whose ratings are
+    learned.
+    """
 
     reference: Integers
     people: Integers
 
 
-def draw_casts(ratings: RatingLists, sizes: SampleSizes, group: tuple[int, int]) -> tuple[Cast, list[Cast]]:
-    """Those on whom parameters are chosen, and those of every repetition, for reference people of a group.
+def draw_casts(
+    ratings: RatingLists, sizes: SampleSizes, group: tuple[int, int]
+) -> tuple[Cast, list[Cast]]:
+    """Those on whom parameters are chosen, and those of every repetition, for reference people of a
+    group.
 
-    Test people are the same for all groups. Those of different repetitions are different people where there are enough;
-    reference people are never among the tested of their repetition.
+    Test people are the same for all groups. Those of different repetitions are different people
+    where there are enough; reference people are never among the tested of their repetition.
     """
     setting_aside = np.random.default_rng([sizes.seed, 0])
-    guides = {other: _sample(setting_aside, ratings.rated_between(*other), sizes.n_reference) for other in GROUPS}
+    guides = {
+        other: _sample(setting_aside, ratings.rated_between(*other), sizes.n_reference)
+        for other in GROUPS
+    }
     pool = np.setdiff1d(ratings.rated_between(*TESTED), np.concatenate(list(guides.values())))
     if len(pool) < sizes.n_holdout + sizes.n_test:
         raise ValueError(
-            f"only {len(pool)} people rated {TESTED[0]} to {TESTED[1]} items and are no reference people; "
-            f"{sizes.n_holdout} to choose parameters on and {sizes.n_test} to test are wanted."
+            f"only {len(pool)} people rated {TESTED[0]} to {TESTED[1]} items and are no reference"
+            f" people; {sizes.n_holdout} to choose parameters on and {sizes.n_test} to test are"
+            " wanted."
         )
     order = setting_aside.permutation(pool)
     holdout, tested = order[: sizes.n_holdout], order[sizes.n_holdout :]
     repetitions = []
     for repetition in range(sizes.n_repetitions):
         places = np.arange(repetition * sizes.n_test, (repetition + 1) * sizes.n_test) % len(tested)
-        free = np.setdiff1d(ratings.rated_between(*group), np.concatenate([tested[places], holdout]))
+        free = np.setdiff1d(
+            ratings.rated_between(*group), np.concatenate([tested[places], holdout])
+        )
         rng = np.random.default_rng([sizes.seed, 1, repetition, *group])
         repetitions.append(Cast(_sample(rng, free, sizes.n_reference), tested[places]))
     return Cast(guides[group], holdout), repetitions
@@ -130,7 +153,10 @@ def draw_casts(ratings: RatingLists, sizes: SampleSizes, group: tuple[int, int])
 
 def _sample(rng: np.random.Generator, people: Integers, number: int) -> Integers:
     if len(people) < number:
-        raise ValueError(f"{number} reference people are wanted, but there are only {len(people)} in their group.")
+        raise ValueError(
+            f"{number} reference people are wanted, but there are only {len(people)} in their"
+            " group."
+        )
     return np.sort(rng.choice(people, size=number, replace=False))
 
 
@@ -170,7 +196,9 @@ class Answers:
     def unlock(self, predictions: Floats) -> Floats:
         """The ratings (m,), in exchange for finite predictions (…, m)."""
         if predictions.shape[-1:] != self._scores.shape:
-            raise ValueError(f"predictions have shape {predictions.shape} for {len(self._scores)} test items.")
+            raise ValueError(
+                f"predictions have shape {predictions.shape} for {len(self._scores)} test items."
+            )
         if not np.isfinite(predictions).all():
             raise ValueError("predictions have NaN or infinite values.")
         return self._scores
@@ -179,9 +207,11 @@ class Answers:
 def split_people(
     ratings: RatingLists, people: Integers, seed: Sequence[int], *, scored_share: float = 1.0
 ) -> tuple[list[Person], list[Answers]]:
-    """Half of every person's ratings for training, the others for testing; of the former only a share is scored.
+    """Half of every person's ratings for training, the others for testing; of the former only a
+    share is scored.
 
-    The order of a person's items depends on `seed` and the person alone, so all groups and methods see the same halves.
+    The order of a person's items depends on `seed` and the person alone, so all groups and methods
+    see the same halves.
     """
     seen, hidden = [], []
     for person in people:

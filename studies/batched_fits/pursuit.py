@@ -1,7 +1,8 @@
-"""Matching pursuit, ranking pursuit and their blend of many people at once: predictions after every number of steps.
+"""Matching pursuit, ranking pursuit and their blend of many people at once: predictions after every
+number of steps.
 
-The rules are those of corank's RankingPursuit; here every array has one row per person, and people whose pursuit has ended
-stay as they are.
+The rules are those of corank's RankingPursuit; here every array has one row per person, and people
+whose pursuit has ended stay as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class PursuitPaths:
 
 
 class Directions:
-    """Columns made orthonormal one after the other (Gram–Schmidt, twice), and their values at watched rows.
+    """Columns made orthonormal one after the other (Gram–Schmidt, twice), and their values at
+    watched rows.
 
     fit : the least-squares fit of a target on them, at the watched rows; it grows with every column
     residual : the target less that fit
@@ -53,7 +55,9 @@ class Directions:
             remainder = remainder - np.matmul(np.swapaxes(again, 1, 2), earlier)[:, 0]
             shares += again[:, :, 0]
         left = np.sum(remainder * remainder, axis=1)
-        scale = np.where(left > tiny * size, 1 / np.sqrt(np.where(left > 0, left, 1.0)), 0.0)[:, None]
+        scale = np.where(left > tiny * size, 1 / np.sqrt(np.where(left > 0, left, 1.0)), 0.0)[
+            :, None
+        ]
         direction = remainder * scale
         elsewhere = (watched - np.matmul(shares[:, None, :], self._watched[:, :k])[:, 0]) * scale
         self._unit[:, k], self._watched[:, k] = direction, elsewhere
@@ -64,13 +68,18 @@ class Directions:
         return direction
 
 
-def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: int, *, refit: str) -> PursuitPaths:
-    """Greedy steps on ‖J (s − f)‖² with kernels at the scored items as atoms ([Tsivtsivadze2013] Fig. 1). O(u n² steps).
+def pursuit_paths(
+    kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: int, *, refit: str
+) -> PursuitPaths:
+    """Greedy steps on ‖J (s − f)‖² with kernels at the scored items as atoms ([Tsivtsivadze2013]
+    Fig. 1). O(u n² steps).
 
-    refit : "basic", a weight for the atom that enters, which may enter again; "back", all weights after every step
+    refit : "basic", a weight for the atom that enters, which may enter again; "back", all weights
+        after every step
     """
     mask = kernels.batch.scored_mask
-    columns = np.ascontiguousarray(np.swapaxes(loss.apply(kernels.scored, mask), 1, 2))  # one row per atom
+    # one row per atom
+    columns = np.ascontiguousarray(np.swapaxes(loss.apply(kernels.scored, mask), 1, 2))
     watched = np.ascontiguousarray(np.swapaxes(kernels.test, 1, 2))
     target = loss.apply(targets, mask)
     people, n_watched = np.arange(len(target)), watched.shape[2]
@@ -80,7 +89,10 @@ def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: in
     directions = Directions(target, n_watched, n_steps if refit == "back" else 0)
     residual, fit = target.copy(), np.zeros((len(target), n_watched))
     entered = np.zeros(start.shape, dtype=bool)
-    predictions, n_atoms = np.zeros((n_steps, len(target), n_watched)), np.zeros((n_steps, len(target)), dtype=np.int64)
+    predictions, n_atoms = (
+        np.zeros((n_steps, len(target), n_watched)),
+        np.zeros((n_steps, len(target)), dtype=np.int64),
+    )
     for step in range(n_steps):
         promised = np.matmul(columns, residual[:, :, None])[:, :, 0]
         live = (start > floor) & (left > NEGLIGIBLE_SHARE * start)
@@ -95,7 +107,9 @@ def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: in
             left[people[goes_on], atom[goes_on]] = 0.0
             residual, fit = directions.residual, directions.fit
         else:
-            weight = np.where(goes_on, promised[people, atom] / np.where(goes_on, start[people, atom], 1.0), 0.0)
+            weight = np.where(
+                goes_on, promised[people, atom] / np.where(goes_on, start[people, atom], 1.0), 0.0
+            )
             residual -= weight[:, None] * column
             fit = fit + weight[:, None] * values
         entered[people[goes_on], atom[goes_on]] = True

@@ -1,12 +1,13 @@
 """RLS, RankRLS, Sparse RankRLS and RankSVM of many people at once.
 
-Least squares: every alpha from one factorisation per person and width. RankSVM, the peer of the tables of
-[Tsivtsivadze2013], has the squared hinge loss on pairs, minimised by Newton's method:
+Least squares: every alpha from one factorisation per person and width. RankSVM, the peer of the
+tables of [Tsivtsivadze2013], has the squared hinge loss on pairs, minimised by Newton's method:
 
     min ½ ‖f‖² + C Σ_{s_i > s_j} max(0, 1 − (f_i − f_j))²
 
-Pairs within the margin make a graph with Laplacian L; while it stays, a = 2C (I + 2C L K)⁻¹ b is the minimum, b the
-number of items that should lie below less those that should lie above, over the graph. O(n³) per iteration.
+Pairs within the margin make a graph with Laplacian L; while it stays, a = 2C (I + 2C L K)⁻¹ b is
+the minimum, b the number of items that should lie below less those that should lie above, over the
+graph. O(n³) per iteration.
 """
 
 from __future__ import annotations
@@ -33,11 +34,16 @@ def ridge_paths(kernels: Kernels, loss: LossRoot, targets: Floats, alphas: Float
     conjugate = loss.apply(np.swapaxes(loss.apply(kernels.scored, mask), 1, 2), mask)
     values, vectors = np.linalg.eigh((conjugate + np.swapaxes(conjugate, 1, 2)) / 2)
     rooted = loss.apply(np.swapaxes(kernels.test, 1, 2), mask)
-    return _along(np.swapaxes(rooted, 1, 2) @ vectors, loss.apply(targets, mask), values, vectors, alphas)
+    return _along(
+        np.swapaxes(rooted, 1, 2) @ vectors, loss.apply(targets, mask), values, vectors, alphas
+    )
 
 
-def subset_paths(kernels: Kernels, loss: LossRoot, targets: Floats, alphas: Floats, sizes: Integers) -> Floats:
-    """Predictions with everyone's first `sizes` (u,) scored items as basis, for every alpha: (u, alphas, test items).
+def subset_paths(
+    kernels: Kernels, loss: LossRoot, targets: Floats, alphas: Floats, sizes: Integers
+) -> Floats:
+    """Predictions with everyone's first `sizes` (u,) scored items as basis, for every alpha: (u,
+    alphas, test items).
 
     The order of the items is random ([Tsivtsivadze2013] sect. 5). O(u n size²).
     """
@@ -55,7 +61,9 @@ def subset_paths(kernels: Kernels, loss: LossRoot, targets: Floats, alphas: Floa
     return _along(outside, right[:, :, 0], values, vectors, alphas)
 
 
-def _along(outside: Floats, right: Floats, values: Floats, vectors: Floats, alphas: Floats) -> Floats:
+def _along(
+    outside: Floats, right: Floats, values: Floats, vectors: Floats, alphas: Floats
+) -> Floats:
     """Outside · (Λ + αI)⁻¹ Vᵀ right for every alpha: (u, alphas, m)."""
     turned = np.swapaxes(vectors, 1, 2) @ right[:, :, None]
     shrunk = turned / (np.maximum(values, 0.0)[:, :, None] + alphas)
@@ -66,7 +74,9 @@ def _along(outside: Floats, right: Floats, values: Floats, vectors: Floats, alph
 
 
 def ranksvm_paths(kernels: Kernels, scores: Floats, costs: Floats) -> tuple[Floats, Integers]:
-    """Predictions for every cost C, in increasing order (u, costs, test items), and numbers of items with a weight."""
+    """Predictions for every cost C, in increasing order (u, costs, test items), and numbers of
+    items with a weight.
+    """
     mask, gram = kernels.batch.scored_mask, kernels.scored
     ordered = (scores[:, :, None] > scores[:, None, :]) & mask[:, :, None] & mask[:, None, :]
     weights, per_cost = np.zeros(scores.shape), []
@@ -75,7 +85,9 @@ def ranksvm_paths(kernels: Kernels, scores: Floats, costs: Floats) -> tuple[Floa
         per_cost.append(weights)
     solutions = np.stack(per_cost, axis=2)
     largest = np.abs(solutions).max(axis=1, keepdims=True)
-    return np.swapaxes(kernels.test @ solutions, 1, 2), np.sum(np.abs(solutions) > 1e-9 * largest, axis=1)
+    return np.swapaxes(kernels.test @ solutions, 1, 2), np.sum(
+        np.abs(solutions) > 1e-9 * largest, axis=1
+    )
 
 
 def _minimum(gram: Floats, ordered: Mask, cost: float, start: Floats) -> Floats:
@@ -89,7 +101,9 @@ def _minimum(gram: Floats, ordered: Mask, cost: float, start: Floats) -> Floats:
         both = graph + np.swapaxes(graph, 1, 2)
         laplacian = -both
         laplacian[:, np.arange(both.shape[1]), np.arange(both.shape[1])] += above + below
-        newton = np.linalg.solve(identity + 2 * cost * laplacian @ gram[open_], 2 * cost * (above - below)[:, :, None])
+        newton = np.linalg.solve(
+            identity + 2 * cost * laplacian @ gram[open_], 2 * cost * (above - below)[:, :, None]
+        )
         step = newton[:, :, 0] - weights[open_]
         fallen = _line_search(gram[open_], ordered[open_], cost, weights[open_], step, value[open_])
         weights[open_], gain = fallen[0], value[open_] - fallen[1]
@@ -123,4 +137,9 @@ def _objective(gram: Floats, ordered: Mask, cost: float, weights: Floats) -> tup
     slack = 1 - (values[:, :, None] - values[:, None, :])
     within = ordered & (slack > 0)
     slack *= within
-    return np.asarray(np.sum(weights * values, axis=1) / 2 + cost * np.sum(slack * slack, axis=(1, 2))), within
+    return (
+        np.asarray(
+            np.sum(weights * values, axis=1) / 2 + cost * np.sum(slack * slack, axis=(1, 2))
+        ),
+        within,
+    )

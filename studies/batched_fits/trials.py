@@ -1,6 +1,8 @@
-"""Methods on people: parameters are chosen once on hold-out people, then there is one error per test person.
+"""Methods on people: parameters are chosen once on hold-out people, then there is one error per
+test person.
 
-The methods are those of the tables of [Tsivtsivadze2013]. Nothing is chosen on anybody who is tested.
+The methods are those of the tables of [Tsivtsivadze2013]. Nothing is chosen on anybody who is
+tested.
 """
 
 from __future__ import annotations
@@ -12,9 +14,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from studies.batched_fits.batches import Batch, Halves, Kernels, batches, loss_root, squared_distances
+from studies.batched_fits.batches import (
+    Batch,
+    Halves,
+    Kernels,
+    batches,
+    loss_root,
+    squared_distances,
+)
 from studies.batched_fits.co_pursuit import co_pursuit_paths, two_views
-from studies.batched_fits.protocol import Answers, Cast, Person, RatingLists, SampleSizes, draw_casts, split_people
+from studies.batched_fits.protocol import (
+    Answers,
+    Cast,
+    Person,
+    RatingLists,
+    SampleSizes,
+    draw_casts,
+    split_people,
+)
 from studies.batched_fits.pursuit import pursuit_paths
 from studies.batched_fits.ridge_and_svm import ranksvm_paths, ridge_paths, subset_paths
 from studies.data import Floats, Integers
@@ -36,7 +53,9 @@ Candidate = dict[str, float]
 
 @dataclass(frozen=True)
 class Paths:
-    """Predictions (u, candidates, test items) and numbers of kernel functions in the models (u, candidates)."""
+    """Predictions (u, candidates, test items) and numbers of kernel functions in the models (u,
+    candidates).
+    """
 
     predictions: Floats
     n_atoms: Integers
@@ -90,7 +109,9 @@ class Ridge:
             predictions = ridge_paths(kernels, loss, targets, alphas)
         else:
             predictions = subset_paths(kernels, loss, targets, alphas, sizes)
-        return Paths(predictions + offset[:, :, None], np.repeat(sizes[:, None], len(alphas), axis=1))
+        return Paths(
+            predictions + offset[:, :, None], np.repeat(sizes[:, None], len(alphas), axis=1)
+        )
 
     def around(self, candidate: Candidate) -> Ridge:
         """One alpha."""
@@ -141,15 +162,23 @@ class CoPursuit:
     @property
     def candidates(self) -> list[Candidate]:
         """Weights of the agreement and numbers of steps."""
-        return [{"agreement": agreement, "steps": steps} for agreement in self.agreements for steps in self.steps]
+        return [
+            {"agreement": agreement, "steps": steps}
+            for agreement in self.agreements
+            for steps in self.steps
+        ]
 
     def paths(self, kernels: Kernels) -> Paths:
         """A greedy run for every weight of the agreement."""
         batch, at = kernels.batch, np.asarray(self.steps) - 1
         agreeing = loss_root(0.0, batch.unscored_mask.sum(axis=1))
-        views = two_views(kernels, loss_root(0.0, batch.counts), agreeing, batch.scores, of=self.views)
+        views = two_views(
+            kernels, loss_root(0.0, batch.counts), agreeing, batch.scores, of=self.views
+        )
         runs = [
-            co_pursuit_paths(views, agreement, self.steps[-1], objective=self.objective, refit=self.refit)
+            co_pursuit_paths(
+                views, agreement, self.steps[-1], objective=self.objective, refit=self.refit
+            )
             for agreement in self.agreements
         ]
         return Paths(
@@ -196,14 +225,16 @@ def _targets(kernels: Kernels, *, centred: bool) -> tuple[Floats, Any]:
 
 
 def pair_errors(answers: Answers, predictions: Floats) -> Floats:
-    """`metrics.disagreement_error` of each of many predictions (c, m) for one person: (c,), NaN without a pair.
+    """`metrics.disagreement_error` of each of many predictions (c, m) for one person: (c,), NaN
+    without a pair.
 
     Pairs with equal ratings are left out; a pair that only the prediction ties costs one half.
     """
     scores = answers.unlock(predictions)
     order = np.argsort(-scores, kind="stable")
     falling, columns = scores[order], np.ascontiguousarray(predictions[:, order].T)
-    worse = np.searchsorted(-falling, -falling, side="right")  # where the items with a lower rating begin
+    # where the items with a lower rating begin
+    worse = np.searchsorted(-falling, -falling, side="right")
     n_pairs = int(np.sum(len(scores) - worse))
     if n_pairs == 0:
         return np.full(len(predictions), np.nan)
@@ -218,7 +249,8 @@ def pair_errors(answers: Answers, predictions: Floats) -> Floats:
 def all_pair_errors(answers: Answers, predictions: Floats) -> Floats:
     """The share of all pairs in the wrong order, for each of many predictions (c, m): (c,).
 
-    Pairs with equal ratings count too: a pair that is tied on one side only costs one half ([Pahikkala2007]).
+    Pairs with equal ratings count too: a pair that is tied on one side only costs one half
+    ([Pahikkala2007]).
     """
     scores = answers.unlock(predictions)
     truth = np.sign(scores[:, None] - scores[None, :])
@@ -260,7 +292,9 @@ class Trial:
 
     @cached_property
     def _halves(self) -> Halves:
-        """Between items, as every second reference person from the first on sees them, and as the others do."""
+        """Between items, as every second reference person from the first on sees them, and as the
+        others do.
+        """
         return squared_distances(self.features[:, ::2]), squared_distances(self.features[:, 1::2])
 
     def kernels(self, batch: Batch, width: int) -> Kernels:
@@ -284,7 +318,12 @@ class Stage:
         scored_share: float = 1.0,
         missing: str = "person",
     ) -> None:
-        self._ratings, self._seed, self._share, self._missing = ratings, sizes.seed, scored_share, missing
+        self._ratings, self._seed, self._share, self._missing = (
+            ratings,
+            sizes.seed,
+            scored_share,
+            missing,
+        )
         self.holdout_cast, self.casts = draw_casts(ratings, sizes, group)
 
     def holdout(self) -> Trial:
@@ -298,7 +337,9 @@ class Stage:
 
     def _trial(self, cast: Cast, seed: Sequence[int]) -> Trial:
         features = self._ratings.features(cast.reference, missing=self._missing)
-        return Trial(features, *split_people(self._ratings, cast.people, seed, scored_share=self._share))
+        return Trial(
+            features, *split_people(self._ratings, cast.people, seed, scored_share=self._share)
+        )
 
 
 @dataclass(frozen=True)
@@ -326,7 +367,9 @@ class Tuning:
         return int(width), int(candidate)
 
     def choice(self, measure: str) -> dict[str, Any]:
-        """The chosen parameters, the hold-out error they have, and the mean number of kernel functions."""
+        """The chosen parameters, the hold-out error they have, and the mean number of kernel
+        functions.
+        """
         width, candidate = self.place(measure)
         return {
             "width": self.widths[width],
@@ -350,7 +393,9 @@ def choose(
 ) -> ChosenMethod:
     """Choose on hold-out people, by each of the measures."""
     tuning = tune(method, holdout, widths)
-    return ChosenMethod(method, {measure: tuning.choice(measure) for measure in measures}, tuning.n_fits)
+    return ChosenMethod(
+        method, {measure: tuning.choice(measure) for measure in measures}, tuning.n_fits
+    )
 
 
 def tune(method: BatchedMethod, trial: Trial, widths: Sequence[int] = WIDTHS) -> Tuning:
@@ -375,19 +420,23 @@ def errors_of_tested(
     """Errors of the chosen model for every test person, and those of all candidates around it.
 
     Returns
-    -------
-    errors : "pairs", "all pairs", "squared" and "share" (kernel functions per scored item), (people,) each
-    around : (people, candidates) share of pairs in the wrong order
+    ------- errors : "pairs", "all pairs", "squared" and "share" (kernel functions per scored item),
+    (people,) each around : (people, candidates) share of pairs in the wrong order
     """
     narrow = method.around(choice["candidate"])
     at = narrow.candidates.index(choice["candidate"])
     n_people = len(trial.people)
     around = np.full((n_people, len(narrow.candidates)), np.nan)
-    errors = {name: np.full(n_people, np.nan) for name in ("pairs", "all pairs", "squared", "share")}
+    errors = {
+        name: np.full(n_people, np.nan) for name in ("pairs", "all pairs", "squared", "share")
+    }
     for batch in batches(trial.people):
         paths = narrow.paths(trial.kernels(batch, choice["width"]))
         for row, person in enumerate(batch.people):
-            predictions, answers = paths.predictions[row][:, batch.test_mask[row]], trial.answers[person]
+            predictions, answers = (
+                paths.predictions[row][:, batch.test_mask[row]],
+                trial.answers[person],
+            )
             around[person] = pair_errors(answers, predictions)
             chosen = predictions[at : at + 1]
             errors["pairs"][person] = around[person, at]
@@ -405,9 +454,9 @@ def results_of(chosen: Mapping[str, ChosenMethod], stage: Stage) -> dict[str, An
     """Test methods, by name, in all repetitions with each of their choices. Plain JSON.
 
     Returns
-    -------
-    by name and measure: ``choice``, ``errors`` of all test people, repetition after repetition, and ``curve`` (mean error
-    and its standard error for all candidates around the choice); by name also ``fits``
+    ------- by name and measure: ``choice``, ``errors`` of all test people, repetition after
+    repetition, and ``curve`` (mean error and its standard error for all candidates around the
+    choice); by name also ``fits``
     """
     tested: dict[str, Any] = {name: {"fits": method.n_fits} for name, method in chosen.items()}
     errors: dict[tuple[str, str], dict[str, list[float | None]]] = {}
@@ -423,7 +472,9 @@ def results_of(chosen: Mapping[str, ChosenMethod], stage: Stage) -> dict[str, An
                 tested[name]["fits"] += around.size
     for (name, measure), kept in errors.items():
         choice = chosen[name].choices[measure]
-        curve = _curve(chosen[name].method.around(choice["candidate"]), np.concatenate(curves[name, measure]))
+        curve = _curve(
+            chosen[name].method.around(choice["candidate"]), np.concatenate(curves[name, measure])
+        )
         tested[name][measure] = {"choice": choice, "errors": kept, "curve": curve}
     return tested
 
@@ -431,6 +482,10 @@ def results_of(chosen: Mapping[str, ChosenMethod], stage: Stage) -> dict[str, An
 def _curve(method: BatchedMethod, errors: Floats) -> list[dict[str, float]]:
     """Mean errors of all candidates, from those of all test people (people, candidates)."""
     return [
-        {**candidate, "error": float(np.nanmean(column)), "spread": standard_error(column[~np.isnan(column)])}
+        {
+            **candidate,
+            "error": float(np.nanmean(column)),
+            "spread": standard_error(column[~np.isnan(column)]),
+        }
         for candidate, column in zip(method.candidates, errors.T, strict=True)
     ]

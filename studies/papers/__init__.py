@@ -1,4 +1,6 @@
-"""The tables and figures of the five papers on real data, with a verdict on every published finding."""
+"""The tables and figures of the five papers on real data, with a verdict on every published
+finding.
+"""
 
 PAPERS = {  # key of a paper → what it proposes
     "Tsivtsivadze2010": "Sparse Co-RankRLS",

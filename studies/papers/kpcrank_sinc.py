@@ -1,4 +1,6 @@
-"""[Tsivtsivadze2009] sect. 6.2: the sinc function learned from pairs of its points, by who is higher and by how much."""
+"""[Tsivtsivadze2009] sect. 6.2: the sinc function learned from pairs of its points, by who is
+higher and by how much.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ N_TRAIN, N_TEST = 379, 48
 SHARES = (0, 5)  # per cent of the training preferences turned round
 REPETITIONS, QUICK_REPETITIONS = 30, 6
 EQUAL = 1e-12
-PAIRWISE, AVERAGED, DIFFERENCES, COMPONENTS = "pairwise GP", "pairwise GP, widths averaged", "differences GP", "KPCRank"
+PAIRWISE, AVERAGED, DIFFERENCES, COMPONENTS = (
+    "pairwise GP",
+    "pairwise GP, widths averaged",
+    "differences GP",
+    "KPCRank",
+)
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     PAIRWISE: (PreferenceGP, {}),
     AVERAGED: (PreferenceGP, {"average_width": True}),
@@ -48,7 +55,9 @@ ALIKE = 0.9  # correlation of functions of the same shape
 
 @dataclass(frozen=True)
 class Pairs:
-    """Points (n, 1), and pairs of them: rows `winners` are said to be higher than rows `losers`, by `margins`."""
+    """Points (n, 1), and pairs of them: rows `winners` are said to be higher than rows `losers`, by
+    `margins`.
+    """
 
     X: Floats
     winners: Integers
@@ -57,10 +66,17 @@ class Pairs:
 
 
 def parts(settings: Settings) -> list[Part]:
-    """One repetition, with or without wrong preferences; those with the same number see the same pairs."""
+    """One repetition, with or without wrong preferences; those with the same number see the same
+    pairs.
+    """
     numbers = range(QUICK_REPETITIONS if settings.quick else REPETITIONS)
     return [
-        Part(f"{share} % wrong, {number}", run, {"share": share, "curve": number == 0}, draw=f"repetition {number}")
+        Part(
+            f"{share} % wrong, {number}",
+            run,
+            {"share": share, "curve": number == 0},
+            draw=f"repetition {number}",
+        )
         for share in SHARES
         for number in numbers
     ]
@@ -74,7 +90,10 @@ def drawn(rng: np.random.Generator, share: int, n_train: int = N_TRAIN) -> tuple
     wrong = np.zeros(n_train, dtype=bool)
     wrong[rng.permutation(n_train)[: round(n_train * share / 100)]] = True
     winners = np.where(wrong, train.losers, train.winners)
-    return Pairs(train.X, winners, np.where(wrong, train.winners, train.losers), train.margins), test
+    return (
+        Pairs(train.X, winners, np.where(wrong, train.winners, train.losers), train.margins),
+        test,
+    )
 
 
 def _pairs(points: Floats, count: int, rng: np.random.Generator) -> Pairs:
@@ -93,10 +112,14 @@ def fitted(method: str, pairs: Pairs) -> Any:
     kind, arguments = METHODS[method]
     margins = None if kind is PreferenceGP else pairs.margins
     with unconnected_comparisons():
-        return kind(**arguments).fit_comparisons(pairs.X, pairs.winners, pairs.losers, margins=margins)
+        return kind(**arguments).fit_comparisons(
+            pairs.X, pairs.winners, pairs.losers, margins=margins
+        )
 
 
-def run(settings: Settings, rng: np.random.Generator, share: int, curve: bool, n_train: int = N_TRAIN) -> Result:
+def run(
+    settings: Settings, rng: np.random.Generator, share: int, curve: bool, n_train: int = N_TRAIN
+) -> Result:
     """Every method on the pairs of one repetition."""
     train, test = drawn(rng, share, n_train)
     by_method: Result = {}
@@ -107,7 +130,9 @@ def run(settings: Settings, rng: np.random.Generator, share: int, curve: bool, n
         by_method[method] = {
             "error": float(np.mean((gaps < 0) + 0.5 * (gaps == 0))),
             "all_pairs": float(disagreement_error(np.sinc(test.X[:, 0]), scores)),
-            "correlation": float(np.corrcoef(np.sinc(PLACES), model.predict(PLACES[:, None]))[0, 1]),
+            "correlation": float(
+                np.corrcoef(np.sinc(PLACES), model.predict(PLACES[:, None]))[0, 1]
+            ),
         }
         for name in ("gamma_", "amplitude_", "noise_", "n_components_"):
             if hasattr(model, name):
@@ -123,7 +148,12 @@ def _curve(model: Any) -> Result:
     scale : puts the truth on the scale of f, which preferences do not determine either
     """
     mean, covariance = model.predict(PLACES[:, None], return_cov=True)
-    centred = covariance - covariance.mean(axis=0) - covariance.mean(axis=1, keepdims=True) + covariance.mean()
+    centred = (
+        covariance
+        - covariance.mean(axis=0)
+        - covariance.mean(axis=1, keepdims=True)
+        + covariance.mean()
+    )
     spread, mean = np.sqrt(np.maximum(np.diag(centred), 0.0)), mean - mean.mean()
     truth = np.sinc(PLACES) - np.sinc(PLACES).mean()
     scale = float(mean @ truth / (truth @ truth))
@@ -136,14 +166,19 @@ def _curve(model: Any) -> Result:
 
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     """Table, both panels of the figure, and what became of the findings."""
-    by_share = {share: [result for key, result in results.items() if key.startswith(f"{share} %")] for share in SHARES}
+    by_share = {
+        share: [result for key, result in results.items() if key.startswith(f"{share} %")]
+        for share in SHARES
+    }
     errors = {
         (method, share, name): np.asarray([result[method][name] for result in by_share[share]])
         for method in METHODS
         for share in SHARES
         for name in ("error", "all_pairs", "correlation")
     }
-    curves = {share: results[f"{share} % wrong, 0"][method]["curve"] for share, method in PANELS.items()}
+    curves = {
+        share: results[f"{share} % wrong, 0"][method]["curve"] for share, method in PANELS.items()
+    }
     n_fits = len(results) * len(METHODS)
     table = _table(errors, len(by_share[0]))
     return Outcome([table], _findings(errors), [_figure(curves)], _notes(by_share), n_fits)
@@ -169,7 +204,10 @@ def _table(errors: Errors, repetitions: int) -> Table:
         ("preferences", "method", "paper", "ours", "s.e.", "all test pairs", "s.e. of these"),
         rows,
         digits=4,
-        note="The paper's figures and ours are for 48 test pairs; all pairs of the 338 test points say it more precisely.",
+        note=(
+            "The paper's figures and ours are for 48 test pairs; all pairs of the 338 test points"
+            " say it more precisely."
+        ),
     )
 
 
@@ -183,12 +221,15 @@ def _findings(errors: Errors) -> list[Finding]:
         *(
             smaller_error(
                 SOURCE,
-                f"KPCRank errs less (0.025) than the probabilistic model (0.035), here the {method}",
+                "KPCRank errs less (0.025) than the probabilistic model (0.035), here the"
+                f" {method}",
                 errors[COMPONENTS, share, "error"],
                 errors[method, share, "error"],
                 units="repetitions",
                 published=-0.010,
-                where="all preferences right" if share == 0 else f"{share} % of the preferences wrong",
+                where=(
+                    "all preferences right" if share == 0 else f"{share} % of the preferences wrong"
+                ),
             )
             for method in (PAIRWISE, DIFFERENCES)
             for share in SHARES
@@ -199,7 +240,9 @@ def _findings(errors: Errors) -> list[Finding]:
 
 
 def _good_performance(errors: Errors) -> Finding:
-    """Both are as good as printed, within two standard errors, on preferences that are all right or partly wrong."""
+    """Both are as good as printed, within two standard errors, on preferences that are all right or
+    partly wrong.
+    """
     means, good = [], True
     for method in (PAIRWISE, DIFFERENCES, COMPONENTS):
         reached = []
@@ -210,21 +253,29 @@ def _good_performance(errors: Errors) -> Finding:
         good &= any(reached)
     claim = "Both methods perform well on pairs: errors of 0.035 and 0.025"
     evidence = (
-        f"{'; '.join(means)}. As good as printed {'for each' if good else 'not for each'} of them on one of the two readings "
-        "(the paper does not say whether its errors are those with wrong preferences)."
+        f"{'; '.join(means)}. As good as printed {'for each' if good else 'not for each'} of them"
+        " on one of the two readings (the paper does not say whether its errors are those with"
+        " wrong preferences)."
     )
     return Finding(SOURCE, claim, HOLDS if good else DOES_NOT_HOLD, evidence)
 
 
 def _shape(errors: Errors) -> Finding:
-    claim = "With 5 % of the preferences wrong the posterior mean differs from sinc, but its shape is right"
-    (mean, error), (alike, spread) = (_mean(errors[AVERAGED, 5, name]) for name in ("all_pairs", "correlation"))
-    evidence = (
-        f"correlation of the posterior mean with sinc {alike:.3f} ± {spread:.3f} (the same shape: above {ALIKE}"
-        f"); {mean:.4f} ± {error:.4f} of all test pairs are put the wrong way round, against "
-        f"{errors[AVERAGED, 0, 'all_pairs'].mean():.4f} where all preferences are right."
+    claim = (
+        "With 5 % of the preferences wrong the posterior mean differs from sinc, but its shape is"
+        " right"
     )
-    return Finding("Tsivtsivadze2009 fig. 1, left", claim, HOLDS if alike > ALIKE else DOES_NOT_HOLD, evidence)
+    (mean, error), (alike, spread) = (
+        _mean(errors[AVERAGED, 5, name]) for name in ("all_pairs", "correlation")
+    )
+    evidence = (
+        f"correlation of the posterior mean with sinc {alike:.3f} ± {spread:.3f} (the same shape:"
+        f" above {ALIKE}); {mean:.4f} ± {error:.4f} of all test pairs are put the wrong way round,"
+        f" against {errors[AVERAGED, 0, 'all_pairs'].mean():.4f} where all preferences are right."
+    )
+    return Finding(
+        "Tsivtsivadze2009 fig. 1, left", claim, HOLDS if alike > ALIKE else DOES_NOT_HOLD, evidence
+    )
 
 
 def _translation() -> Finding:
@@ -243,13 +294,17 @@ def _translation() -> Finding:
 
 
 def _figure(curves: Mapping[int, Result]) -> Figure:
-    titles = {5: "preferences, 5 % of them wrong; widths averaged", 0: "score differences; width of greatest evidence"}
+    titles = {
+        5: "preferences, 5 % of them wrong; widths averaged",
+        0: "score differences; width of greatest evidence",
+    }
     return Figure(
         "posterior",
-        "Posterior mean with two standard deviations, and sinc on the same scale; both less their mean (Tsivtsivadze2009 "
-        "fig. 1).",
+        "Posterior mean with two standard deviations, and sinc on the same scale; both less their"
+        " mean (Tsivtsivadze2009 fig. 1).",
         [_panel(titles[share], curves[share]) for share in PANELS],
-        "The posterior mean follows the sinc function; the band is narrow from differences and wider from preferences.",
+        "The posterior mean follows the sinc function; the band is narrow from differences and"
+        " wider from preferences.",
     )
 
 
@@ -274,8 +329,15 @@ def _notes(by_share: Mapping[int, Sequence[Result]]) -> list[str]:
     for method in METHODS:
         medians = []
         for share, results in by_share.items():
-            names = [name for name in ("gamma", "amplitude", "noise", "n_components") if name in results[0][method]]
-            typical = [f"{name} {np.median([result[method][name] for result in results]):.3g}" for name in names]
+            names = [
+                name
+                for name in ("gamma", "amplitude", "noise", "n_components")
+                if name in results[0][method]
+            ]
+            typical = [
+                f"{name} {np.median([result[method][name] for result in results]):.3g}"
+                for name in names
+            ]
             medians.append(f"{', '.join(typical)} ({share} % wrong)")
         notes.append(f"{method}, medians of what was tuned: {'; '.join(medians)}.")
     return notes
@@ -286,13 +348,16 @@ STUDY = Study(
     title="Tsivtsivadze2009: the sinc function from pairs of its points",
     sources=("Tsivtsivadze2009 sect. 6.2", "Tsivtsivadze2009 fig. 1"),
     about=(
-        "379 training pairs of 1,000 points, 48 test pairs of 338 others, of 2,000 equidistant ones in [-4, 4]; "
-        f"{REPETITIONS} repetitions. Left open by the paper and decided before any result was seen: pairs are drawn from all "
-        "pairs of the points, none twice and none of equal value; preferences are all right, or 5 % of the training pairs "
-        "are turned round with their margins, test pairs never; the pairwise model is told who is higher, the model of "
-        "differences and KPCRank by how much too. Everything is tuned by the learner itself: evidence for the Gaussian "
-        "processes, hold-out for KPCRank. The paper does not say which of its two models had the error of 0.035, whether "
-        "preferences were wrong there, nor how many repetitions it is a mean of (0.025 and 0.035 are no shares of 48 pairs)."
+        "379 training pairs of 1,000 points, 48 test pairs of 338 others, of 2,000 equidistant"
+        f" ones in [-4, 4]; {REPETITIONS} repetitions. Left open by the paper and decided before"
+        " any result was seen: pairs are drawn from all pairs of the points, none twice and none"
+        " of equal value; preferences are all right, or 5 % of the training pairs are turned round"
+        " with their margins, test pairs never; the pairwise model is told who is higher, the"
+        " model of differences and KPCRank by how much too. Everything is tuned by the learner"
+        " itself: evidence for the Gaussian processes, hold-out for KPCRank. The paper does not"
+        " say which of its two models had the error of 0.035, whether preferences were wrong"
+        " there, nor how many repetitions it is a mean of (0.025 and 0.035 are no shares of 48"
+        " pairs)."
     ),
     parts=parts,
     conclude=conclude,

@@ -1,7 +1,8 @@
-"""What [Tsivtsivadze2013] says about ratings, in verdicts, tables, figures and notes: its numbers beside ours.
+"""What [Tsivtsivadze2013] says about ratings, in verdicts, tables, figures and notes: its numbers
+beside ours.
 
-Who errs less than whom, who alike, and how sparse models are. A claim is about all three groups of reference users: it
-holds where it holds in each of them.
+Who errs less than whom, who alike, and how sparse models are. A claim is about all three groups of
+reference users: it holds where it holds in each of them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from studies.study import (
 from studies.verdicts import LEVEL, Gap, chance, joint_verdict, standard_error
 
 NORMAL = 1.96  # standard errors to either end of a 95 % interval
-ALIKE = 0.005  # differences of the share of wrong pairs up to this count as alike; the paper's are up to 0.004
+# differences of the share of wrong pairs up to this count as alike; the paper's are up to 0.004
+ALIKE = 0.005
 WRONG = "share of pairs in the wrong order"
 
 Published = dict[str, tuple[float, float, float]]  # by method, one number per group
@@ -70,7 +72,9 @@ class PaperTable:
 
     def in_repetitions(self, group: Group, method: str) -> Floats:
         """Errors repetition by repetition: (repetitions, users)."""
-        return self.tested.in_repetitions(self.task, group, method, self.measure, chosen_by=self.chosen_by)
+        return self.tested.in_repetitions(
+            self.task, group, method, self.measure, chosen_by=self.chosen_by
+        )
 
     def measured(self, group: Group, method: str) -> Measured:
         """The mean over test users and its standard error."""
@@ -78,7 +82,11 @@ class PaperTable:
 
     def sparsity(self, group: Group, method: str) -> float:
         """Kernel functions of a model per scored item, the mean over test users."""
-        return float(np.nanmean(self.tested.errors(self.task, group, method, "share", chosen_by=self.chosen_by)))
+        return float(
+            np.nanmean(
+                self.tested.errors(self.task, group, method, "share", chosen_by=self.chosen_by)
+            )
+        )
 
 
 def _measured(values: Floats) -> Measured:
@@ -122,7 +130,9 @@ class MethodPair:
 def method_pair(table: PaperTable, group: Group, better: str, worse: str) -> MethodPair:
     """Two methods of one table."""
     at, printed = GROUPS.index(group), table.published
-    published = printed[better][at] - printed[worse][at] if better in printed and worse in printed else None
+    published = (
+        printed[better][at] - printed[worse][at] if better in printed and worse in printed else None
+    )
     repetitions = table.in_repetitions(group, better) - table.in_repetitions(group, worse)
     once = float(np.mean([signed_rank(differences) < LEVEL for differences in repetitions]))
     gap = user_gap(table.errors(group, better), table.errors(group, worse))
@@ -130,14 +140,18 @@ def method_pair(table: PaperTable, group: Group, better: str, worse: str) -> Met
 
 
 def user_gap(better: Floats, worse: Floats) -> Gap:
-    """The gap between errors (users,). There are hundreds of users, or thousands: the mean is as good as normal."""
+    """The gap between errors (users,). There are hundreds of users, or thousands: the mean is as
+    good as normal.
+    """
     values = better - worse
     values = values[~np.isnan(values)]
     mean, reach = float(values.mean()), NORMAL * standard_error(values)
     return Gap(mean, mean - reach, mean + reach, signed_rank(values), len(values), 1)
 
 
-def method_pairs(table: PaperTable, better: Sequence[str], worse: Sequence[str]) -> list[MethodPair]:
+def method_pairs(
+    table: PaperTable, better: Sequence[str], worse: Sequence[str]
+) -> list[MethodPair]:
     """All pairs of the methods in all groups."""
     return [
         method_pair(table, group, first, second)
@@ -165,7 +179,9 @@ def err_less(source: str, claim: str, pairs: Sequence[MethodPair]) -> Finding:
     """The claim that the first of each pair errs less."""
     verdict = joint_verdict([pair.verdict for pair in pairs])
     by_group = {group: [pair for pair in pairs if pair.group == group] for group in GROUPS}
-    evidence = "; ".join(f"{span(group)}: {_summary(members)}" for group, members in by_group.items() if members)
+    evidence = "; ".join(
+        f"{span(group)}: {_summary(members)}" for group, members in by_group.items() if members
+    )
     if verdict == CANNOT_BE_TESTED:
         evidence += "; too few test users to tell no difference from the published one"
     return Finding(source, claim, verdict, f"{evidence}.")
@@ -178,7 +194,8 @@ def _summary(pairs: Sequence[MethodPair]) -> str:
     against = [pair for pair in pairs if pair.verdict != HOLDS]
     means = [pair.gap.mean for pair in pairs]
     sentence = (
-        f"{len(pairs) - len(against)} of {len(pairs)} pairs so (differences {min(means):+.4f} to {max(means):+.4f})"
+        f"{len(pairs) - len(against)} of {len(pairs)} pairs so (differences {min(means):+.4f} to"
+        f" {max(means):+.4f})"
     )
     return sentence + (f", not {', '.join(pair.shown for pair in against)}" if against else "")
 
@@ -190,17 +207,22 @@ def err_alike(source: str, claim: str, pairs: Sequence[MethodPair]) -> Finding:
     largest = max(pairs, key=lambda pair: abs(pair.gap.mean))
     once = np.mean([pair.once for pair in pairs])
     evidence = (
-        f"{len(apart)} of {len(pairs)} pairs differ (p < {LEVEL}) over all test users, {once:.0%} "
-        f"of them over those of a single repetition; the largest difference is {largest.shown_in_group}"
+        f"{len(apart)} of {len(pairs)} pairs differ (p < {LEVEL}) over all test users, {once:.0%}"
+        " of them over those of a single repetition; the largest difference is"
+        f" {largest.shown_in_group}"
     )
     return Finding(source, claim, verdict, f"{evidence}.")
 
 
 def not_worse(source: str, claim: str, pairs: Sequence[MethodPair]) -> Finding:
-    """The claim that the first of each pair does about as well, whatever chance says: it errs by at most `ALIKE` more."""
+    """The claim that the first of each pair does about as well, whatever chance says: it errs by at
+    most `ALIKE` more.
+    """
     verdict: Verdict = HOLDS if all(pair.gap.mean <= ALIKE for pair in pairs) else DOES_NOT_HOLD
     evidence = "; ".join(pair.shown_in_group for pair in pairs)
-    return Finding(source, claim, verdict, f"{evidence}. About as well is here: at most {ALIKE} more.")
+    return Finding(
+        source, claim, verdict, f"{evidence}. About as well is here: at most {ALIKE} more."
+    )
 
 
 def not_better(source: str, claim: str, pairs: Sequence[MethodPair]) -> Finding:
@@ -213,43 +235,56 @@ def sparser(source: str, claim: str, table: PaperTable, method: str, share: floa
     """The claim that models have fewer kernel functions than scored items, by that share."""
     saved = [1 - table.sparsity(group, method) for group in GROUPS]
     verdict: Verdict = HOLDS if min(saved) >= share else DOES_NOT_HOLD
-    evidence = ", ".join(f"{span(group)}: {less:.0%}" for group, less in zip(GROUPS, saved, strict=True))
-    return Finding(source, claim, verdict, f"Kernel functions that {method} has less than RankRLS: {evidence}.")
+    evidence = ", ".join(
+        f"{span(group)}: {less:.0%}" for group, less in zip(GROUPS, saved, strict=True)
+    )
+    return Finding(
+        source, claim, verdict, f"Kernel functions that {method} has less than RankRLS: {evidence}."
+    )
 
 
 # ---- what the paper says of both data sets
 
 ABOUT = (
-    "The features of a {item} are its ratings by 300 reference users who rated 20 to 40, 40 to 60 or 60 to 80 {items}, the "
-    "median of a user's ratings where one is missing. Test users rated 50 to 300 {items}; half of their ratings is for "
-    "training, half for testing. 300 test users, ten repetitions with other reference and test users, one model per user. "
-    "Gaussian kernels exp(−gamma·d²), gamma from 2^-15 to 2^15. All parameters (gamma, alpha, cost, numbers of steps, weight "
-    "of the agreement) are chosen once per group, by the mean error of 300 hold-out users who, like their reference users, "
-    "are never tested. Semi-supervised: only half of the training ratings are seen; the dictionaries of the two views are "
-    "kernels at one half each of the seen and unseen {items}, both views are fitted to all that is seen and agree on all "
-    "that is not. Where the paper is silent: pursuit goes as its figures print it, without refitting (refitted variants "
-    "beside it); regression has no intercept; RankSVM has the squared hinge loss; Sparse RankRLS has as many basis functions "
-    "as ranking pursuit has, the first ones of a random order; pairs with equal ratings are left out. --quick: 40 hold-out "
-    "users, two times 50 test users, every third width."
+    "The features of a {item} are its ratings by 300 reference users who rated 20 to 40, 40 to 60"
+    " or 60 to 80 {items}, the median of a user's ratings where one is missing. Test users rated 50"
+    " to 300 {items}; half of their ratings is for training, half for testing. 300 test users, ten"
+    " repetitions with other reference and test users, one model per user. Gaussian kernels"
+    " exp(−gamma·d²), gamma from 2^-15 to 2^15. All parameters (gamma, alpha, cost, numbers of"
+    " steps, weight of the agreement) are chosen once per group, by the mean error of 300 hold-out"
+    " users who, like their reference users, are never tested. Semi-supervised: only half of the"
+    " training ratings are seen; the dictionaries of the two views are kernels at one half each of"
+    " the seen and unseen {items}, both views are fitted to all that is seen and agree on all that"
+    " is not. Where the paper is silent: pursuit goes as its figures print it, without refitting"
+    " (refitted variants beside it); regression has no intercept; RankSVM has the squared hinge"
+    " loss; Sparse RankRLS has as many basis functions as ranking pursuit has, the first ones of a"
+    " random order; pairs with equal ratings are left out. --quick: 40 hold-out users, two times 50"
+    " test users, every third width."
 )
 
 
-def common_findings(supervised: PaperTable, semi: PaperTable, first: str, second: str, share: float) -> list[Finding]:
+def common_findings(
+    supervised: PaperTable, semi: PaperTable, first: str, second: str, share: float
+) -> list[Finding]:
     """What the paper says of both data sets; `share`: how much sparser models are said to be."""
     return [
         not_worse(
-            first, "Ranking pursuit performs like RankSVM and RankRLS", method_pairs(supervised, [RANKING], [SVM, RANK])
+            first,
+            "Ranking pursuit performs like RankSVM and RankRLS",
+            method_pairs(supervised, [RANKING], [SVM, RANK]),
         ),
         sparser(
             first,
-            f"The models of ranking pursuit are on average {share:.0%} sparser than those of RankSVM and RankRLS",
+            f"The models of ranking pursuit are on average {share:.0%} sparser than those of"
+            " RankSVM and RankRLS",
             supervised,
             RANKING,
             share,
         ),
         err_less(
             f"{first}, sect. 5",
-            "Choosing kernel functions greedily (ranking pursuit) errs less than choosing as many at random (Sparse RankRLS)",
+            "Choosing kernel functions greedily (ranking pursuit) errs less than choosing as many"
+            " at random (Sparse RankRLS)",
             method_pairs(supervised, [RANKING], [SPARSE]),
         ),
         err_less(
@@ -262,38 +297,52 @@ def common_findings(supervised: PaperTable, semi: PaperTable, first: str, second
 
 def alike_finding(source: str, table: PaperTable, kind: str, methods: Sequence[str]) -> Finding:
     """The claim that methods of a kind do not differ."""
-    return err_alike(source, f"The {kind} methods do not differ significantly", pairs_among(table, methods))
+    return err_alike(
+        source, f"The {kind} methods do not differ significantly", pairs_among(table, methods)
+    )
 
 
 def fewer_scores_finding(source: str, supervised: PaperTable, semi: PaperTable) -> Finding:
-    """The claim that the same test users are ranked worse with half of their training ratings than with all."""
+    """The claim that the same test users are ranked worse with half of their training ratings than
+    with all.
+    """
     pairs = []
     for at, group in enumerate(GROUPS):
         for method in TABLED:
             published = supervised.published[method][at] - semi.published[method][at]
             gap = user_gap(supervised.errors(group, method), semi.errors(group, method))
-            pairs.append(MethodPair(group, f"{method} with all", "with half of them", gap, published))
+            pairs.append(
+                MethodPair(group, f"{method} with all", "with half of them", gap, published)
+            )
     return err_less(source, "Every supervised method errs more with half of the scores", pairs)
 
 
 def common_notes(supervised: PaperTable, semi: PaperTable) -> list[str]:
-    """How far RankRLS is from the paper, where the gap to regression comes from, and what agreement did."""
+    """How far RankRLS is from the paper, where the gap to regression comes from, and what agreement
+    did.
+    """
     away = [
-        f"{span(group)}: {supervised.measured(group, RANK).value - supervised.published[RANK][at]:+.3f}"
+        f"{span(group)}:"
+        f" {supervised.measured(group, RANK).value - supervised.published[RANK][at]:+.3f}"
         for at, group in enumerate(GROUPS)
     ]
     centred = [_mean_gap(supervised, group, f"{RLS}, mean taken out", RANK) for group in GROUPS]
     plain = [_mean_gap(supervised, group, RLS, RANK) for group in GROUPS]
     agreed = [method_pair(semi, group, SS, SS_APART) for group in GROUPS]
     intercept = (
-        f"RLS with the mean score of a user taken out minus RankRLS: {', '.join(f'{gap:+.4f}' for gap in centred)}; as the "
-        f"paper has it, without an intercept: {', '.join(f'{gap:+.4f}' for gap in plain)}."
+        "RLS with the mean score of a user taken out minus RankRLS:"
+        f" {', '.join(f'{gap:+.4f}' for gap in centred)}; as the paper has it, without an"
+        f" intercept: {', '.join(f'{gap:+.4f}' for gap in plain)}."
     )
     agreement = (
-        "What agreement itself does to semi-supervised ranking pursuit, beside the same two views without it: "
-        f"{'; '.join(f'{span(pair.group)} {pair.gap.shown}' for pair in agreed)}."
+        "What agreement itself does to semi-supervised ranking pursuit, beside the same two views"
+        f" without it: {'; '.join(f'{span(pair.group)} {pair.gap.shown}' for pair in agreed)}."
     )
-    return [f"Supervised RankRLS minus the paper's number: {', '.join(away)}.", intercept, agreement]
+    return [
+        f"Supervised RankRLS minus the paper's number: {', '.join(away)}.",
+        intercept,
+        agreement,
+    ]
 
 
 def _mean_gap(table: PaperTable, group: Group, first: str, second: str) -> float:
@@ -306,22 +355,46 @@ def _mean_gap(table: PaperTable, group: Group, first: str, second: str) -> float
 def common_tables(supervised: PaperTable, semi: PaperTable, first: str, second: str) -> list[Table]:
     """Both tables of the paper, what it leaves open, tests, sparsity and choices."""
     tested = supervised.tested
-    variants = [name for name in tested.methods(SUPERVISED) if any(name.startswith(f"{base},") for base in TABLED)]
-    compared = [(RANKING, RANK), (RANK, RLS), (RANKING, MATCHING), (RANKING, SPARSE), (RANKING, SVM)]
+    variants = [
+        name
+        for name in tested.methods(SUPERVISED)
+        if any(name.startswith(f"{base},") for base in TABLED)
+    ]
+    compared = [
+        (RANKING, RANK),
+        (RANK, RLS),
+        (RANKING, MATCHING),
+        (RANKING, SPARSE),
+        (RANKING, SVM),
+    ]
     pairs = [method_pair(supervised, group, *names) for group in GROUPS for names in compared]
-    co_pairs = [method_pair(semi, group, SS, name) for group in GROUPS for name in (*TABLED, SS_APART)]
-    users = f"± one standard error over {tested.n_users:,} test users, who are the same for all methods and groups."
+    co_pairs = [
+        method_pair(semi, group, SS, name) for group in GROUPS for name in (*TABLED, SS_APART)
+    ]
+    users = (
+        f"± one standard error over {tested.n_users:,} test users, who are the same for all methods"
+        " and groups."
+    )
     return [
         paper_table(f"{first}, supervised: {WRONG}", supervised, TABLED, note=users),
-        paper_table(f"{second}, half of the scores: {WRONG}", semi, (*TABLED, SS, SS_EXACT, SS_USERS, SS_APART)),
+        paper_table(
+            f"{second}, half of the scores: {WRONG}",
+            semi,
+            (*TABLED, SS, SS_EXACT, SS_USERS, SS_APART),
+        ),
         _variant_table(supervised, variants),
         _test_table([*pairs, *co_pairs]),
-        _sparsity_table([supervised, semi], (SVM, RANK, SPARSE, RANKING, REFITTED, MATCHING, SS, SS_EXACT, SS_USERS)),
+        _sparsity_table(
+            [supervised, semi],
+            (SVM, RANK, SPARSE, RANKING, REFITTED, MATCHING, SS, SS_EXACT, SS_USERS),
+        ),
         _choice_table([supervised, semi]),
     ]
 
 
-def paper_table(title: str, table: PaperTable, methods: Sequence[str], *, digits: int = 3, note: str = "") -> Table:
+def paper_table(
+    title: str, table: PaperTable, methods: Sequence[str], *, digits: int = 3, note: str = ""
+) -> Table:
     """The paper's numbers and ours, one row per method."""
     rows: list[list[Cell]] = []
     for method in methods:
@@ -330,12 +403,16 @@ def paper_table(title: str, table: PaperTable, methods: Sequence[str], *, digits
             printed = table.published.get(method)
             row += [None if printed is None else printed[at], table.measured(group, method)]
         rows.append(row)
-    head = [column for group in GROUPS for column in (f"{span(group)}, paper", f"{span(group)}, ours")]
+    head = [
+        column for group in GROUPS for column in (f"{span(group)}, paper", f"{span(group)}, ours")
+    ]
     return Table(title, ("method", *head), rows, digits=digits, note=note)
 
 
 def _variant_table(table: PaperTable, methods: Sequence[str]) -> Table:
-    """What becomes of a method where the paper leaves a choice open, less the method as it is in the other tables."""
+    """What becomes of a method where the paper leaves a choice open, less the method as it is in
+    the other tables.
+    """
     rows: list[list[Cell]] = []
     for method in methods:
         base = next(name for name in TABLED if method.startswith(f"{name},"))
@@ -349,7 +426,10 @@ def _variant_table(table: PaperTable, methods: Sequence[str]) -> Table:
         f"Choices that the paper leaves open: {WRONG}",
         ("method", *head),
         rows,
-        note="change: beside the method of the same name in the table above, over the same test users.",
+        note=(
+            "change: beside the method of the same name in the table above, over the same test"
+            " users."
+        ),
     )
 
 
@@ -359,7 +439,16 @@ def _test_table(pairs: Sequence[MethodPair]) -> Table:
     for pair in pairs:
         p = "< 0.0001" if pair.gap.p < 1e-4 else f"{pair.gap.p:.2g}"
         interval = f"{pair.gap.low:+.4f} to {pair.gap.high:+.4f}".replace("-", "−")
-        rows.append([span(pair.group), f"{pair.better} minus {pair.worse}", pair.published, pair.gap.mean, interval, p])
+        rows.append(
+            [
+                span(pair.group),
+                f"{pair.better} minus {pair.worse}",
+                pair.published,
+                pair.gap.mean,
+                interval,
+                p,
+            ]
+        )
     return Table(
         f"Differences over the same test users: {WRONG}",
         ("group", "difference", "paper", "ours", "95 % interval", "p"),
@@ -393,8 +482,19 @@ def _choice_table(tables: Sequence[PaperTable]) -> Table:
         for method in table.tested.methods(table.task):
             for group in GROUPS:
                 choice = table.tested.choice(table.task, group, method)
-                others = ", ".join(f"{name} {value:.3g}" for name, value in choice["candidate"].items())
-                rows.append([table.task, method, span(group), f"2^{choice['width']}", others, choice["error"]])
+                others = ", ".join(
+                    f"{name} {value:.3g}" for name, value in choice["candidate"].items()
+                )
+                rows.append(
+                    [
+                        table.task,
+                        method,
+                        span(group),
+                        f"2^{choice['width']}",
+                        others,
+                        choice["error"],
+                    ]
+                )
     return Table(
         "Parameters chosen on hold-out users",
         ("task", "method", "group", "gamma", "others", "error on them"),
@@ -408,8 +508,14 @@ def _choice_table(tables: Sequence[PaperTable]) -> Table:
 
 def common_figures(supervised: PaperTable, semi: PaperTable) -> list[Figure]:
     """Errors by group, and by the number of steps."""
-    panels = [_error_panel(supervised, [RLS, RANK, RANKING]), _error_panel(semi, [RLS, RANK, RANKING, SS])]
-    caption = "Share of pairs in the wrong order by group of reference users; bands of 95 % over test users; dashed: the paper."
+    panels = [
+        _error_panel(supervised, [RLS, RANK, RANKING]),
+        _error_panel(semi, [RLS, RANK, RANKING, SS]),
+    ]
+    caption = (
+        "Share of pairs in the wrong order by group of reference users; bands of 95 % over test"
+        " users; dashed: the paper."
+    )
     return [Figure("errors", caption, panels), _steps_figure(supervised)]
 
 
@@ -419,10 +525,18 @@ def _error_panel(table: PaperTable, methods: Sequence[str]) -> Panel:
     series = []
     for method in methods:
         cells = [table.measured(group, method) for group in GROUPS]
-        low, high = ([cell.value + sign * NORMAL * (cell.error or 0.0) for cell in cells] for sign in (-1, 1))
+        low, high = (
+            [cell.value + sign * NORMAL * (cell.error or 0.0) for cell in cells] for sign in (-1, 1)
+        )
         series.append(Series(method, middles, [cell.value for cell in cells], low, high))
     series += [
-        Series(f"{method}, paper", middles, list(table.published[method]), kind="dashed", colour_of=method)
+        Series(
+            f"{method}, paper",
+            middles,
+            list(table.published[method]),
+            kind="dashed",
+            colour_of=method,
+        )
         for method in methods
         if method in table.published
     ]
@@ -437,14 +551,20 @@ def _steps_figure(table: PaperTable) -> Figure:
         for method in (RANKING, REFITTED):
             curve = table.tested.curve(table.task, group, method)
             steps, means = [point["steps"] for point in curve], [point["error"] for point in curve]
-            low, high = ([point["error"] + sign * NORMAL * point["spread"] for point in curve] for sign in (-1, 1))
+            low, high = (
+                [point["error"] + sign * NORMAL * point["spread"] for point in curve]
+                for sign in (-1, 1)
+            )
             series.append(Series(method, steps, means, low, high))
         level = table.measured(group, RANK).value
-        series.append(Series(RANK, [series[0].x[0], series[0].x[-1]], [level, level], kind="dashed"))
+        series.append(
+            Series(RANK, [series[0].x[0], series[0].x[-1]], [level, level], kind="dashed")
+        )
         panels.append(Panel(span(group), "steps", WRONG, series, log="x"))
     return Figure(
         "steps",
-        "Ranking pursuit: share of pairs in the wrong order on test users against the number of steps, supervised; bands "
-        "of 95 %; dashed: RankRLS. The number of steps was chosen on hold-out users, not here.",
+        "Ranking pursuit: share of pairs in the wrong order on test users against the number of"
+        " steps, supervised; bands of 95 %; dashed: RankRLS. The number of steps was chosen on"
+        " hold-out users, not here.",
         panels,
     )

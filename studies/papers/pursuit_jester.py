@@ -1,4 +1,6 @@
-"""[Tsivtsivadze2013] tables 1, 2 and 5: preferences for jokes, from the ratings of other users (Jester)."""
+"""[Tsivtsivadze2013] tables 1, 2 and 5: preferences for jokes, from the ratings of other users
+(Jester).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,17 @@ from studies.papers.pursuit_ratings import (
     run_entries,
     span,
 )
-from studies.study import DOES_NOT_HOLD, HOLDS, Finding, Outcome, Part, Result, Settings, Study, Table
+from studies.study import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    Finding,
+    Outcome,
+    Part,
+    Result,
+    Settings,
+    Study,
+    Table,
+)
 
 TABLE_1: Published = {
     "RLS": (0.425, 0.419, 0.383),
@@ -81,11 +93,17 @@ def parts(settings: Settings) -> list[Part]:
     return block_parts(run, "joke", combined=True)
 
 
-def run(settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str) -> Result:
-    """Choose and test the methods of a block. Draws follow from the seed and the users, not from the part."""
+def run(
+    settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str
+) -> Result:
+    """Choose and test the methods of a block. Draws follow from the seed and the users, not from
+    the part.
+    """
     entries = blocks(task, "joke", combined=True)[block]
     measures = ("pairs", "squared") if task == SUPERVISED else ("pairs",)
-    return run_entries(settings, _ratings(settings.folder), entries, (group[0], group[1]), task, measures)
+    return run_entries(
+        settings, _ratings(settings.folder), entries, (group[0], group[1]), task, measures
+    )
 
 
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
@@ -93,7 +111,9 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     tested = UserErrors(results)
     supervised, semi = PaperTable(tested, SUPERVISED, TABLE_1), PaperTable(tested, SEMI, TABLE_2)
     ranking = PaperTable(tested, SUPERVISED, TABLE_5)
-    squared = PaperTable(tested, SUPERVISED, TABLE_5_SQUARED, measure="squared", chosen_by="squared")
+    squared = PaperTable(
+        tested, SUPERVISED, TABLE_5_SQUARED, measure="squared", chosen_by="squared"
+    )
     table_1, table_2 = "Tsivtsivadze2013 table 1, sect. 6.1", "Tsivtsivadze2013 table 2, sect. 6.1"
     ranked = "Ranking methods err less than regression methods (p < 0.05)"
     findings = [
@@ -103,7 +123,9 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
         *common_findings(supervised, semi, table_1, table_2, share=0.30),
         fewer_scores_finding(table_2, supervised, semi),
     ]
-    first, second, *others = common_tables(supervised, semi, "Tsivtsivadze2013 table 1", "Tsivtsivadze2013 table 2")
+    first, second, *others = common_tables(
+        supervised, semi, "Tsivtsivadze2013 table 1", "Tsivtsivadze2013 table 2"
+    )
     return Outcome(
         [first, second, *_combined_tables(tested, ranking, squared), *others],
         [*findings, *_combined_findings(ranking, squared)],
@@ -124,14 +146,20 @@ def _combined_tables(tested: UserErrors, ranking: PaperTable, squared: PaperTabl
             squared,
             methods,
             digits=1,
-            note="Parameters chosen by the squared error of hold-out users. The paper's row of CRRP is not in the text at hand.",
+            note=(
+                "Parameters chosen by the squared error of hold-out users. The paper's row of CRRP"
+                " is not in the text at hand."
+            ),
         ),
         paper_table(
             "The models of the ranking task in the regression task: mean squared error",
             one_model,
             methods,
             digits=1,
-            note="Parameters chosen by the order of pairs: one model for both tasks. A ranking function has no level.",
+            note=(
+                "Parameters chosen by the order of pairs: one model for both tasks. A ranking"
+                " function has no level."
+            ),
         ),
     ]
 
@@ -164,7 +192,9 @@ def _combined_findings(ranking: PaperTable, squared: PaperTable) -> list[Finding
 
 
 def _between(source: str, squared: PaperTable) -> Finding:
-    """Where CRRP lies between the best of the regression and the best of the ranking methods; its row is lost."""
+    """Where CRRP lies between the best of the regression and the best of the ranking methods; its
+    row is lost.
+    """
     places, near = [], []
     for group in GROUPS:
         regression = min(_mean(squared, group, method) for method in REGRESSORS)
@@ -172,7 +202,8 @@ def _between(source: str, squared: PaperTable) -> Finding:
         error = _mean(squared, group, CRRP)
         near.append(error - regression < ranking - error)
         places.append(
-            f"{span(group)}: {error:.1f}, best regression method {regression:.1f}, best ranking method {ranking:.1f}"
+            f"{span(group)}: {error:.1f}, best regression method {regression:.1f}, best ranking"
+            f" method {ranking:.1f}"
         )
     claim = "With beta = 0.5 CRRP regresses almost as well as the regression methods"
     evidence = f"{'; '.join(places)}. Almost as well is here: nearer to regression than to ranking."
@@ -184,8 +215,8 @@ def _mean(table: PaperTable, group: tuple[int, int], method: str) -> float:
 
 
 PART_1 = (
-    "Only part 1 of Jester is at hand, whose users rated 36 jokes or more: the reference users of the first group rated 36 "
-    "to 40. Jester has 100 jokes, so the test users rated 50 to 100."
+    "Only part 1 of Jester is at hand, whose users rated 36 jokes or more: the reference users of"
+    " the first group rated 36 to 40. Jester has 100 jokes, so the test users rated 50 to 100."
 )
 
 STUDY = Study(

@@ -1,4 +1,6 @@
-"""[Tsivtsivadze2013] tables 3 and 4: preferences for films, from the ratings of other users (MovieLens 1M)."""
+"""[Tsivtsivadze2013] tables 3 and 4: preferences for films, from the ratings of other users
+(MovieLens 1M).
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,12 @@ def parts(settings: Settings) -> list[Part]:
     return block_parts(run, "film", combined=False)
 
 
-def run(settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str) -> Result:
-    """Choose and test the methods of a block. Draws follow from the seed and the users, not from the part."""
+def run(
+    settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str
+) -> Result:
+    """Choose and test the methods of a block. Draws follow from the seed and the users, not from
+    the part.
+    """
     entries = blocks(task, "film", combined=False)[block]
     ratings = movielens_ratings(settings.folder)
     return run_entries(settings, ratings, entries, (group[0], group[1]), task, ("pairs",))
@@ -88,10 +94,14 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     first, second, *others = common_tables(supervised, semi, table_3, table_4)
     with_ties = [
         paper_table(
-            f"{name}: share of all pairs in the wrong order, where a pair with equal ratings costs one half",
+            f"{name}: share of all pairs in the wrong order, where a pair with equal ratings costs"
+            " one half",
             replace(table, measure="all pairs"),
             methods,
-            note="From the same predictions. A pair that is tied on both sides costs nothing, which favours models that tie all.",
+            note=(
+                "From the same predictions. A pair that is tied on both sides costs nothing, which"
+                " favours models that tie all."
+            ),
         )
         for name, table, methods in (
             (table_3, supervised, TABLED),
@@ -101,7 +111,9 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     claim = "Ranking pursuit errs less than the regression methods"
     findings = [
         err_less(f"{table_3}, sect. 7", claim, method_pairs(supervised, [RANKING], REGRESSORS)),
-        *common_findings(supervised, semi, f"{table_3}, sect. 6.2", f"{table_4}, sect. 6.2", share=0.35),
+        *common_findings(
+            supervised, semi, f"{table_3}, sect. 6.2", f"{table_4}, sect. 6.2", share=0.35
+        ),
     ]
     notes = [*common_notes(supervised, semi), TIES, AGAIN]
     figures = common_figures(supervised, semi)
@@ -109,12 +121,13 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
 
 
 TIES = (
-    "Many pairs of films have equal ratings. The paper does not say how its normalised error counts them; counted as one half "
-    "each they lift every error towards 0.5, which may be part of why the printed errors are so high."
+    "Many pairs of films have equal ratings. The paper does not say how its normalised error counts"
+    " them; counted as one half each they lift every error towards 0.5, which may be part of why"
+    " the printed errors are so high."
 )
 AGAIN = (
-    "Reference and hold-out users take many of the 3,342 users with 50 to 300 ratings, so some users are tested in two "
-    "repetitions; their errors are averaged."
+    "Reference and hold-out users take many of the 3,342 users with 50 to 300 ratings, so some"
+    " users are tested in two repetitions; their errors are averaged."
 )
 
 STUDY = Study(

@@ -1,6 +1,8 @@
-"""[Tsivtsivadze2013]'s experiments on any set of ratings: methods, parts, and the errors of every test user.
+"""[Tsivtsivadze2013]'s experiments on any set of ratings: methods, parts, and the errors of every
+test user.
 
-A part chooses the parameters of a few methods on the hold-out users of a group and tests them in all repetitions.
+A part chooses the parameters of a few methods on the hold-out users of a group and tests them in
+all repetitions.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from studies.batched_fits.trials import (
 from studies.data import Floats
 from studies.study import Part, Result, Settings
 
-Group: TypeAlias = tuple[int, int]  # the least and the greatest number of ratings of a reference user
+# the least and the greatest number of ratings of a reference user
+Group: TypeAlias = tuple[int, int]
 
 SUPERVISED, SEMI = "supervised", "semi-supervised"
 SHARES = {SUPERVISED: 1.0, SEMI: 0.5}  # of a user's training ratings, those that are seen
@@ -56,8 +59,9 @@ REFITTED = "Ranking pursuit, refitted"
 class Entry:
     """A row of a table: a method and what it chooses from.
 
-    missing : what stands for a missing rating of a reference user: their median ("person") or the item's ("item")
-    as_sparse_as : a method before it in the block; the basis is as large as that method's models
+    missing : what stands for a missing rating of a reference user: their median ("person") or the
+        item's ("item") as_sparse_as : a method before it in the block; the basis is as large as
+        that method's models
     """
 
     name: str
@@ -68,7 +72,9 @@ class Entry:
 
 
 def blocks(task: str, item: str, *, combined: bool) -> dict[str, list[Entry]]:
-    """The methods of a task, in blocks of about equal work. `combined`: with CRRP; `item`: what is rated."""
+    """The methods of a task, in blocks of about equal work. `combined`: with CRRP; `item`: what is
+    rated.
+    """
     pursuits = [
         Entry(RANKING, Pursuit(0.0, "basic")),
         Entry(SPARSE, Ridge(0.0), as_sparse_as=RANKING),
@@ -112,10 +118,18 @@ def blocks(task: str, item: str, *, combined: bool) -> dict[str, list[Entry]]:
 
 def block_parts(run: Callable[..., Result], item: str, *, combined: bool) -> list[Part]:
     """One part per group, task and block; the long ones first."""
-    tasks = [(task, block) for task in (SEMI, SUPERVISED) for block in blocks(task, item, combined=combined)]
+    tasks = [
+        (task, block)
+        for task in (SEMI, SUPERVISED)
+        for block in blocks(task, item, combined=combined)
+    ]
     tasks.sort(key=lambda pair: not pair[1].startswith("views"))
     return [
-        Part(f"{task}, {span(group)}: {block}", run, {"group": list(group), "task": task, "block": block})
+        Part(
+            f"{task}, {span(group)}: {block}",
+            run,
+            {"group": list(group), "task": task, "block": block},
+        )
         for task, block in tasks
         for group in GROUPS
     ]
@@ -134,7 +148,9 @@ def run_entries(
     task: str,
     measures: Sequence[str],
 ) -> Result:
-    """Choose by each of the measures, and test: the test users and, for every method, what `results_of` says."""
+    """Choose by each of the measures, and test: the test users and, for every method, what
+    `results_of` says.
+    """
     sizes = replace(QUICK if settings.quick else SampleSizes(), seed=settings.seed)
     tested: dict[str, Any] = {}
     people: list[int] = []
@@ -155,7 +171,9 @@ def _chosen_methods(
         method, widths = entry.method, entry.widths[:: QUICK_STRIDE if settings.quick else 1]
         if entry.as_sparse_as is not None:
             assert isinstance(method, Ridge)
-            method = replace(method, size=round(chosen[entry.as_sparse_as].choices["pairs"]["atoms"]))
+            method = replace(
+                method, size=round(chosen[entry.as_sparse_as].choices["pairs"]["atoms"])
+            )
         chosen[entry.name] = choose(method, holdout, measures, widths)
     return chosen
 
@@ -175,7 +193,9 @@ class UserErrors:
     @property
     def n_fits(self) -> int:
         """Models that were fitted in all."""
-        return sum(int(method["fits"]) for methods in self._methods.values() for method in methods.values())
+        return sum(
+            int(method["fits"]) for methods in self._methods.values() for method in methods.values()
+        )
 
     @property
     def n_users(self) -> int:
@@ -187,9 +207,17 @@ class UserErrors:
         return list(self._methods[task, span(GROUPS[0])])
 
     def errors(
-        self, task: str, group: Group, method: str, measure: str = "pairs", *, chosen_by: str = "pairs"
+        self,
+        task: str,
+        group: Group,
+        method: str,
+        measure: str = "pairs",
+        *,
+        chosen_by: str = "pairs",
     ) -> Floats:
-        """One value per test user, the mean of the repetitions they were tested in; users in the same order for all."""
+        """One value per test user, the mean of the repetitions they were tested in; users in the
+        same order for all.
+        """
         values = self.in_repetitions(task, group, method, measure, chosen_by=chosen_by).ravel()
         _, codes = np.unique(self._people[task, span(group)], return_inverse=True)
         defined = ~np.isnan(values)
@@ -198,14 +226,22 @@ class UserErrors:
         return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
     def in_repetitions(
-        self, task: str, group: Group, method: str, measure: str = "pairs", *, chosen_by: str = "pairs"
+        self,
+        task: str,
+        group: Group,
+        method: str,
+        measure: str = "pairs",
+        *,
+        chosen_by: str = "pairs",
     ) -> Floats:
         """Errors repetition by repetition: (repetitions, users)."""
         stored = self._methods[task, span(group)][method][chosen_by]["errors"][measure]
         values = np.asarray([np.nan if value is None else value for value in stored], dtype=float)
         return values.reshape(self.n_repetitions, -1)
 
-    def choice(self, task: str, group: Group, method: str, chosen_by: str = "pairs") -> dict[str, Any]:
+    def choice(
+        self, task: str, group: Group, method: str, chosen_by: str = "pairs"
+    ) -> dict[str, Any]:
         """The parameters that were chosen."""
         choice: dict[str, Any] = self._methods[task, span(group)][method][chosen_by]["choice"]
         return choice

@@ -1,4 +1,5 @@
-"""Transductive against inductive RankRLS, on queries that are known, but not scored, when the model is fitted.
+"""Transductive against inductive RankRLS, on queries that are known, but not scored, when the model
+is fitted.
 
 [Pahikkala2007] prints no table.
 """
@@ -25,17 +26,26 @@ WORTH = -0.005  # a gain that anyone would notice
 
 
 def parts(settings: Settings) -> list[Part]:
-    """One part per set, number of scored queries and draw; the queries of a draw are the same for both numbers."""
+    """One part per set, number of scored queries and draw; the queries of a draw are the same for
+    both numbers.
+    """
     numbers = range(QUICK_DRAWS if settings.quick else DRAWS)
     return [
-        Part(f"{name}, {scored}, {number}", run, {"name": name, "scored": scored}, draw=f"{name}, {number}")
+        Part(
+            f"{name}, {scored}, {number}",
+            run,
+            {"name": name, "scored": scored},
+            draw=f"{name}, {number}",
+        )
         for name in SETS
         for scored in SCORED[name]
         for number in numbers
     ]
 
 
-def drawn(settings: Settings, rng: np.random.Generator, name: str, scored: int) -> tuple[Rankings, int]:
+def drawn(
+    settings: Settings, rng: np.random.Generator, name: str, scored: int
+) -> tuple[Rankings, int]:
     """Rows of scored and unscored queries, and how many rows are scored: those stand first.
 
     The unscored queries are the same however many are scored.
@@ -63,7 +73,9 @@ def run(settings: Settings, rng: np.random.Generator, name: str, scored: int) ->
     for method in METHODS:
         if method == INDUCTIVE:
             predicted = (
-                RankRLS(weighting="query", gamma="scale").fit(rows.X, y, qid=rows.qid).predict(rows.X[n_scored:])
+                RankRLS(weighting="query", gamma="scale")
+                .fit(rows.X, y, qid=rows.qid)
+                .predict(rows.X[n_scored:])
             )
         else:
             model = TransductiveRankRLS(weighting="query", pull=1.0 if method == PULLED else "tune")
@@ -78,13 +90,29 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     rows, findings = [], []
     for name, title in SETS.items():
         for scored in SCORED[name]:
-            draws = [result for key, result in results.items() if key.startswith(f"{name}, {scored}, ")]
-            errors = {method: np.asarray([np.nanmean(draw[method]) for draw in draws]) for method in METHODS}
+            draws = [
+                result for key, result in results.items() if key.startswith(f"{name}, {scored}, ")
+            ]
+            errors = {
+                method: np.asarray([np.nanmean(draw[method]) for draw in draws])
+                for method in METHODS
+            }
             for method in METHODS:
                 gap = errors[method] - errors[INDUCTIVE]
-                versus = None if method == INDUCTIVE else Measured(float(gap.mean()), standard_error(gap))
+                versus = (
+                    None
+                    if method == INDUCTIVE
+                    else Measured(float(gap.mean()), standard_error(gap))
+                )
                 rows.append(
-                    (title, scored, method, float(errors[method].mean()), standard_error(errors[method]), versus)
+                    (
+                        title,
+                        scored,
+                        method,
+                        float(errors[method].mean()),
+                        standard_error(errors[method]),
+                        versus,
+                    )
                 )
             findings.append(_finding(title, scored, errors))
     head = ("data", "scored", "method", "ours", "s.e.", "minus inductive")
@@ -96,7 +124,10 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
         note="Scored: queries with scores. Standard errors are over draws.",
     )
     notes = [
-        "Findings are judged one by one: of six tests at 0.05 one comes out by chance in about a quarter of all cases."
+        (
+            "Findings are judged one by one: of six tests at 0.05 one comes out by chance in about a"
+            " quarter of all cases."
+        )
     ]
     return Outcome([table], findings, notes=notes, n_fits=len(results) * len(METHODS))
 
@@ -118,11 +149,12 @@ STUDY = Study(
     title="Pahikkala2007: test items known in advance",
     sources=("Pahikkala2007, which has no table",),
     about=(
-        "Disagreement on queries without scores that were known when the model was fitted. Jester: 20 jokes of each of 20 "
-        "unscored and 5 or 20 scored users; sushi: 10 items of each of 40 unscored and 10 or 40 scored users; LightGBM's "
-        f"ranking data: 20 unscored and 5 or 20 scored queries; {DRAWS} draws. rbf kernels, every query counts the same, "
-        "alpha tuned by leave-query-out on the scored queries; the pull towards the inductive predictions (the paper's "
-        "gamma) 1 or tuned."
+        "Disagreement on queries without scores that were known when the model was fitted. Jester:"
+        " 20 jokes of each of 20 unscored and 5 or 20 scored users; sushi: 10 items of each of 40"
+        " unscored and 10 or 40 scored users; LightGBM's ranking data: 20 unscored and 5 or 20"
+        f" scored queries; {DRAWS} draws. rbf kernels, every query counts the same, alpha tuned by"
+        " leave-query-out on the scored queries; the pull towards the inductive predictions (the"
+        " paper's gamma) 1 or tuned."
     ),
     files=(*JESTER, *SUSHI, *RANKING),
     parts=parts,

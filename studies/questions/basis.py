@@ -1,7 +1,8 @@
-"""Does it pay to choose basis rows by pivoting instead of at random? Disagreement on three real ranking sets.
+"""Does it pay to choose basis rows by pivoting instead of at random? Disagreement on three real
+ranking sets.
 
-Training and test queries are fixed; a seed changes the basis rows only. alpha is tuned on the training queries, gamma is
-"scale".
+Training and test queries are fixed; a seed changes the basis rows only. alpha is tuned on the
+training queries, gamma is "scale".
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ SIZES, N_SEEDS = (100, 300, 1000), 10
 N_TRAIN_USERS, N_USERS = 400, 700
 MOVIELENS = ("movielens1m/ratings.npz", "movielens1m/movies.parquet", "movielens1m/users.parquet")
 RANDOM, PIVOTED = "random", "pivoted"
-METHODS = tuple(DrawMethod(title, "RankRLS", {"basis_selection": title}) for title in (RANDOM, PIVOTED))
+METHODS = tuple(
+    DrawMethod(title, "RankRLS", {"basis_selection": title}) for title in (RANDOM, PIVOTED)
+)
 
 
 def parts(settings: Settings) -> list[Part]:
     """One part per set, number of basis rows, seed and selection."""
     sizes, seeds = (SIZES[:1], range(2)) if settings.quick else (SIZES, range(N_SEEDS))
-    return draw_parts(run, [(name, size, seed) for name in SETS for size in sizes for seed in seeds], METHODS)
+    return draw_parts(
+        run, [(name, size, seed) for name in SETS for size in sizes for seed in seeds], METHODS
+    )
 
 
 def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
@@ -40,7 +45,10 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     model = RankRLS(basis=size, gamma="scale", random_state=seed, **method.settings).fit(
         train.X, train.y, qid=train.qid
     )
-    return {"error": float(disagreement_error(test.y, model.predict(test.X), qid=test.qid)), "rows": len(train.y)}
+    return {
+        "error": float(disagreement_error(test.y, model.predict(test.X), qid=test.qid)),
+        "rows": len(train.y),
+    }
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +57,9 @@ def _sets(folder: Path, name: str) -> tuple[Rankings, Rankings]:
 
 
 def ltr(folder: Path) -> tuple[Rankings, Rankings]:
-    """LightGBM's lambdarank example: 201 training and 50 test queries as given, columns scaled by their maximum."""
+    """LightGBM's lambdarank example: 201 training and 50 test queries as given, columns scaled by
+    their maximum.
+    """
     train, test = rankings(folder)
     scaler = MaxAbsScaler().fit(train.X)
     train, test = (Rankings(scaler.transform(rows.X), rows.y, rows.qid) for rows in (train, test))
@@ -57,7 +67,9 @@ def ltr(folder: Path) -> tuple[Rankings, Rankings]:
 
 
 def jester(folder: Path) -> tuple[Rankings, Rankings]:
-    """400 training and 300 test users; a row is (user, joke): 10 gauge ratings of the user, 30 users' of the joke."""
+    """400 training and 300 test users; a row is (user, joke): 10 gauge ratings of the user, 30
+    users' of the joke.
+    """
     ratings = jester_ratings(folder)
     rated = ~np.isnan(ratings)
     rng = np.random.default_rng(0)
@@ -74,7 +86,8 @@ def jester(folder: Path) -> tuple[Rankings, Rankings]:
 
 
 def movielens(folder: Path) -> tuple[Rankings, Rankings]:
-    """400 training and 300 test users; a row is (user, film): genres, year, age, gender, occupation, popularity.
+    """400 training and 300 test users; a row is (user, film): genres, year, age, gender,
+    occupation, popularity.
 
     Popularity (mean and number of ratings) is that of the other 5,340 users.
     """
@@ -91,13 +104,19 @@ def movielens(folder: Path) -> tuple[Rankings, Rankings]:
     person = about_users.loc[user]
     occupation = np.eye(21)[person["occupation"].to_numpy()]
     gender_and_age = np.column_stack([person["gender"] == "M", person["age"]]).astype(float)
-    X = np.hstack([item, gender_and_age, occupation, means[film][:, None], np.log1p(counts[film])[:, None]])
+    X = np.hstack(
+        [item, gender_and_age, occupation, means[film][:, None], np.log1p(counts[film])[:, None]]
+    )
     position = {number: place for place, number in enumerate(chosen)}
-    return _split_scaled(X, ratings[inside].astype(float), np.asarray([position[number] for number in user]))
+    return _split_scaled(
+        X, ratings[inside].astype(float), np.asarray([position[number] for number in user])
+    )
 
 
 def _split_scaled(X: Any, y: Any, user: Integers) -> tuple[Rankings, Rankings]:
-    """Rows of the first users for training, those of the others for testing; columns standardised on the former."""
+    """Rows of the first users for training, those of the others for testing; columns standardised
+    on the former.
+    """
     train = user < N_TRAIN_USERS
     scaler = StandardScaler().fit(X[train])
     whole = Rankings(scaler.transform(X), y, user)
@@ -113,28 +132,36 @@ def conclude(settings: Settings, results: Results) -> Outcome:
     rows = []
     for name, size in dict.fromkeys((str(draw[0]), int(draw[1])) for draw in draws):
         seeds = [by_method for draw, by_method in draws.items() if draw[:2] == (name, size)]
-        random, pivoted = (np.asarray([seed[method]["error"] for seed in seeds]) for method in (RANDOM, PIVOTED))
+        random, pivoted = (
+            np.asarray([seed[method]["error"] for seed in seeds]) for method in (RANDOM, PIVOTED)
+        )
         gap = pivoted - random
         rows.append(
             (
                 name,
                 str(seeds[0][RANDOM]["rows"]),
                 str(size),
-                *(f"{errors.mean():.4f} ± {errors.std(ddof=1):.4f}" for errors in (random, pivoted)),
+                *(
+                    f"{errors.mean():.4f} ± {errors.std(ddof=1):.4f}"
+                    for errors in (random, pivoted)
+                ),
                 f"{gap.mean():+.4f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.4f}",
             )
         )
     head = ("data", "rows", "basis", RANDOM, PIVOTED, "pivoted − random")
     note = "± one standard deviation over seeds; of the difference, one standard error."
-    return Outcome([Table("Disagreement on test queries", head, rows, note=note)], n_fits=fit_count(results))
+    return Outcome(
+        [Table("Disagreement on test queries", head, rows, note=note)], n_fits=fit_count(results)
+    )
 
 
 STUDY = Study(
     name="basis",
     title="Basis rows chosen by pivoting or at random",
     about=(
-        f"Three ranking sets with fixed training and test queries; RankRLS with {', '.join(map(str, SIZES))} basis rows, "
-        f"{N_SEEDS} seeds, which change the basis rows only; alpha tuned on the training queries, gamma 'scale'."
+        "Three ranking sets with fixed training and test queries; RankRLS with"
+        f" {', '.join(map(str, SIZES))} basis rows, {N_SEEDS} seeds, which change the basis rows"
+        " only; alpha tuned on the training queries, gamma 'scale'."
     ),
     parts=parts,
     conclude=conclude,

@@ -1,11 +1,14 @@
-"""Are the probabilities of comparisons right? Held-out users' comparisons of sushi, beside BoTorch's PairwiseGP.
+"""Are the probabilities of comparisons right? Held-out users' comparisons of sushi, beside
+BoTorch's PairwiseGP.
 
-Protocol: each of 5,000 users put ten of 100 kinds of sushi in order. Ten folds of users; the 45 comparisons of every
-user are predicted once, by a model that saw other users only: five comparisons (the ten kinds paired at random) of
-each of so many users. The function is one for all users: "items" knows the columns of an item, "items and users" also
-gender, age and region of the user, so that a row is an item as seen by a user.
+Protocol: each of 5,000 users put ten of 100 kinds of sushi in order. Ten folds of users; the 45
+comparisons of every user are predicted once, by a model that saw other users only: five comparisons
+(the ten kinds paired at random) of each of so many users. The function is one for all users:
+"items" knows the columns of an item, "items and users" also gender, age and region of the user, so
+that a row is an item as seen by a user.
 
-A prediction counts for the side that it favours, p >= ½. Expected calibration error: in ten bins of p, each 0.05 wide,
+A prediction counts for the side that it favours, p >= ½. Expected calibration error: in ten bins of
+p, each 0.05 wide,
 |share of favourites that won − mean p|, weighted by the comparisons in the bin. Intervals are over users, drawn again
 with all their comparisons. As the error is never 0, even for right probabilities, "if right" says what these very
 probabilities would get on average if every answer were drawn by them. What is wrong one way in one fold and the other
@@ -26,7 +29,15 @@ from scipy.special import ndtr
 
 from corank import PreferenceGP
 from studies.data import SUSHI, Floats, Integers, sushi, sushi_orders, unconnected_comparisons
-from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count, method_titles
+from studies.questions.methods import (
+    Draw,
+    DrawMethod,
+    Results,
+    by_draw,
+    draw_parts,
+    fit_count,
+    method_titles,
+)
 from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table
 
 N_FOLDS, N_BINS, N_RESAMPLES, N_PAIRS = 10, 10, 1000, 5
@@ -35,12 +46,16 @@ FEWEST_SHOWN = 100  # comparisons of a bin below which the figure leaves it out
 ANSWER_NOISE = 2.0  # BoTorch's PairwiseProbitLikelihood divides a difference by √2
 SETTINGS: tuple[Draw, ...] = (("items", 40), ("items", 400), ("items and users", 60))
 ONE_WIDTH, WIDTHS, PEER = "PreferenceGP", "PreferenceGP, a width per column", "BoTorch PairwiseGP"
-Chances: TypeAlias = Callable[[Floats, Integers, Integers], Floats]  # rows, row numbers a, b → P(a is said to beat b)
+# rows, row numbers a, b → P(a is said to beat b)
+Chances: TypeAlias = Callable[[Floats, Integers, Integers], Floats]
 
 
 def methods() -> list[DrawMethod]:
     """The learners; BoTorch only where it is installed."""
-    learners = [DrawMethod(ONE_WIDTH, "PreferenceGP"), DrawMethod(WIDTHS, "PreferenceGP", {"gamma": "columns"})]
+    learners = [
+        DrawMethod(ONE_WIDTH, "PreferenceGP"),
+        DrawMethod(WIDTHS, "PreferenceGP", {"gamma": "columns"}),
+    ]
     return learners + ([DrawMethod(PEER, "botorch")] if installed() else [])
 
 
@@ -71,10 +86,16 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
         rng = np.random.default_rng([fold, n_users, 32])
         seen = rng.permutation(np.setdiff1d(users, held_out))[:n_users]
         predict = _fit(method, _answers(settings, name, seen, rng))
-        batches = [_chances(predict, settings, name, batch) for batch in np.array_split(held_out, N_BATCHES)]
+        batches = [
+            _chances(predict, settings, name, batch)
+            for batch in np.array_split(held_out, N_BATCHES)
+        ]
         chances.append(np.concatenate(batches))
     by_fold = [measures_of(fold_chances) for fold_chances in chances]
-    folds = {name: [round(measures[name], 6) for measures in by_fold] for name in ("calibration", "log_loss")}
+    folds = {
+        name: [round(measures[name], 6) for measures in by_fold]
+        for name in ("calibration", "log_loss")
+    }
     return measures_of(np.concatenate(chances)) | {"folds": folds, "fits": n_folds}
 
 
@@ -87,15 +108,21 @@ def _rows(settings: Settings, name: str, user: int) -> Floats:
     return np.hstack([data.items[order], np.repeat(data.users[user][None, :], len(order), axis=0)])
 
 
-def _answers(settings: Settings, name: str, users: Integers, rng: np.random.Generator) -> SeenComparisons:
+def _answers(
+    settings: Settings, name: str, users: Integers, rng: np.random.Generator
+) -> SeenComparisons:
     """Five comparisons of each user: the ten kinds paired at random."""
     rows, winners, losers = [], [], []
     for position, user in enumerate(users):
-        pairs = np.sort(rng.permutation(2 * N_PAIRS).reshape(N_PAIRS, 2), axis=1) + 2 * N_PAIRS * position
+        pairs = (
+            np.sort(rng.permutation(2 * N_PAIRS).reshape(N_PAIRS, 2), axis=1)
+            + 2 * N_PAIRS * position
+        )
         rows.append(_rows(settings, name, int(user)))
         winners.append(pairs[:, 0])
         losers.append(pairs[:, 1])
-    X, places = np.unique(np.concatenate(rows), axis=0, return_inverse=True)  # an item seen twice is one item
+    # an item seen twice is one item
+    X, places = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
     return SeenComparisons(X, places[np.concatenate(winners)], places[np.concatenate(losers)])
 
 
@@ -107,7 +134,9 @@ def _fit(method: DrawMethod, seen: SeenComparisons) -> Chances:
     return partial(_preference_chances, model)
 
 
-def _preference_chances(model: PreferenceGP, rows: Floats, first: Integers, second: Integers) -> Floats:
+def _preference_chances(
+    model: PreferenceGP, rows: Floats, first: Integers, second: Integers
+) -> Floats:
     return np.asarray(model.predict_comparison(rows[first], rows[second], observed=True))
 
 
@@ -129,7 +158,8 @@ def installed() -> bool:
 
 
 def fit_pairwise_gp(compared: SeenComparisons) -> Chances:
-    """BoTorch's PairwiseGP as its tutorial uses it: inputs scaled to the unit cube, its own priors, one width per column.
+    """BoTorch's PairwiseGP as its tutorial uses it: inputs scaled to the unit cube, its own priors,
+    one width per column.
 
     Fitted by its own marginal likelihood (Laplace), on one thread.
     """
@@ -142,7 +172,9 @@ def fit_pairwise_gp(compared: SeenComparisons) -> Chances:
 
     torch.set_num_threads(1)
     pairs = torch.as_tensor(np.stack([compared.winners, compared.losers], axis=1))
-    model = PairwiseGP(torch.as_tensor(compared.X), pairs, input_transform=Normalize(d=compared.X.shape[1]))
+    model = PairwiseGP(
+        torch.as_tensor(compared.X), pairs, input_transform=Normalize(d=compared.X.shape[1])
+    )
     fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
     return partial(_peer_chances, model)
 
@@ -164,16 +196,21 @@ def _peer_chances(model: Any, rows: Floats, first: Integers, second: Integers) -
 
 
 def measures_of(chances: Floats) -> Result:
-    """Errors of probabilities (users, comparisons) given to what was answered, as they are and over resampled users."""
+    """Errors of probabilities (users, comparisons) given to what was answered, as they are and over
+    resampled users.
+    """
     favoured = np.maximum(chances, 1 - chances)
     won = (chances > 0.5) + 0.5 * (chances == 0.5)
     bins = np.minimum(((favoured - 0.5) * 2 * N_BINS).astype(int), N_BINS - 1)
-    inside = np.stack([bins == number for number in range(N_BINS)], axis=1)  # (users, bins, comparisons)
+    # (users, bins, comparisons)
+    inside = np.stack([bins == number for number in range(N_BINS)], axis=1)
     counts = inside.sum(axis=2).astype(float)
     said, came = (np.einsum("ubc,uc->ub", inside, values) for values in (favoured, won))
     losses = -np.log(np.maximum(chances, 1e-300)).mean(axis=1)
     rng = np.random.default_rng(0)
-    again = rng.multinomial(len(chances), np.full(len(chances), 1 / len(chances)), size=N_RESAMPLES).astype(float)
+    again = rng.multinomial(
+        len(chances), np.full(len(chances), 1 / len(chances)), size=N_RESAMPLES
+    ).astype(float)
     total = counts.sum(axis=0)
     return {
         "error": float(1 - won.mean()),
@@ -185,14 +222,17 @@ def measures_of(chances: Floats) -> Result:
         "came": [round(float(x), 6) for x in came.sum(axis=0) / np.maximum(total, 1)],
         "bands": _bands(again @ counts, again @ came),
         "calibration_again": [
-            round(float(x), 6) for x in calibration_error(again @ counts, again @ said, again @ came)
+            round(float(x), 6)
+            for x in calibration_error(again @ counts, again @ said, again @ came)
         ],
         "log_loss_again": [round(float(x), 6) for x in again @ losses / len(losses)],
     }
 
 
 def calibration_error(counts: Floats, said: Floats, came: Floats) -> Any:
-    """Σ_b |Σ won − Σ p| / n over bins (..., bins): sums of comparisons, of probabilities and of wins."""
+    """Σ_b |Σ won − Σ p| / n over bins (..., bins): sums of comparisons, of probabilities and of
+    wins.
+    """
     return np.abs(came - said).sum(axis=-1) / counts.sum(axis=-1)
 
 
@@ -230,9 +270,13 @@ def conclude(settings: Settings, results: Results) -> Outcome:
         for method in titles:
             rows.append((_title(setting), method, *_cells(draws[setting][method])))
         if PEER in titles:
-            notes += [_against_peer(setting, method, draws[setting]) for method in (ONE_WIDTH, WIDTHS)]
+            notes += [
+                _against_peer(setting, method, draws[setting]) for method in (ONE_WIDTH, WIDTHS)
+            ]
     if PEER not in titles:
-        notes.append("BoTorch is not installed, so it is missing here: `pip install --group peers`.")
+        notes.append(
+            "BoTorch is not installed, so it is missing here: `pip install --group peers`."
+        )
     head = (
         "known; users seen",
         "method",
@@ -246,8 +290,8 @@ def conclude(settings: Settings, results: Results) -> Outcome:
     tables = [Table("Held-out comparisons of 5,000 users", head, rows), *curves]
     figure = Figure(
         "reliability",
-        "How often the favourite won, by the probability it was given, with 95 % bands over users; in brackets the "
-        "calibration error. On the diagonal probabilities are right.",
+        "How often the favourite won, by the probability it was given, with 95 % bands over users;"
+        " in brackets the calibration error. On the diagonal probabilities are right.",
         [_reliability_panel(setting, draws[setting]) for setting in asked],
     )
     return Outcome(tables, figures=[figure], notes=notes, n_fits=fit_count(results))
@@ -269,7 +313,9 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def _against_peer(setting: Draw, method: str, by_method: Mapping[str, Result]) -> str:
-    """Differences: over the same resamples of users for the models as they are, and from fold to fold."""
+    """Differences: over the same resamples of users for the models as they are, and from fold to
+    fold.
+    """
     result, peer = by_method[method], by_method[PEER]
     sentences = []
     for name, title in (("calibration", "calibration error"), ("log_loss", "log loss")):
@@ -282,14 +328,20 @@ def _against_peer(setting: Draw, method: str, by_method: Mapping[str, Result]) -
     return f"{_title(setting)}: {method} minus {PEER}: {', '.join(sentences)}."
 
 
-def _reliability_table(setting: Draw, by_method: Mapping[str, Result], titles: Sequence[str]) -> Table:
+def _reliability_table(
+    setting: Draw, by_method: Mapping[str, Result], titles: Sequence[str]
+) -> Table:
     rows = []
     for number in range(N_BINS):
         cells = []
         for method in titles:
             result = by_method[method]
             n = result["counts"][number]
-            cells.append(f"{result['said'][number]:.3f} → {result['came'][number]:.3f} ({n:,})" if n else "none")
+            cells.append(
+                f"{result['said'][number]:.3f} → {result['came'][number]:.3f} ({n:,})"
+                if n
+                else "none"
+            )
         rows.append((f"{0.5 + number / 20:.2f} to {0.55 + number / 20:.2f}", *cells))
     title = f"{_title(setting)}: mean probability of the favourite → share that won (comparisons)"
     return Table(title, ("probability", *titles), rows, details=True)
@@ -299,23 +351,31 @@ def _reliability_panel(setting: Draw, by_method: Mapping[str, Result]) -> Panel:
     series = []
     for method, result in by_method.items():
         bins = [number for number, count in enumerate(result["counts"]) if count >= FEWEST_SHOWN]
-        said, came, bands = ([result[name][number] for number in bins] for name in ("said", "came", "bands"))
+        said, came, bands = (
+            [result[name][number] for number in bins] for name in ("said", "came", "bands")
+        )
         name = f"{method} ({result['calibration']:.3f})"
-        series.append(Series(name, said, came, [low for low, _ in bands], [high for _, high in bands]))
+        series.append(
+            Series(name, said, came, [low for low, _ in bands], [high for _, high in bands])
+        )
     title = f"{setting[0]}; {setting[1]} users seen"
-    return Panel(title, "probability of the favourite", "share of favourites that won", series, diagonal=True)
+    return Panel(
+        title, "probability of the favourite", "share of favourites that won", series, diagonal=True
+    )
 
 
 STUDY = Study(
     name="calibration",
     title="Probabilities of held-out comparisons of sushi",
     about=(
-        "5,000 users ordered ten of 100 kinds of sushi; ten folds of users, all 45 comparisons of every user predicted "
-        "once (225,000), by a model that saw five comparisons of each of 40, 400 or 60 other users. One function for all "
-        "users, of the columns of an item, or of those of item and user. Calibration error: ten bins of the probability of "
-        'the favourite; intervals over users, for the fitted models as they are; "if right": what the same probabilities '
-        'would get if answers were drawn by them; "mean of folds": of the errors of each model alone. BoTorch with its own '
-        "priors and one width per column, inputs scaled to the unit cube."
+        "5,000 users ordered ten of 100 kinds of sushi; ten folds of users, all 45 comparisons of"
+        " every user predicted once (225,000), by a model that saw five comparisons of each of 40,"
+        " 400 or 60 other users. One function for all users, of the columns of an item, or of those"
+        " of item and user. Calibration error: ten bins of the probability of the favourite;"
+        ' intervals over users, for the fitted models as they are; "if right": what the same'
+        ' probabilities would get if answers were drawn by them; "mean of folds": of the errors of'
+        " each model alone. BoTorch with its own priors and one width per column, inputs scaled to"
+        " the unit cube."
     ),
     parts=parts,
     conclude=conclude,

@@ -1,13 +1,15 @@
 """Cora: words and citations as two natural views, one class ranked above the rest.
 
-Protocol: a paper's words (0/1) and its row of the adjacency matrix (with itself). "cora" takes both as they are with
-the library's own kernel (rbf, gamma="scale"); "cora-cosine" scales rows to unit length and takes linear kernels, so
-that supervised on both side by side is the sum of the two cosines. A draw is a random order of the papers. Of its
-papers 20, 50 and 100 are labelled (1 for the class, 0 for the others): the first ones of the class and as many of the
-rest; in "cora-random" simply the first ones, of which a seventh are of the class on average (drawn again until all
-seven classes are among the first 20). All other papers are unlabelled, and the disagreement is taken on those. Two
-classes per draw, in turn; standard errors are over the ten draws. Everything is tuned on the labelled papers by the
-library. Learners with views span their functions with all papers, labelled or not.
+Protocol: a paper's words (0/1) and its row of the adjacency matrix (with itself). "cora" takes both
+as they are with the library's own kernel (rbf, gamma="scale"); "cora-cosine" scales rows to unit
+length and takes linear kernels, so that supervised on both side by side is the sum of the two
+cosines. A draw is a random order of the papers. Of its papers 20, 50 and 100 are labelled (1 for
+the class, 0 for the others): the first ones of the class and as many of the rest; in "cora-random"
+simply the first ones, of which a seventh are of the class on average (drawn again until all seven
+classes are among the first 20). All other papers are unlabelled, and the disagreement is taken on
+those. Two classes per draw, in turn; standard errors are over the ten draws. Everything is tuned on
+the labelled papers by the library. Learners with views span their functions with all papers,
+labelled or not.
 """
 
 from __future__ import annotations
@@ -64,7 +66,12 @@ def methods(kernel: str, basis: int | str) -> list[DrawMethod]:
 def parts(settings: Settings, *, kernel: str, half: bool) -> list[Part]:
     """One part per number of labels, draw, class and method."""
     sizes, n_draws, basis = (SIZES[:1], 1, 50) if settings.quick else (SIZES, N_DRAWS, "all")
-    draws = [(size, draw, (draw + step) % N_CLASSES) for size in sizes for draw in range(n_draws) for step in (0, 3)]
+    draws = [
+        (size, draw, (draw + step) % N_CLASSES)
+        for size in sizes
+        for draw in range(n_draws)
+        for step in (0, 3)
+    ]
     return draw_parts(run, draws, methods(kernel, basis), kernel=kernel, half=half)
 
 
@@ -86,7 +93,9 @@ def _features(folder: Path, method: str, kernel: str) -> sparse.csr_array:
         words, links = (sparse.csr_array(normalize(view)) for view in (words, links))
     if method == WORDS:
         return words
-    return links if method == LINKS else sparse.csr_array(sparse.hstack([words, links], format="csr"))
+    return (
+        links if method == LINKS else sparse.csr_array(sparse.hstack([words, links], format="csr"))
+    )
 
 
 def labelled(order: Integers, truth: Floats, size: int, half: bool) -> Integers:
@@ -98,7 +107,12 @@ def labelled(order: Integers, truth: Floats, size: int, half: bool) -> Integers:
 
 
 def run(
-    settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod, kernel: str, half: bool
+    settings: Settings,
+    rng: np.random.Generator,
+    draw: Draw,
+    method: DrawMethod,
+    kernel: str,
+    half: bool,
 ) -> Result:
     """The disagreement of a method on the unlabelled papers."""
     size, number, label = (int(value) for value in draw)
@@ -111,7 +125,10 @@ def run(
     views = [View(slice(0, n_words), kernel=kernel), View(slice(n_words, None), kernel=kernel)]
     model = make(method, views, number).fit(X, y)
     unlabelled = np.flatnonzero(np.isnan(y))
-    return {"error": disagreement_error(truth[unlabelled], model.predict(X[unlabelled])), **choice_of(model)}
+    return {
+        "error": disagreement_error(truth[unlabelled], model.predict(X[unlabelled])),
+        **choice_of(model),
+    }
 
 
 def conclude(settings: Settings, results: Results) -> Outcome:
@@ -120,7 +137,13 @@ def conclude(settings: Settings, results: Results) -> Outcome:
     sizes = sorted({int(draw[0]) for draw in draws})
     errors = {size: {method: _errors(draws, size, method) for method in titles} for size in sizes}
     rows = [
-        (method, *(f"{errors[s][method].mean():.4f} ± {standard_error(errors[s][method]):.4f}" for s in sizes))
+        (
+            method,
+            *(
+                f"{errors[s][method].mean():.4f} ± {standard_error(errors[s][method]):.4f}"
+                for s in sizes
+            ),
+        )
         for method in titles
     ]
     head = ("method", *(f"{size} labels" for size in sizes))
@@ -129,11 +152,17 @@ def conclude(settings: Settings, results: Results) -> Outcome:
         ratio = float(errors[size][TUNED].mean() / errors[size][SUPERVISED].mean())
         claim = f"{TUNED} ÷ supervised at {size} labels at most {LIMIT}"
         findings.append(target(claim, f"{ratio:.3f}.", ratio <= LIMIT))
-        choices = choice_counts(by_method[RANKER] for draw, by_method in draws.items() if draw[0] == size)
+        choices = choice_counts(
+            by_method[RANKER] for draw, by_method in draws.items() if draw[0] == size
+        )
         counts.append((f"{size} labels", choices))
     n = len(errors[sizes[0]][SUPERVISED])
     tables = [
-        Table(f"Disagreement on unlabelled papers, mean of the classes ± s.e. over {n} draws", head, rows),
+        Table(
+            f"Disagreement on unlabelled papers, mean of the classes ± s.e. over {n} draws",
+            head,
+            rows,
+        ),
         _ratio_table(errors, titles),
         choice_table(RANKER, counts),
     ]
@@ -157,9 +186,15 @@ def _ratio_table(errors: Mapping[int, Mapping[str, Floats]], titles: Sequence[st
             for by_method in errors.values():
                 values, base = by_method[method], by_method[SUPERVISED]
                 better = int((values < base).sum())
-                cells.append(f"{values.mean() / base.mean():.3f} (better in {better} of {len(values)})")
+                cells.append(
+                    f"{values.mean() / base.mean():.3f} (better in {better} of {len(values)})"
+                )
             rows.append((method, *cells))
-    return Table("Divided by supervised, ratio of the means", ("method", *(f"{size} labels" for size in errors)), rows)
+    return Table(
+        "Divided by supervised, ratio of the means",
+        ("method", *(f"{size} labels" for size in errors)),
+        rows,
+    )
 
 
 def study(name: str, title: str, kernel: str, about_kernel: str, *, half: bool = True) -> Study:
@@ -169,8 +204,9 @@ def study(name: str, title: str, kernel: str, about_kernel: str, *, half: bool =
         name=name,
         title=title,
         about=(
-            f"One class ranked above the rest, two classes per draw; 20, 50 and 100 labelled papers of 2,708, {labels}, "
-            f"{N_DRAWS} draws; {about_kernel}; everything tuned on the labelled papers."
+            "One class ranked above the rest, two classes per draw; 20, 50 and 100 labelled papers"
+            f" of 2,708, {labels}, {N_DRAWS} draws; {about_kernel}; everything tuned on the"
+            " labelled papers."
         ),
         parts=partial(parts, kernel=kernel, half=half),
         conclude=conclude,

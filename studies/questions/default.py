@@ -1,18 +1,23 @@
 """What users get by default, beside tuned peers: AutoRegressor and AutoRanker with few scores.
 
-Protocol: scored rows (queries) are drawn at random; of the others some are unscored and others are tested on, which are
-never among the unscored ones. Every method sees the same draws; peers are tuned over 200 settings each by held-out
-error on the scored rows (`corank.experiments`), forests and scikit-learn's Gaussian process as they are recommended.
-Errors of a setting (a set and a number of scores) are means over draws; settings are compared by ratios of those, and
-ratios are summed up by geometric means, with the worst setting beside them.
+Protocol: scored rows (queries) are drawn at random; of the others some are unscored and others are
+tested on, which are never among the unscored ones. Every method sees the same draws; peers are
+tuned over 200 settings each by held-out error on the scored rows (`corank.experiments`), forests
+and scikit-learn's Gaussian process as they are recommended. Errors of a setting (a set and a number
+of scores) are means over draws; settings are compared by ratios of those, and ratios are summed up
+by geometric means, with the worst setting beside them.
 
-* regression: 32 small sets, 20, 50 and 100 scored rows, where a set has twice as many and 30 rows more; root mean
+* regression: 32 small sets, 20, 50 and 100 scored rows, where a set has twice as many and 30 rows
+  more; root mean
   squared error. Columns are standardised over training rows.
-* ranking: LightGBM's own ranking data, 4, 8 and 16 scored queries, 60 unscored ones, 50 test queries; disagreement.
+* ranking: LightGBM's own ranking data, 4, 8 and 16 scored queries, 60 unscored ones, 50 test
+  queries; disagreement.
 * orders: Jester, sushi and Cora (words only) as in `headline`; disagreement.
-* views: Cora with words and links declared as views; `make_two_views` with linear views and no intercept, also with
+* views: Cora with words and links declared as views; `make_two_views` with linear views and no
+  intercept, also with
   noise in the place of the second view.
-* honesty: of the same fits, whether 95 % intervals hold the scores they should, the error that a model states beside
+* honesty: of the same fits, whether 95 % intervals hold the scores they should, the error that a
+  model states beside
   the true one, and whether unscored rows did what `unscored_effect_` says.
 """
 
@@ -35,7 +40,17 @@ from corank.datasets import make_two_views
 from corank.experiments import Task, known_methods
 from corank.experiments.peers import Family, MethodRows, fit_tuned, widths
 from corank.metrics import disagreement_error
-from studies.data import CORA, JESTER, RANKING, REGRESSION, SUSHI, Floats, cora, regression_names, regression_set
+from studies.data import (
+    CORA,
+    JESTER,
+    RANKING,
+    REGRESSION,
+    SUSHI,
+    Floats,
+    cora,
+    regression_names,
+    regression_set,
+)
 from studies.questions.cora import labelled
 from studies.questions.headline import SIZES, UNSCORED, query_task
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
@@ -48,7 +63,11 @@ QUERY_COUNTS = (4, 8, 16)
 FIRST_SEED = 1000  # of the generated data: seeds on which nothing was developed
 QUICK_SETS = ("baskball", "pollution", "sleep")
 AUTO, GP, TREES = "the default", "Gaussian process (evidence)", "extra trees"
-TUNED_RANKER, SIDE_BY_SIDE, CO_REGULARISED = 'RankRLS(gamma="tune")', "one linear model", "CoRankRLS (cosine)"
+TUNED_RANKER, SIDE_BY_SIDE, CO_REGULARISED = (
+    'RankRLS(gamma="tune")',
+    "one linear model",
+    "CoRankRLS (cosine)",
+)
 REGRESSION_PEERS = {
     "kernel ridge": "kernelridge",
     "ridge": "ridge",
@@ -82,9 +101,13 @@ def parts(settings: Settings) -> list[Part]:
         draws: list[Draw] = [
             (kind, name, size, number)
             for name, size in _settings(settings, kind)
-            for number in range(1 if settings.quick else N_REPEATS if kind == "regression" else N_DRAWS)
+            for number in range(
+                1 if settings.quick else N_REPEATS if kind == "regression" else N_DRAWS
+            )
         ]
-        found += draw_parts(run, draws, [DrawMethod(title, method) for title, method in methods.items()])
+        found += draw_parts(
+            run, draws, [DrawMethod(title, method) for title, method in methods.items()]
+        )
     return found
 
 
@@ -100,7 +123,13 @@ def _settings(settings: Settings, kind: str) -> list[tuple[str, int]]:
         found = [("cora", size) for size in SIZES["cora"]]
     else:
         found = [(kind, size) for size in (QUERY_COUNTS if kind == "ranking" else SIZES[kind])]
-    return found[:3] if settings.quick and kind == "regression" else found[:1] if settings.quick else found
+    return (
+        found[:3]
+        if settings.quick and kind == "regression"
+        else found[:1]
+        if settings.quick
+        else found
+    )
 
 
 def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
@@ -152,7 +181,10 @@ def order_task(folder: Path, kind: str, size: int, number: int) -> tuple[Task, F
     if kind == "words and links":
         from scipy import sparse
 
-        X, n_words = sparse.csr_array(sparse.hstack([data.words, data.links], format="csr")), data.words.shape[1]
+        X, n_words = (
+            sparse.csr_array(sparse.hstack([data.words, data.links], format="csr")),
+            data.words.shape[1],
+        )
         views = [View(slice(0, n_words), name="words"), View(slice(n_words, None), name="links")]
     return Task(X[rows], y, None, X[test], None, views, "disagreement", number), truth[test]
 
@@ -162,7 +194,10 @@ def regression_task(folder: Path, name: str, size: int, number: int) -> tuple[Ta
     data = regression_set(folder, name)
     order = np.random.default_rng([number, size, crc32(name.encode())]).permutation(len(data.y))
     scored, others = order[:size], order[size:]
-    test, unscored = others[: min(N_TEST, len(others) // 2)], others[min(N_TEST, len(others) // 2) :][:1000]
+    test, unscored = (
+        others[: min(N_TEST, len(others) // 2)],
+        others[min(N_TEST, len(others) // 2) :][:1000],
+    )
     rows = np.concatenate([scored, unscored])
     X, X_test = data.X[rows], data.X[test]
     centre, spread = X.mean(axis=0), X.std(axis=0)
@@ -190,7 +225,9 @@ def _regression(folder: Path, name: str, size: int, number: int, learner: str) -
         }
     if learner == "gp":
         kernel = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1])) + WhiteKernel(0.1)
-        gp = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=number).fit(X, y)
+        gp = GaussianProcessRegressor(
+            kernel, normalize_y=True, n_restarts_optimizer=2, random_state=number
+        ).fit(X, y)
         return _scored_by(truth, *gp.predict(task.X_test, return_std=True))
     if learner == "trees":
         predicted = ExtraTreesRegressor(200, random_state=number).fit(X, y).predict(task.X_test)
@@ -207,19 +244,33 @@ def rmse(truth: Floats, predicted: Any) -> float:
 
 
 def _scored_by(truth: Floats, mean: Any, deviation: Any) -> Result:
-    """Error, share within 95 % intervals, and mean log density of predictions that have standard deviations."""
+    """Error, share within 95 % intervals, and mean log density of predictions that have standard
+    deviations.
+    """
     deviation = np.maximum(deviation, 1e-12)
     inside = np.abs(truth - mean) <= stats.norm.ppf(0.975) * deviation
     density = stats.norm.logpdf(truth, mean, deviation)
-    return {"error": rmse(truth, mean), "inside": float(inside.mean()), "density": float(density.mean())}
+    return {
+        "error": rmse(truth, mean),
+        "inside": float(inside.mean()),
+        "density": float(density.mean()),
+    }
 
 
 def _effect(model: Any, gain: float) -> Result:
-    """What the model says of unscored rows, and what they brought on test rows (below 0: they did harm)."""
+    """What the model says of unscored rows, and what they brought on test rows (below 0: they did
+    harm).
+    """
     effect = model.unscored_effect_
     if effect is None:
         return {"gain": gain}
-    numbers = (effect.error_with, effect.error_without, effect.difference, effect.standard_error, effect.n_held_out)
+    numbers = (
+        effect.error_with,
+        effect.error_without,
+        effect.difference,
+        effect.standard_error,
+        effect.n_held_out,
+    )
     return {"verdict": effect.verdict, "effect": numbers, "gain": gain}
 
 
@@ -234,9 +285,14 @@ def _support_vectors(task: Task) -> Any:
             for tube in (0.02, 0.2)
         ]
 
-        def fit(rows: MethodRows, seed: int) -> tuple[Callable[[Any], Floats], Callable[[int], int]]:
+        def fit(
+            rows: MethodRows, seed: int
+        ) -> tuple[Callable[[Any], Floats], Callable[[int], int]]:
             models = [SVR(**setting).fit(rows.X, (rows.y - level) / spread) for setting in grid]
-            return lambda X: level + spread * np.stack([model.predict(X) for model in models], axis=1), lambda at: 0
+            return (
+                lambda X: level + spread * np.stack([model.predict(X) for model in models], axis=1),
+                lambda at: 0,
+            )
 
         return Family(grid, fit)
 
@@ -250,9 +306,14 @@ def _ranker(task: Task, truth: Floats) -> Result:
     model.fit(task.X, task.y, qid=task.qid)
     plain.fit(X, y, qid=qid)
     error, without = (
-        _disagreement(truth, m.predict(task.X_test, qid=task.qid_test), task.qid_test) for m in (model, plain)
+        _disagreement(truth, m.predict(task.X_test, qid=task.qid_test), task.qid_test)
+        for m in (model, plain)
     )
-    return {"error": error, "stated": float(model.held_out_error_), **_effect(model, without - error)}
+    return {
+        "error": error,
+        "stated": float(model.held_out_error_),
+        **_effect(model, without - error),
+    }
 
 
 def _generated(number: int, learner: str, *, noise: bool) -> Result:
@@ -275,7 +336,10 @@ def _generated(number: int, learner: str, *, noise: bool) -> Result:
         return {"error": error}
     known = ~np.isnan(data.y)
     plain = AutoRegressor(views, fit_intercept=False).fit(data.X[known], data.y[known])
-    return {"error": error, **_effect(model, rmse(data.y_test, plain.predict(data.X_test)) ** 2 - error**2)}
+    return {
+        "error": error,
+        **_effect(model, rmse(data.y_test, plain.predict(data.X_test)) ** 2 - error**2),
+    }
 
 
 # ---- what the errors say
@@ -323,7 +387,10 @@ def _ratios(errors: Errors, peers: Iterable[str]) -> Floats:
     """Of the default to the best of the peers, by setting."""
     peers = list(peers)
     return np.asarray(
-        [errors[AUTO][setting] / min(errors[peer][setting] for peer in peers) for setting in errors[AUTO]]
+        [
+            errors[AUTO][setting] / min(errors[peer][setting] for peer in peers)
+            for setting in errors[AUTO]
+        ]
     )
 
 
@@ -357,7 +424,12 @@ def _ratio_table(title: str, errors: Errors) -> Table:
                 f"{int((ratios < 1).sum())} of {len(ratios)}",
             )
         )
-    head = ("error of the default over that of", "geometric mean (95 % interval)", "worst setting", "settings better")
+    head = (
+        "error of the default over that of",
+        "geometric mean (95 % interval)",
+        "worst setting",
+        "settings better",
+    )
     return Table(f"{title.capitalize()}: the default beside others", head, rows)
 
 
@@ -401,32 +473,58 @@ def _ranking_findings(errors: Errors) -> list[Finding]:
 
 def _order_findings(errors: Errors) -> list[Finding]:
     return [
-        _limit(errors, _others(errors), 1.01, "Jester, sushi, Cora, over the best method of each setting"),
-        *(_limit(errors, [peer], 0.99, f"Jester, sushi, Cora, over {peer}") for peer in _others(errors)),
+        _limit(
+            errors,
+            _others(errors),
+            1.01,
+            "Jester, sushi, Cora, over the best method of each setting",
+        ),
+        *(
+            _limit(errors, [peer], 0.99, f"Jester, sushi, Cora, over {peer}")
+            for peer in _others(errors)
+        ),
         _worst(errors, _others(errors), 1.05, "Jester, sushi, Cora, over the best method"),
     ]
 
 
 def _view_findings(errors: Errors) -> list[Finding]:
     peers = [SIDE_BY_SIDE, CO_REGULARISED]
-    return [_limit(errors, peers, 1.00, "words and links, over the better of one linear model and CoRankRLS")]
+    return [
+        _limit(
+            errors,
+            peers,
+            1.00,
+            "words and links, over the better of one linear model and CoRankRLS",
+        )
+    ]
 
 
-def _generated_finding(draws: Mapping[Draw, Mapping[str, Result]], kind: str) -> tuple[Table, Finding]:
+def _generated_finding(
+    draws: Mapping[Draw, Mapping[str, Result]], kind: str
+) -> tuple[Table, Finding]:
     found = [by_method for (name, *_), by_method in draws.items() if name == kind]
-    errors = {method: np.asarray([result[method]["error"] for result in found]) for method in METHODS[kind]}
+    errors = {
+        method: np.asarray([result[method]["error"] for result in found])
+        for method in METHODS[kind]
+    }
     rows = [
         (method, f"{values.mean():.4f}", f"{values.min():.4f} to {values.max():.4f}")
         for method, values in errors.items()
     ]
-    table = Table(f"{kind.capitalize()}, {len(found)} seeds", ("method", "mean test rmse", "least to greatest"), rows)
+    table = Table(
+        f"{kind.capitalize()}, {len(found)} seeds",
+        ("method", "mean test rmse", "least to greatest"),
+        rows,
+    )
     if kind == "two views":
         mean = float(errors[AUTO].mean())
         return table, target("two views: mean RMSE at most 0.06", f"{mean:.4f}.", mean <= 0.06)
     ratio = errors[AUTO] / errors["RLS"]
     within = int((ratio <= 1.02).sum())
     evidence = f"{within} of {len(ratio)}, worst {ratio.max():.3f}."
-    return table, target("noise view: at most 2 % above supervised in every seed", evidence, within == len(ratio))
+    return table, target(
+        "noise view: at most 2 % above supervised in every seed", evidence, within == len(ratio)
+    )
 
 
 def _honesty(draws: Mapping[Draw, Mapping[str, Result]]) -> tuple[Table, list[Finding]]:
@@ -442,7 +540,11 @@ def _honesty(draws: Mapping[Draw, Mapping[str, Result]]) -> tuple[Table, list[Fi
     ]
     stated = sum(fit["stated"] / fit["variance"] for fit in regression.values())
     true = sum(fit["error"] ** 2 / fit["variance"] for fit in regression.values())
-    said = [(fit["verdict"], fit["gain"]) for fit in fits.values() if fit.get("verdict") in ("helped", "hurt")]
+    said = [
+        (fit["verdict"], fit["gain"])
+        for fit in fits.values()
+        if fit.get("verdict") in ("helped", "hurt")
+    ]
     right = sum((gain > 0) == (verdict == "helped") for verdict, gain in said)
     helped = [fit["verdict"] == "helped" for draw, fit in fits.items() if draw[0] == "two views"]
     asked = sum("verdict" in fit for fit in fits.values())
@@ -458,13 +560,23 @@ def _honesty(draws: Mapping[Draw, Mapping[str, Result]]) -> tuple[Table, list[Fi
         ('"helped" on two views that agree', f"{sum(helped)} of {len(helped)}"),
     ]
     findings = [
-        target("95 % intervals hold 92 to 97 % of the scores", f"{inside:.3f}.", 0.92 <= inside <= 0.97),
         target(
-            "mean log density better than the Gaussian process's", f"{np.mean(gaps):+.3f}.", float(np.mean(gaps)) > 0
+            "95 % intervals hold 92 to 97 % of the scores", f"{inside:.3f}.", 0.92 <= inside <= 0.97
         ),
-        target("stated over true error: 0.97 to 1.10", f"{stated / true:.3f}.", 0.97 <= stated / true <= 1.10),
         target(
-            '"helped" and "hurt" are true in 95 % of the cases', f"{right} of {len(said)}.", right >= 0.95 * len(said)
+            "mean log density better than the Gaussian process's",
+            f"{np.mean(gaps):+.3f}.",
+            float(np.mean(gaps)) > 0,
+        ),
+        target(
+            "stated over true error: 0.97 to 1.10",
+            f"{stated / true:.3f}.",
+            0.97 <= stated / true <= 1.10,
+        ),
+        target(
+            '"helped" and "hurt" are true in 95 % of the cases',
+            f"{right} of {len(said)}.",
+            right >= 0.95 * len(said),
         ),
         target(
             '"helped" is said on 18 of 20 seeds of two views',
@@ -478,7 +590,10 @@ def _honesty(draws: Mapping[Draw, Mapping[str, Result]]) -> tuple[Table, list[Fi
 STUDY = Study(
     name="default",
     title="What users get by default",
-    about="AutoRegressor() and AutoRanker() beside tuned peers, with few scores: error, uncertainty, and true words.",
+    about=(
+        "AutoRegressor() and AutoRanker() beside tuned peers, with few scores: error, uncertainty,"
+        " and true words."
+    ),
     parts=parts,
     conclude=conclude,
     files=(*REGRESSION, *RANKING, *JESTER, *SUSHI, *CORA),

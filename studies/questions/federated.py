@@ -1,11 +1,14 @@
-"""Real regression sets divided over three sites: what each reaches alone, together without showing its rows, and pooled.
+"""Real regression sets divided over three sites: what each reaches alone, together without showing
+its rows, and pooled.
 
-Protocol: columns standardised over all rows. A repeat divides the rows at random: 30 % scored, a tenth at each of three
-sites, 40 % shared items without scores, 30 % test. "random": sites are alike; "apart": the scored rows are sorted along
-their first principal direction and cut in three, so that every site has seen another part of the world. rbf kernels;
-alpha tuned by each site on its own rows. The agreement is one of five levels (0 among them), in units of
-scored rows / (items · other sites), chosen by the sites' held-out errors: each leaves out a third of its scored rows in
-turn and all run the rounds on the rest. Sets of 150 rows and more, of those that share their rows one.
+Protocol: columns standardised over all rows. A repeat divides the rows at random: 30 % scored, a
+tenth at each of three sites, 40 % shared items without scores, 30 % test. "random": sites are
+alike; "apart": the scored rows are sorted along their first principal direction and cut in three,
+so that every site has seen another part of the world. rbf kernels; alpha tuned by each site on its
+own rows. The agreement is one of five levels (0 among them), in units of scored rows / (items ·
+other sites), chosen by the sites' held-out errors: each leaves out a third of its scored rows in
+turn and all run the rounds on the rest. Sets of 150 rows and more, of those that share their rows
+one.
 """
 
 from __future__ import annotations
@@ -44,7 +47,11 @@ def parts(settings: Settings) -> list[Part]:
     else:
         names = [name for name in names if len(regression_set(settings.folder, name).y) >= FEWEST]
     repeats = range(1 if settings.quick else N_REPEATS)
-    return draw_parts(run, [(name, repeat, split) for name in names for repeat in repeats for split in SPLITS], METHODS)
+    return draw_parts(
+        run,
+        [(name, repeat, split) for name in names for repeat in repeats for split in SPLITS],
+        METHODS,
+    )
 
 
 def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
@@ -65,13 +72,17 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     return {"site": float(site / y.std()), "joint": float(joint / y.std()), "agreement": agreement}
 
 
-def divided(folder: Path, name: str, repeat: int, split: str) -> tuple[list[SiteRows], Floats, SiteRows]:
+def divided(
+    folder: Path, name: str, repeat: int, split: str
+) -> tuple[list[SiteRows], Floats, SiteRows]:
     """A draw: the sites' rows, the shared items, the test rows."""
     data = regression_set(folder, name).standardised()
     order = np.random.default_rng([repeat, crc32(name.encode())]).permutation(len(data.y))
     scored, shared, test = np.split(order, [round(0.3 * len(order)), round(0.7 * len(order))])
     if split == "apart":
-        direction = np.linalg.svd(data.X[scored] - data.X[scored].mean(axis=0), full_matrices=False)[2][0]
+        direction = np.linalg.svd(
+            data.X[scored] - data.X[scored].mean(axis=0), full_matrices=False
+        )[2][0]
         scored = scored[np.argsort(data.X[scored] @ direction)]
     sites = [(data.X[rows], data.y[rows]) for rows in np.array_split(scored, N_SITES)]
     return sites, data.X[shared], (data.X[test], data.y[test])
@@ -79,7 +90,10 @@ def divided(folder: Path, name: str, repeat: int, split: str) -> tuple[list[Site
 
 def _parties(sites: Sequence[SiteRows], items: Floats) -> list[Site]:
     shared, limits = SharedItems(items), Limits(rounds=10_000, norm=1e9)
-    return [Site(name, CoRLS(), X, y, shared, limits=limits) for name, (X, y) in zip(NAMES, sites, strict=True)]
+    return [
+        Site(name, CoRLS(), X, y, shared, limits=limits)
+        for name, (X, y) in zip(NAMES, sites, strict=True)
+    ]
 
 
 def _models_after_rounds(parties: Sequence[Site], agreement: float) -> list[Any]:
@@ -96,7 +110,10 @@ def _best_agreement(sites: Sequence[SiteRows], items: Floats, rng: np.random.Gen
     unit = min(len(y) for _, y in sites) / (len(items) * (N_SITES - 1))
     errors = np.zeros(len(LEVELS))
     for fold in range(N_FOLDS):
-        kept = [(X[numbers != fold], y[numbers != fold]) for (X, y), numbers in zip(sites, folds, strict=True)]
+        kept = [
+            (X[numbers != fold], y[numbers != fold])
+            for (X, y), numbers in zip(sites, folds, strict=True)
+        ]
         parties = _parties(kept, items)
         for at, level in enumerate(LEVELS):  # 0 first: the models alone
             models = _models_after_rounds(parties, level * unit)
@@ -117,7 +134,8 @@ def conclude(settings: Settings, results: Results) -> Outcome:
     for (name, _, split), by_method in draws.items():
         sets.setdefault((str(name), str(split)), []).append(by_method)
     tables = [
-        _overall_table(split, [repeats for (_, other), repeats in sets.items() if other == split]) for split in SPLITS
+        _overall_table(split, [repeats for (_, other), repeats in sets.items() if other == split])
+        for split in SPLITS
     ]
     agreed = [by_method[TOGETHER]["agreement"] > 0 for by_method in draws.values()]
     note = f"Sites chose to agree (agreement above 0) in {sum(agreed)} of {len(agreed)} draws."
@@ -132,7 +150,10 @@ def _overall_table(split: str, sets: Sequence[Repeats]) -> Table:
             ratios, errors = np.zeros(len(sets)), np.zeros(len(sets))
             for at, repeats in enumerate(sets):
                 errors[at] = np.mean([by_method[method][key] for by_method in repeats])
-                logs = [np.log(by_method[method][key] / by_method[ALONE]["site"]) for by_method in repeats]
+                logs = [
+                    np.log(by_method[method][key] / by_method[ALONE]["site"])
+                    for by_method in repeats
+                ]
                 ratios[at] = np.mean(logs)
             low, high = mean_interval(ratios)
             rows.append(
@@ -145,8 +166,19 @@ def _overall_table(split: str, sets: Sequence[Repeats]) -> Table:
                     f"{int((ratios < 0).sum())} of {len(ratios)}",
                 )
             )
-    head = ("", "rmse / s.d.", "÷ a site alone", "s.e. of its log", "95 % interval over sets", "sets better")
-    return Table(f"Rows divided {'at random' if split == 'random' else 'so that sites lie apart'}", head, rows)
+    head = (
+        "",
+        "rmse / s.d.",
+        "÷ a site alone",
+        "s.e. of its log",
+        "95 % interval over sets",
+        "sets better",
+    )
+    return Table(
+        f"Rows divided {'at random' if split == 'random' else 'so that sites lie apart'}",
+        head,
+        rows,
+    )
 
 
 def _set_table(sets: dict[tuple[str, str], Repeats]) -> Table:

@@ -1,15 +1,18 @@
 """Does `corank ask` ask well, and does it know when to stop? Simulated judges answer its questions.
 
-Judges: users of Jester who rated all 100 jokes; users of sushi, each about all 100 kinds; and the same users about the ten
-kinds that they ordered themselves. Nobody ordered 100 kinds, so the taste of a user for all of them is that of a model of
-all users (six factors, ridge regression on the scores that were given), which is the truth of the simulation. One answer in
-ten is wrong: of two items the worse, of four another one than the best (worst). Features of a joke are the ratings by 100
-other users, those of sushi the columns of the item.
+Judges: users of Jester who rated all 100 jokes; users of sushi, each about all 100 kinds; and the
+same users about the ten kinds that they ordered themselves. Nobody ordered 100 kinds, so the taste
+of a user for all of them is that of a model of all users (six factors, ridge regression on the
+scores that were given), which is the truth of the simulation. One answer in ten is wrong: of two
+items the worse, of four another one than the best (worst). Features of a joke are the ratings by
+100 other users, those of sushi the columns of the item.
 
-Every judge is asked through `Interview`, which learns after each answer (after 100 answers every other time). The error is the share of misordered pairs among
-all items of the judge, by the model of `corank fit --comparisons`. Questions at random are pairs that were not asked before.
-A pair counts 3 seconds, best and worst of four 7. The judges chose nothing: not the kernels, nor the rule that says when to
-stop, which has no parameter but what it promises (the next 20 answers put fewer than one pair in 200 right).
+Every judge is asked through `Interview`, which learns after each answer (after 100 answers every
+other time). The error is the share of misordered pairs among all items of the judge, by the model
+of `corank fit --comparisons`. Questions at random are pairs that were not asked before. A pair
+counts 3 seconds, best and worst of four 7. The judges chose nothing: not the kernels, nor the rule
+that says when to stop, which has no parameter but what it promises (the next 20 answers put fewer
+than one pair in 200 right).
 """
 
 from __future__ import annotations
@@ -26,16 +29,32 @@ from corank.interview.interview import Interview, Question
 from corank.metrics import disagreement_error
 from studies.data import JESTER, SUSHI, Floats, jester, sushi, sushi_orders
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
-from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table, target
+from studies.study import (
+    Figure,
+    Outcome,
+    Panel,
+    Part,
+    Result,
+    Series,
+    Settings,
+    Study,
+    Table,
+    target,
+)
 from studies.verdicts import mean_interval, standard_error
 
 N_JUDGES = {"jester": 50, "sushi": 50, "own ten": 50}
 NOISE = 0.1
 ASKED, RANDOM, FOUR = "chosen pairs", "random pairs", "chosen fours"
-TITLES = {"jester": "Jester, 100 jokes", "sushi": "sushi, 100 kinds", "own ten": "sushi, the user's own ten"}
+TITLES = {
+    "jester": "Jester, 100 jokes",
+    "sushi": "sushi, 100 kinds",
+    "own ten": "sushi, the user's own ten",
+}
 MOST = {"jester": 600, "sushi": 500, "own ten": 40}  # pairs that are asked
 N_COMPARED = 40  # after so many answers chosen and random questions are compared
-STEP = 10  # answers between two rankings, and twice as many once chosen and random questions are compared
+# answers between two rankings, and twice as many once chosen and random questions are compared
+STEP = 10
 OFTEN = 100  # answers after which only every other one is learned from at once
 SECONDS = {ASKED: 3, FOUR: 7}
 STOP_STEP, LEAST_GAIN = 20, 0.005
@@ -46,7 +65,9 @@ def parts(settings: Settings) -> list[Part]:
     """One part per set, judge and way of asking."""
     methods = [DrawMethod(way, "AutoRanker") for way in (ASKED, RANDOM, FOUR)]
     numbers = {name: 2 if settings.quick else count for name, count in N_JUDGES.items()}
-    return draw_parts(run, [(name, judge) for name in TITLES for judge in range(numbers[name])], methods)
+    return draw_parts(
+        run, [(name, judge) for name in TITLES for judge in range(numbers[name])], methods
+    )
 
 
 # ---- judges
@@ -77,7 +98,9 @@ def tastes(folder: Path) -> Floats:
     level = np.nanmean(scores)
     centred = np.where(given, scores - level, 0.0)
     rng = np.random.default_rng([0, 52])
-    items = np.hstack([np.ones((scores.shape[1], 1)), 0.1 * rng.standard_normal((scores.shape[1], N_FACTORS))])
+    items = np.hstack(
+        [np.ones((scores.shape[1], 1)), 0.1 * rng.standard_normal((scores.shape[1], N_FACTORS))]
+    )
     people = np.zeros((scores.shape[0], N_FACTORS + 1))
     for _ in range(N_ROUNDS):
         people = _ridge(items, centred, given)
@@ -87,18 +110,25 @@ def tastes(folder: Path) -> Floats:
 
 
 def _ridge(features: Floats, targets: Floats, given: Floats) -> Floats:
-    """Coefficients of every row of targets (n, m) on features (m, k), from those that are given: (n, k)."""
+    """Coefficients of every row of targets (n, m) on features (m, k), from those that are given:
+    (n, k).
+    """
     identity = RIDGE * np.eye(features.shape[1])
     rows = [
-        np.linalg.solve(features[known].T @ features[known] + identity, features[known].T @ values[known])
+        np.linalg.solve(
+            features[known].T @ features[known] + identity, features[known].T @ values[known]
+        )
         for values, known in zip(targets, given, strict=True)
     ]
     return np.asarray(rows)
 
 
 def answered(question: Question, values: Floats, rng: np.random.Generator) -> tuple[str, str]:
-    """What a judge says: the position of the best item and, of four, of the worst; one answer in ten is wrong."""
-    of_items = values[list(question.rows)] + 1e-9 * rng.standard_normal(len(question.rows))  # ties by chance
+    """What a judge says: the position of the best item and, of four, of the worst; one answer in
+    ten is wrong.
+    """
+    # ties by chance
+    of_items = values[list(question.rows)] + 1e-9 * rng.standard_normal(len(question.rows))
     places = np.argsort(-of_items)
     best = int(places[0] if rng.random() >= NOISE else rng.choice(places[1:]))
     if len(places) == 2:
@@ -112,10 +142,16 @@ def answered(question: Question, values: Floats, rng: np.random.Generator) -> tu
 
 
 def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
-    """Errors of a judge's ranking after 10, 20, … answers, what was expected, and when it was enough."""
+    """Errors of a judge's ranking after 10, 20, … answers, what was expected, and when it was
+    enough.
+    """
     name, number = str(draw[0]), int(draw[1])
     items, values = judges(settings.folder, name)[number]
-    most = {ASKED: MOST[name], RANDOM: N_COMPARED, FOUR: N_COMPARED * SECONDS[ASKED] // SECONDS[FOUR]}[method.title]
+    most = {
+        ASKED: MOST[name],
+        RANDOM: N_COMPARED,
+        FOUR: N_COMPARED * SECONDS[ASKED] // SECONDS[FOUR],
+    }[method.title]
     if settings.quick:
         most = min(most, 2 * STEP)
     step = 1 if method.title == FOUR else STEP
@@ -167,7 +203,10 @@ def conclude(settings: Settings, results: Results) -> Outcome:
         for count in shared:
             gap = random_errors[:, random_counts.index(count)] - errors[:, counts.index(count)]
             low, high = mean_interval(gap)
-            cells = (errors[:, counts.index(count)].mean(), random_errors[:, random_counts.index(count)].mean())
+            cells = (
+                errors[:, counts.index(count)].mean(),
+                random_errors[:, random_counts.index(count)].mean(),
+            )
             chosen.append(
                 (
                     TITLES[name],
@@ -178,8 +217,13 @@ def conclude(settings: Settings, results: Results) -> Outcome:
                 )
             )
             if count == shared[-1] and name != "own ten":
-                claim = f"{TITLES[name]}: fewer misordered pairs than with random questions after {count} answers"
-                findings.append(target(claim, f"{gap.mean():+.4f}, {low:+.4f} to {high:+.4f}.", low > 0))
+                claim = (
+                    f"{TITLES[name]}: fewer misordered pairs than with random questions after"
+                    f" {count} answers"
+                )
+                findings.append(
+                    target(claim, f"{gap.mean():+.4f}, {low:+.4f} to {high:+.4f}.", low > 0)
+                )
         fours += _equal_time(results, name, counts, errors)
         if name != "own ten":
             rows, finding = _stops(results, name, counts, errors)
@@ -198,21 +242,32 @@ def conclude(settings: Settings, results: Results) -> Outcome:
             fours,
         ),
         Table(
-            "When to stop: N is the first number of answers after which 20 more lower the mean error by less than 0.005",
+            "When to stop: N is the first number of answers after which 20 more lower the mean"
+            " error by less than 0.005",
             ("judges", "N", "median stop", "middle half", "never", "error at N", "expected at N"),
             stops,
         ),
     ]
-    notes.append("Of ten items there are 45 pairs: after 40 answers nearly all were asked, whoever chose them.")
-    caption = "Mean share of misordered pairs, with bands of one standard error; dotted: what the page says it expects."
+    notes.append(
+        "Of ten items there are 45 pairs: after 40 answers nearly all were asked, whoever chose"
+        " them."
+    )
+    caption = (
+        "Mean share of misordered pairs, with bands of one standard error; dotted: what the page"
+        " says it expects."
+    )
     return Outcome(tables, findings, [Figure("judges", caption, panels)], notes, fit_count(results))
 
 
-def _equal_time(results: Results, name: str, counts: list[int], errors: Floats) -> list[tuple[str, ...]]:
+def _equal_time(
+    results: Results, name: str, counts: list[int], errors: Floats
+) -> list[tuple[str, ...]]:
     four_counts, four_errors = curve(results, name, FOUR)
     rows: list[tuple[str, ...]] = []
     for count in (count for count in counts if count <= N_COMPARED):
-        fours = max((n for n in four_counts if n * SECONDS[FOUR] <= count * SECONDS[ASKED]), default=None)
+        fours = max(
+            (n for n in four_counts if n * SECONDS[FOUR] <= count * SECONDS[ASKED]), default=None
+        )
         if fours is None:
             continue
         pairs, other = errors[:, counts.index(count)], four_errors[:, four_counts.index(fours)]
@@ -230,13 +285,23 @@ def _equal_time(results: Results, name: str, counts: list[int], errors: Floats) 
     return rows
 
 
-def _stops(results: Results, name: str, counts: list[int], errors: Floats) -> tuple[tuple[str, ...], Any]:
+def _stops(
+    results: Results, name: str, counts: list[int], errors: Floats
+) -> tuple[tuple[str, ...], Any]:
     means = errors.mean(axis=0)
-    after = {count: means[counts.index(count + STOP_STEP)] for count in counts if count + STOP_STEP in counts}
-    enough = [count for count, later in after.items() if means[counts.index(count)] - later < LEAST_GAIN]
+    after = {
+        count: means[counts.index(count + STOP_STEP)]
+        for count in counts
+        if count + STOP_STEP in counts
+    }
+    enough = [
+        count for count, later in after.items() if means[counts.index(count)] - later < LEAST_GAIN
+    ]
     best = enough[0] if enough else counts[-1]
     stops = [by[ASKED]["stop"] for draw, by in by_draw(results).items() if draw[0] == name]
-    told = np.asarray([counts[-1] + STOP_STEP if stop is None else stop for stop in stops], dtype=float)
+    told = np.asarray(
+        [counts[-1] + STOP_STEP if stop is None else stop for stop in stops], dtype=float
+    )
     low, median, high = np.percentile(told, (25, 50, 75))
     expected = curve(results, name, ASKED, "expected")[1].mean(axis=0)[counts.index(best)]
     row = (
@@ -249,11 +314,18 @@ def _stops(results: Results, name: str, counts: list[int], errors: Floats) -> tu
         f"{expected:.4f}",
     )
     claim = f"{TITLES[name]}: the median stop lies between 0.7 N and 1.4 N"
-    return row, target(claim, f"{median:.0f} for N = {best}.", bool(enough) and 0.7 * best <= median <= 1.4 * best)
+    return row, target(
+        claim, f"{median:.0f} for N = {best}.", bool(enough) and 0.7 * best <= median <= 1.4 * best
+    )
 
 
 def _panel(
-    results: Results, name: str, counts: list[int], errors: Floats, random_counts: list[int], random_errors: Floats
+    results: Results,
+    name: str,
+    counts: list[int],
+    errors: Floats,
+    random_counts: list[int],
+    random_errors: Floats,
 ) -> Panel:
     expected = curve(results, name, ASKED, "expected")[1].mean(axis=0)
     series = [
@@ -267,16 +339,20 @@ def _panel(
 def _series(title: str, counts: list[int], errors: Floats) -> Series:
     means = errors.mean(axis=0)
     spread = np.asarray([standard_error(column) for column in errors.T])
-    return Series(title, counts, means.tolist(), (means - spread).tolist(), (means + spread).tolist())
+    return Series(
+        title, counts, means.tolist(), (means - spread).tolist(), (means + spread).tolist()
+    )
 
 
 STUDY = Study(
     name="judges",
     title="Asking a person: chosen questions, and when to stop",
     about=(
-        f"{N_JUDGES['jester']} simulated judges of jokes and {N_JUDGES['sushi']} of sushi answer through `Interview`, one answer in ten wrong. Jester: users who rated "
-        "all 100 jokes, features the ratings by 100 others. Sushi: all 100 kinds by a factor model of the users' scores, as nobody "
-        "ordered all of them; and the ten kinds that a user did order. Error: misordered pairs among all items of the judge."
+        f"{N_JUDGES['jester']} simulated judges of jokes and {N_JUDGES['sushi']} of sushi answer"
+        " through `Interview`, one answer in ten wrong. Jester: users who rated all 100 jokes,"
+        " features the ratings by 100 others. Sushi: all 100 kinds by a factor model of the users'"
+        " scores, as nobody ordered all of them; and the ten kinds that a user did order. Error:"
+        " misordered pairs among all items of the judge."
     ),
     parts=parts,
     conclude=conclude,

@@ -1,9 +1,11 @@
-"""What the single learners should tune by default: the width of the kernel, and by which held-out error.
+"""What the single learners should tune by default: the width of the kernel, and by which held-out
+error.
 
-Protocol: draws of scored rows or queries as in `default`, errors on rows or queries that were never seen. Every learner is
-fitted with the width "scale" and with "tune", and by different held-out errors, on the same draws. Errors of a setting (a
-set and a number of scores) are means over draws; settings are compared by ratios to the first variant, and ratios are
-summed up by geometric means, with the worst setting and the time of the fits beside them.
+Protocol: draws of scored rows or queries as in `default`, errors on rows or queries that were never
+seen. Every learner is fitted with the width "scale" and with "tune", and by different held-out
+errors, on the same draws. Errors of a setting (a set and a number of scores) are means over draws;
+settings are compared by ratios to the first variant, and ratios are summed up by geometric means,
+with the worst setting and the time of the fits beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from studies.questions.methods import Results
 from studies.study import Cell, Finding, Outcome, Part, Result, Settings, Study, Table, target
 from studies.verdicts import mean_interval
 
-N_DRAWS = {"regression": 5, "one query": 5, "halves": 3, "queries": 10, "papers": 7, "words and links": 7}
+N_DRAWS = {
+    "regression": 5,
+    "one query": 5,
+    "halves": 3,
+    "queries": 10,
+    "papers": 7,
+    "words and links": 7,
+}
 N_UNSCORED = 200
 QUICK_SETS = ("baskball", "bodyfat")
 Variant: TypeAlias = tuple[str, dict[str, Any]]
@@ -60,7 +69,11 @@ def parts(settings: Settings) -> list[Part]:
     found = []
     for kind in LEARNERS:
         for name, size in _settings(settings, kind):
-            found.append(Part(json.dumps([kind, name, size]), run, {"kind": kind, "name": name, "size": size}))
+            found.append(
+                Part(
+                    json.dumps([kind, name, size]), run, {"kind": kind, "name": name, "size": size}
+                )
+            )
     return found
 
 
@@ -84,7 +97,9 @@ def run(settings: Settings, rng: np.random.Generator, kind: str, name: str, size
         for learner, variants in LEARNERS[kind].items():
             for title, parameters in variants:
                 error, seconds = _fit(learner, parameters, task, truth)
-                lines = result.setdefault(learner.__name__, {}).setdefault(title, {"error": [], "seconds": []})
+                lines = result.setdefault(learner.__name__, {}).setdefault(
+                    title, {"error": [], "seconds": []}
+                )
                 lines["error"].append(error)
                 lines["seconds"].append(seconds)
     return result
@@ -98,7 +113,9 @@ def _task(settings: Settings, kind: str, name: str, size: int, number: int) -> t
     return regression_task(settings.folder, name, size, number)
 
 
-def _fit(learner: Any, parameters: dict[str, Any], task: Task, truth: Floats) -> tuple[float, float]:
+def _fit(
+    learner: Any, parameters: dict[str, Any], task: Task, truth: Floats
+) -> tuple[float, float]:
     """The test error, and the seconds that the fit took."""
     if learner in (CoRLS, CoRankRLS):
         views: Any = random_split(2)
@@ -126,7 +143,10 @@ def conclude(settings: Settings, results: Results) -> Outcome:
         found = {key: result for key, result in results.items() if json.loads(key)[0] == kind}
         rows: list[tuple[Cell, ...]] = []
         for learner, variants in learners.items():
-            lines = {title: [result[learner.__name__][title] for result in found.values()] for title, _ in variants}
+            lines = {
+                title: [result[learner.__name__][title] for result in found.values()]
+                for title, _ in variants
+            }
             base = _means(lines[variants[0][0]], "error")
             for title, parameters in variants:
                 errors = _means(lines[title], "error")
@@ -134,7 +154,10 @@ def conclude(settings: Settings, results: Results) -> Outcome:
                 rows.append(_row(_call(learner.__name__, parameters), errors, base, lines[title]))
                 if (title, parameters) == TUNED and len(errors) > 1:
                     low, high = mean_interval(np.log(errors / base))
-                    evidence = f"{np.exp(np.log(errors / base).mean()):.3f} ({np.exp(low):.3f} to {np.exp(high):.3f})."
+                    evidence = (
+                        f"{np.exp(np.log(errors / base).mean()):.3f} ({np.exp(low):.3f} to"
+                        f" {np.exp(high):.3f})."
+                    )
                     claim = f"{TITLES[kind]}: {learner.__name__} has less error with a tuned width"
                     findings.append(target(claim, evidence, high < 0))
         head = (
@@ -165,21 +188,33 @@ def _row(call: str, errors: Floats, base: Floats, lines: list[Result]) -> tuple[
     mean = f"{np.exp(np.log(errors).mean()):.3f}"
     if np.array_equal(errors, base):
         return call, mean, "1", "1", "", f"{seconds:.3f}"
-    low, high = (float(np.exp(end)) for end in mean_interval(np.log(ratios))) if len(ratios) > 1 else (np.nan, np.nan)
+    low, high = (
+        (float(np.exp(end)) for end in mean_interval(np.log(ratios)))
+        if len(ratios) > 1
+        else (np.nan, np.nan)
+    )
     ratio = f"{np.exp(np.log(ratios).mean()):.3f} ({low:.3f} to {high:.3f})"
-    return call, mean, ratio, f"{ratios.max():.3f}", f"{int((ratios < 1).sum())} of {len(ratios)}", f"{seconds:.3f}"
+    return (
+        call,
+        mean,
+        ratio,
+        f"{ratios.max():.3f}",
+        f"{int((ratios < 1).sum())} of {len(ratios)}",
+        f"{seconds:.3f}",
+    )
 
 
 STUDY = Study(
     name="learner-defaults",
     title="What single learners should tune by default",
     about=(
-        "RLS, RankRLS, KPCR, KPCRank, CoRLS and CoRankRLS with the kernel width 1 / (columns · variance) and with a width "
-        'chosen by held-out error (`gamma="tune"`), and by different held-out errors. Mean error: geometric, over settings. '
-        'What came of it: `RLS` and `RankRLS` tune the width by default where scored rows are few (`gamma="auto"`). With views '
-        "it takes seconds and the gain is not certain. `KPCR` and `KPCRank` keep theirs: components of wide kernels, which have "
-        "no alpha, are lost in rounding, so that CSR and dense rows give different predictions. No other held-out error is "
-        "better everywhere."
+        "RLS, RankRLS, KPCR, KPCRank, CoRLS and CoRankRLS with the kernel width 1 / (columns ·"
+        ' variance) and with a width chosen by held-out error (`gamma="tune"`), and by different'
+        " held-out errors. Mean error: geometric, over settings. What came of it: `RLS` and"
+        ' `RankRLS` tune the width by default where scored rows are few (`gamma="auto"`). With'
+        " views it takes seconds and the gain is not certain. `KPCR` and `KPCRank` keep theirs:"
+        " components of wide kernels, which have no alpha, are lost in rounding, so that CSR and"
+        " dense rows give different predictions. No other held-out error is better everywhere."
     ),
     parts=parts,
     conclude=conclude,

@@ -1,4 +1,6 @@
-"""Methods on draws: how the studies of questions are divided into parts, and the learners that several of them compare."""
+"""Methods on draws: how the studies of questions are divided into parts, and the learners that
+several of them compare.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Any, TypeAlias
 from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS
 from studies.study import Part, Result, Table
 
-Draw: TypeAlias = tuple[int | str, ...]  # what the data of a fit follow from: seeds, sizes, the name of a set
+# what the data of a fit follow from: seeds, sizes, the name of a set
+Draw: TypeAlias = tuple[int | str, ...]
 Results: TypeAlias = Mapping[str, Result]  # by the keys of the parts
 
 SUPERVISED, AVERAGE, TUNED = "supervised", "view average", "co-regularised"
@@ -46,9 +49,13 @@ class DrawMethod:
 
 
 def draw_parts(
-    run: Callable[..., Result], draws: Sequence[Draw], methods: Sequence[DrawMethod], **arguments: Any
+    run: Callable[..., Result],
+    draws: Sequence[Draw],
+    methods: Sequence[DrawMethod],
+    **arguments: Any,
 ) -> list[Part]:
-    """One part per draw and method, called as ``run(settings, rng, draw=..., method=..., **arguments)``.
+    """One part per draw and method, called as ``run(settings, rng, draw=..., method=...,
+    **arguments)``.
 
     A draw says which seeds its data follow from; `rng` is not needed.
     """
@@ -96,7 +103,9 @@ def regressors(**settings: Any) -> tuple[DrawMethod, ...]:
         DrawMethod(SUPERVISED, "RLS", settings),
         DrawMethod(AVERAGE, "CoRLS", settings | {"agreement": 0.0}),
         DrawMethod(TUNED, "CoRLS", settings),
-        DrawMethod(REGRESSOR, "AutoRegressor", {k: v for k, v in settings.items() if k == "fit_intercept"}),
+        DrawMethod(
+            REGRESSOR, "AutoRegressor", {k: v for k, v in settings.items() if k == "fit_intercept"}
+        ),
     )
 
 
@@ -114,10 +123,14 @@ def make(method: DrawMethod, views: Any, random_state: int) -> Any:
     """The learner, not yet fitted; views go to those that have any, random ones not to averages."""
     if method.learner in _AVERAGES:
         declared = views if isinstance(views, list) else None
-        return _AVERAGES[method.learner](**method.settings, views=declared, random_state=random_state)
+        return _AVERAGES[method.learner](
+            **method.settings, views=declared, random_state=random_state
+        )
     if method.learner in _WITHOUT_VIEWS:
         width = {"gamma": "scale"}  # as learners with views have it
-        return _WITHOUT_VIEWS[method.learner](**width | dict(method.settings), random_state=random_state)
+        return _WITHOUT_VIEWS[method.learner](
+            **width | dict(method.settings), random_state=random_state
+        )
     return _WITH_VIEWS[method.learner](**method.settings, views=views, random_state=random_state)
 
 
@@ -129,7 +142,9 @@ def choice_of(model: Any) -> Result:
         if value is not None:
             choice[name] = float(value)
     if hasattr(model, "reason_"):
-        agreement = sum(line.weight for line in model.candidates_ if line.candidate.views == "agreement")
+        agreement = sum(
+            line.weight for line in model.candidates_ if line.candidate.views == "agreement"
+        )
         choice["chosen"] = "agreement" if agreement >= 0.5 else "supervised"
     return choice
 

@@ -1,15 +1,18 @@
-"""Is it worth choosing what to ask? `suggest` against questions drawn at random, one user at a time.
+"""Is it worth choosing what to ask? `suggest` against questions drawn at random, one user at a
+time.
 
-Protocol: 200 users of Jester who rated all 100 jokes, and 200 users of sushi. Every user has a model. It begins
-with a few answers to questions drawn at random, the same for both ways of going on; then one question after the other
-is added, the first of `suggest` that was not asked yet, or one drawn at random among those not asked yet, and answered
-from what the user said: which of two is better (PreferenceGP, `update_comparisons`; of two jokes rated the same both
-directions are told), or the score of one item (DifferenceGP, `update`). The error is the disagreement on all items of
-the user, asked about or not: what one wants to know is the order of all of them.
+Protocol: 200 users of Jester who rated all 100 jokes, and 200 users of sushi. Every user has a
+model. It begins with a few answers to questions drawn at random, the same for both ways of going
+on; then one question after the other is added, the first of `suggest` that was not asked yet, or
+one drawn at random among those not asked yet, and answered from what the user said: which of two is
+better (PreferenceGP, `update_comparisons`; of two jokes rated the same both directions are told),
+or the score of one item (DifferenceGP, `update`). The error is the disagreement on all items of the
+user, asked about or not: what one wants to know is the order of all of them.
 
-The features of a joke are the ratings by 100 other users, those of sushi the columns of the item. Kernel width,
-amplitude and noise are learned once, on 50 other users, and then fixed: those of largest evidence, summed over the
-users, on a grid. Nothing is tuned on the 200. Decided before any result was seen.
+The features of a joke are the ratings by 100 other users, those of sushi the columns of the item.
+Kernel width, amplitude and noise are learned once, on 50 other users, and then fixed: those of
+largest evidence, summed over the users, on a grid. Nothing is tuned on the 200. Decided before any
+result was seen.
 """
 
 from __future__ import annotations
@@ -25,17 +28,50 @@ import numpy as np
 
 from corank import DifferenceGP, PreferenceGP
 from corank.metrics import disagreement_error
-from studies.data import JESTER, SUSHI, Floats, Integers, jester, sushi, sushi_orders, unconnected_comparisons
+from studies.data import (
+    JESTER,
+    SUSHI,
+    Floats,
+    Integers,
+    jester,
+    sushi,
+    sushi_orders,
+    unconnected_comparisons,
+)
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
-from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table, target
+from studies.study import (
+    Figure,
+    Outcome,
+    Panel,
+    Part,
+    Result,
+    Series,
+    Settings,
+    Study,
+    Table,
+    target,
+)
 from studies.verdicts import mean_interval, standard_error
 
-N_USERS, N_OTHERS, N_LEARNED = 200, 50, 100  # users asked, others to learn the kernel on, comparisons of each of those
+# users asked, others to learn the kernel on, comparisons of each of those
+N_USERS, N_OTHERS, N_LEARNED = 200, 50, 100
 TITLES = {"jester": "Jester", "sushi": "sushi"}
-START = {("jester", "comparison"): 3, ("jester", "score"): 5, ("sushi", "comparison"): 3, ("sushi", "score"): 3}
-ASKED = {("jester", "comparison"): 40, ("jester", "score"): 30, ("sushi", "comparison"): 20, ("sushi", "score"): 6}
+START = {
+    ("jester", "comparison"): 3,
+    ("jester", "score"): 5,
+    ("sushi", "comparison"): 3,
+    ("sushi", "score"): 3,
+}
+ASKED = {
+    ("jester", "comparison"): 40,
+    ("jester", "score"): 30,
+    ("sushi", "comparison"): 20,
+    ("sushi", "score"): 6,
+}
 SUGGESTED, RANDOM = "suggest", "random"
-GAMMAS, AMPLITUDES, VARIANCES, NOISES = (4.0 ** np.arange(*ends) for ends in ((-4, 3), (-2, 5), (-2, 3), (-3, 2)))
+GAMMAS, AMPLITUDES, VARIANCES, NOISES = (
+    4.0 ** np.arange(*ends) for ends in ((-4, 3), (-2, 5), (-2, 3), (-3, 2))
+)
 
 
 def parts(settings: Settings) -> list[Part]:
@@ -70,7 +106,10 @@ def people(folder: Path, name: str, kind: str) -> list[AskedUser]:
     users = rng.permutation(decided)[: N_USERS + N_OTHERS]
     places = -np.arange(orders.shape[1], dtype=float)
     return [
-        AskedUser(data.items[orders[user]], places if kind == "comparison" else data.scores[user, orders[user]])
+        AskedUser(
+            data.items[orders[user]],
+            places if kind == "comparison" else data.scores[user, orders[user]],
+        )
         for user in users
     ]
 
@@ -109,8 +148,13 @@ def learned(folder: Path, name: str, kind: str, quick: bool) -> dict[str, float]
             {"gamma": g, "amplitude": level * a, "noise": level * v}
             for g, a, v in itertools.product(gammas, VARIANCES, NOISES)
         ]
-    grid = [{key: float(value) for key, value in point.items()} for point in grid[:: 12 if quick else 1]]
-    evidence = [sum(_evidence(person, kind, number, point) for number, person in enumerate(others)) for point in grid]
+    grid = [
+        {key: float(value) for key, value in point.items()} for point in grid[:: 12 if quick else 1]
+    ]
+    evidence = [
+        sum(_evidence(person, kind, number, point) for number, person in enumerate(others))
+        for point in grid
+    ]
     return grid[int(np.argmax(evidence))]
 
 
@@ -119,7 +163,11 @@ def _evidence(person: AskedUser, kind: str, number: int, kernel: dict[str, Any])
         return float(DifferenceGP(**kernel).fit(person.X, person.values).log_evidence_)
     pairs = all_pairs(len(person.X), np.random.default_rng([number, 42]))[:N_LEARNED]
     with unconnected_comparisons():
-        return float(PreferenceGP(**kernel).fit_comparisons(person.X, *answered(person.values, pairs)).log_evidence_)
+        return float(
+            PreferenceGP(**kernel)
+            .fit_comparisons(person.X, *answered(person.values, pairs))
+            .log_evidence_
+        )
 
 
 # ---- the loop
@@ -140,15 +188,26 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
 
 
 def ask_comparisons(
-    person: AskedUser, kernel: dict[str, Any], rng: np.random.Generator, n_start: int, n_asked: int, chosen: bool
+    person: AskedUser,
+    kernel: dict[str, Any],
+    rng: np.random.Generator,
+    n_start: int,
+    n_asked: int,
+    chosen: bool,
 ) -> list[float]:
-    """Errors after the first comparisons and after every further one, chosen by `suggest` or drawn at random."""
+    """Errors after the first comparisons and after every further one, chosen by `suggest` or drawn
+    at random.
+    """
     order = all_pairs(len(person.X), rng)
     asked = order[:n_start]
     model = PreferenceGP(**kernel).fit_comparisons(person.X, *answered(person.values, asked))
     errors = [_error(model, person)]
     for step in range(n_start, n_start + n_asked):
-        pair = _first_new(lambda n: _pairs_suggested(model, person.X, n), asked, len(order)) if chosen else order[step]
+        pair = (
+            _first_new(lambda n: _pairs_suggested(model, person.X, n), asked, len(order))
+            if chosen
+            else order[step]
+        )
         asked = [*asked, pair]
         model.update_comparisons(person.X, *answered(person.values, [pair]))
         errors.append(_error(model, person))
@@ -156,15 +215,26 @@ def ask_comparisons(
 
 
 def ask_scores(
-    person: AskedUser, kernel: dict[str, Any], rng: np.random.Generator, n_start: int, n_asked: int, chosen: bool
+    person: AskedUser,
+    kernel: dict[str, Any],
+    rng: np.random.Generator,
+    n_start: int,
+    n_asked: int,
+    chosen: bool,
 ) -> list[float]:
-    """Errors after the first scores and after every further one, chosen by `suggest` or drawn at random."""
+    """Errors after the first scores and after every further one, chosen by `suggest` or drawn at
+    random.
+    """
     order = [int(row) for row in rng.permutation(len(person.X))]
     asked = order[:n_start]
     model = DifferenceGP(**kernel).fit(person.X[asked], person.values[asked])
     errors = [_error(model, person)]
     for step in range(n_start, n_start + n_asked):
-        row = _first_new(lambda n: _rows_suggested(model, person.X, n), asked, len(order)) if chosen else order[step]
+        row = (
+            _first_new(lambda n: _rows_suggested(model, person.X, n), asked, len(order))
+            if chosen
+            else order[step]
+        )
         asked = [*asked, row]
         model.update(person.X[[row]], person.values[[row]])
         errors.append(_error(model, person))
@@ -199,7 +269,9 @@ def _error(model: Any, person: AskedUser) -> float:
 def curves(results: Results, which: tuple[str, str]) -> tuple[Floats, Floats]:
     """Errors of suggested and of random questions: (users, questions + 1) each."""
     users = [by_method for draw, by_method in by_draw(results).items() if draw[:2] == which]
-    suggested, random = (np.asarray([user[method]["errors"] for user in users]) for method in (SUGGESTED, RANDOM))
+    suggested, random = (
+        np.asarray([user[method]["errors"] for user in users]) for method in (SUGGESTED, RANDOM)
+    )
     return suggested, random
 
 
@@ -216,7 +288,10 @@ def conclude(settings: Settings, results: Results) -> Outcome:
             (
                 title,
                 f"{random[:, 0].mean():.4f}",
-                *(f"{end.mean():.4f} ± {standard_error(end):.4f}" for end in (suggested[:, -1], random[:, -1])),
+                *(
+                    f"{end.mean():.4f} ± {standard_error(end):.4f}"
+                    for end in (suggested[:, -1], random[:, -1])
+                ),
                 f"{gaps.mean():+.4f}",
                 f"{low:+.4f} to {high:+.4f}",
                 f"{better} of {len(gaps)}",
@@ -226,15 +301,34 @@ def conclude(settings: Settings, results: Results) -> Outcome:
         panels.append(_curve_panel(title, suggested, random, n_start))
         notes.append(f"{title}: {_saved(suggested, random)}; {_kernel(results, which)}.")
         if which[0] == "jester":
-            claim = f"{title}: suggested questions are better, the 95 % interval of the area between the curves above 0"
-            findings.append(target(claim, f"{gaps.mean():+.4f}, {low:+.4f} to {high:+.4f}.", low > 0))
-    head = ("questions", "at the start", "end, suggest", "end, random", "area between", "95 % over users", "better for")
-    title = (
-        "Disagreement on all items of a user; area between the curves: mean of random minus suggest over the questions"
+            claim = (
+                f"{title}: suggested questions are better, the 95 % interval of the area between"
+                " the curves above 0"
+            )
+            findings.append(
+                target(claim, f"{gaps.mean():+.4f}, {low:+.4f} to {high:+.4f}.", low > 0)
+            )
+    head = (
+        "questions",
+        "at the start",
+        "end, suggest",
+        "end, random",
+        "area between",
+        "95 % over users",
+        "better for",
     )
-    caption = "Mean disagreement on all items of a user after so many answers, with bands of one standard error."
+    title = (
+        "Disagreement on all items of a user; area between the curves: mean of random minus suggest"
+        " over the questions"
+    )
+    caption = (
+        "Mean disagreement on all items of a user after so many answers, with bands of one standard"
+        " error."
+    )
     figure = Figure("answers", caption, panels)
-    return Outcome([Table(title, head, rows), *tables], findings, [figure], notes, fit_count(results))
+    return Outcome(
+        [Table(title, head, rows), *tables], findings, [figure], notes, fit_count(results)
+    )
 
 
 def _curve_table(title: str, suggested: Floats, random: Floats, n_start: int) -> Table:
@@ -272,19 +366,25 @@ def _saved(suggested: Floats, random: Floats) -> str:
 
 
 def _kernel(results: Results, which: tuple[str, str]) -> str:
-    first = next(by_method for draw, by_method in by_draw(results).items() if draw[:2] == which)[SUGGESTED]
-    return ", ".join(f"{name} {first[name]:.3g}" for name in ("gamma", "amplitude", "noise") if name in first)
+    first = next(by_method for draw, by_method in by_draw(results).items() if draw[:2] == which)[
+        SUGGESTED
+    ]
+    return ", ".join(
+        f"{name} {first[name]:.3g}" for name in ("gamma", "amplitude", "noise") if name in first
+    )
 
 
 STUDY = Study(
     name="questions",
     title="What to ask next: suggested against random questions",
     about=(
-        f"{N_USERS} users of Jester who rated all 100 jokes and {N_USERS} of sushi (ten kinds each), one model per user. It starts "
-        "with 3 comparisons (PreferenceGP) or 5 scores (sushi 3; DifferenceGP) drawn at random, the same for both; then one "
-        "question after the other, the first of `suggest` not asked yet or one at random, answered from what the user said. "
-        "Error: disagreement on all items of the user. Features of jokes: ratings by 100 other users; kernel width and "
-        f"variances learned once on {N_OTHERS} other users by evidence, nothing on the {N_USERS}."
+        f"{N_USERS} users of Jester who rated all 100 jokes and {N_USERS} of sushi (ten kinds"
+        " each), one model per user. It starts with 3 comparisons (PreferenceGP) or 5 scores"
+        " (sushi 3; DifferenceGP) drawn at random, the same for both; then one question after the"
+        " other, the first of `suggest` not asked yet or one at random, answered from what the"
+        " user said. Error: disagreement on all items of the user. Features of jokes: ratings by"
+        f" 100 other users; kernel width and variances learned once on {N_OTHERS} other users by"
+        f" evidence, nothing on the {N_USERS}."
     ),
     parts=parts,
     conclude=conclude,

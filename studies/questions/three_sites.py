@@ -1,7 +1,7 @@
 """One draw of the study `federated` as folders for real processes, and what their models reach.
 
-`python -m studies.questions.three_sites make FOLDER --data DIR` makes what `corank federated init` makes, filled in; then
-run `corank federated coordinate` and `join`, or examples/flower/run.py; then
+`python -m studies.questions.three_sites make FOLDER --data DIR` makes what `corank federated init`
+makes, filled in; then run `corank federated coordinate` and `join`, or examples/flower/run.py; then
 `python -m studies.questions.three_sites check FOLDER`.
 """
 
@@ -26,7 +26,12 @@ def make(folder: Path, data: Path, name: str) -> None:
     """Write rows, shared items and settings of three sites, and a table to test on."""
     from corank.cli import app
 
-    arguments = ["federated", "init", str(folder), *(word for site in NAMES for word in ("--site", site))]
+    arguments = [
+        "federated",
+        "init",
+        str(folder),
+        *(word for site in NAMES for word in ("--site", site)),
+    ]
     try:
         app(arguments, prog_name="corank")
     except SystemExit as end:
@@ -37,7 +42,9 @@ def make(folder: Path, data: Path, name: str) -> None:
     shared = {"id": [f"item-{row + 1}" for row in range(len(items))], **_named(columns, items)}
     agreement = LEVEL * min(len(y) for _, y in sites) / (len(items) * (len(sites) - 1))
     settings = folder / "coordinator/coordinator.toml"
-    toml = settings.read_text().replace("agreement = 0.01 ", f"tol = {TOL}\nagreement = {agreement:.6g} ")
+    toml = settings.read_text().replace(
+        "agreement = 0.01 ", f"tol = {TOL}\nagreement = {agreement:.6g} "
+    )
     settings.write_text(toml)
     for site, (X, y) in zip(NAMES, sites, strict=True):
         write_table(pa.table({**_named(columns, X), "score": y}), folder / site / "rows.csv")
@@ -50,7 +57,9 @@ def _named(columns: list[str], X: Any) -> dict[str, Any]:
 
 
 def check(folder: Path) -> str:
-    """Root mean squared test errors of the models, in standard deviations of the test scores, as text."""
+    """Root mean squared test errors of the models, in standard deviations of the test scores, as
+    text.
+    """
     test = read_table(folder / "test.csv")
     columns = [name for name in test.column_names if name != "score"]
     X, y = _features(test, columns), test["score"].to_numpy()
@@ -61,7 +70,9 @@ def check(folder: Path) -> str:
         rows.append((_features(scored, columns), scored["score"].to_numpy()))
         alone.append(CoRLS(views=1, agreement=0.0).fit(*rows[-1], unscored=items).predict(X))
         model = load(folder / site / f"{site}.corank")
-        federated.append(np.asarray(model.predict(X if model.encoder_ is None else test.drop_columns("score"))))
+        federated.append(
+            np.asarray(model.predict(X if model.encoder_ is None else test.drop_columns("score")))
+        )
     all_rows = [np.concatenate(blocks) for blocks in zip(*rows, strict=True)]
     pooled = CoRLS(views=1, agreement=0.0).fit(*all_rows, unscored=items).predict(X)
 
@@ -70,7 +81,10 @@ def check(folder: Path) -> str:
 
     lines = []
     for name, predictions in (("alone", alone), ("federated", federated)):
-        per_site, joint = np.mean([error(values) for values in predictions]), error(np.mean(predictions, axis=0))
+        per_site, joint = (
+            np.mean([error(values) for values in predictions]),
+            error(np.mean(predictions, axis=0)),
+        )
         lines.append(f"{name}: {per_site:.4f} per site, {joint:.4f} the mean of the sites' models")
     return "\n".join([*lines, f"pooled: {error(pooled):.4f}"])
 
@@ -81,7 +95,9 @@ def _features(table: pa.Table, columns: list[str]) -> Any:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m studies.questions.three_sites", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.questions.three_sites", description=__doc__
+    )
     parser.add_argument("action", choices=("make", "check"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, help="folder with the data sets")

@@ -1,12 +1,13 @@
 """Two views that share the target only, and the same with one view replaced by noise.
 
-Protocol: `make_two_views` with its defaults (20 scored, 2,000 unscored and 1,000 test rows, 50 columns and 20 private
-factors per view), 20 seeds; linear kernels, no intercept, root mean squared error on the test rows. Supervised is RLS
-on the columns of both views. basis="features" is the linear kernel on all rows computed in the primal: the same
-functions, sooner.
+Protocol: `make_two_views` with its defaults (20 scored, 2,000 unscored and 1,000 test rows, 50
+columns and 20 private factors per view), 20 seeds; linear kernels, no intercept, root mean squared
+error on the test rows. Supervised is RLS on the columns of both views. basis="features" is the
+linear kernel on all rows computed in the primal: the same functions, sooner.
 
-Noise: every column of the second view, in training and test rows alike, is drawn again from a normal distribution with
-mean zero and that column's variance. "Within 2 % of supervised" means at most 2 % worse.
+Noise: every column of the second view, in training and test rows alike, is drawn again from a
+normal distribution with mean zero and that column's variance. "Within 2 % of supervised" means at
+most 2 % worse.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def parts(settings: Settings, *, noise: bool) -> list[Part]:
     return draw_parts(run, [(seed,) for seed in seeds], METHODS, noise=noise)
 
 
-def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod, noise: bool) -> Result:
+def run(
+    settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod, noise: bool
+) -> Result:
     """The test error of a method, with a second view of signal or of noise."""
     seed = int(draw[0])
     data = make_two_views(random_state=seed)
@@ -89,7 +92,10 @@ def conclude_noise_view(settings: Settings, results: Results) -> Outcome:
     ratio = errors[REGRESSOR] / errors[SUPERVISED]
     within, better = int((ratio <= 1.02).sum()), int((ratio < 0.98).sum())
     claim = f"{REGRESSOR}: error at most 2 % above supervised in {WANTED} of {N_SEEDS} seeds"
-    note = f"{REGRESSOR} was more than 2 % better than supervised in {better} seeds; worst ratio {ratio.max():.3f}."
+    note = (
+        f"{REGRESSOR} was more than 2 % better than supervised in {better} seeds; worst ratio"
+        f" {ratio.max():.3f}."
+    )
     finding = target(claim, f"{within} of {len(ratio)}.", within >= WANTED)
     return Outcome(tables, [finding], notes=[note], n_fits=fit_count(results))
 
@@ -97,7 +103,10 @@ def conclude_noise_view(settings: Settings, results: Results) -> Outcome:
 def _tables(results: Results) -> tuple[dict[str, Any], list[Table]]:
     """Errors of every method (seeds,), and tables of them and of what was chosen."""
     draws = by_draw(results).values()
-    errors = {method: np.asarray([draw[method]["error"] for draw in draws]) for method in method_titles(results)}
+    errors = {
+        method: np.asarray([draw[method]["error"] for draw in draws])
+        for method in method_titles(results)
+    }
     base = errors[SUPERVISED]
     rows = []
     for method, values in errors.items():
@@ -111,7 +120,13 @@ def _tables(results: Results) -> tuple[dict[str, Any], list[Table]]:
                 f"{int((values < base).sum())} of {len(values)}",
             )
         )
-    head = ("method", "test rmse ± s.e.", "÷ supervised (geometric mean)", "least to greatest", "better in")
+    head = (
+        "method",
+        "test rmse ± s.e.",
+        "÷ supervised (geometric mean)",
+        "least to greatest",
+        "better in",
+    )
     counts = choice_counts(draw[REGRESSOR] for draw in draws)
     return errors, [
         Table(f"Test error over {len(base)} seeds", head, rows),
@@ -119,12 +134,18 @@ def _tables(results: Results) -> tuple[dict[str, Any], list[Table]]:
     ]
 
 
-_SETTING = "20 scored, 2,000 unscored and 1,000 test rows, 20 private factors per view, linear kernels, no intercept."
+_SETTING = (
+    "20 scored, 2,000 unscored and 1,000 test rows, 20 private factors per view, linear kernels, no"
+    " intercept."
+)
 
 TWO_VIEWS = Study(
     name="two-views",
     title="Two views that share the target only",
-    about=f"`make_two_views`, {N_SEEDS} seeds: {_SETTING} Supervised: RLS on the columns of both views.",
+    about=(
+        f"`make_two_views`, {N_SEEDS} seeds: {_SETTING} Supervised: RLS on the columns of both"
+        " views."
+    ),
     parts=partial(parts, noise=False),
     conclude=conclude_two_views,
     fixed_draws=True,
@@ -134,7 +155,10 @@ NOISE_VIEW = replace(
     TWO_VIEWS,
     name="noise-view",
     title="One of two views is noise",
-    about=f"`make_two_views`, {N_SEEDS} seeds, the second view replaced by noise of the same variances: {_SETTING}",
+    about=(
+        f"`make_two_views`, {N_SEEDS} seeds, the second view replaced by noise of the same"
+        f" variances: {_SETTING}"
+    ),
     parts=partial(parts, noise=True),
     conclude=conclude_noise_view,
 )

@@ -1,4 +1,6 @@
-"""Tiny made-up stand-ins of the data folders that the studies of the papers read, in the formats of their SOURCE.md."""
+"""Tiny made-up stand-ins of the data folders that the studies of the papers read, in the formats of
+their SOURCE.md.
+"""
 
 import json
 
@@ -10,7 +12,14 @@ from scipy import sparse
 
 def write_all(folder):
     """Every folder."""
-    for write in (write_regression, write_donations, write_rankings, write_parses, write_jester, write_sushi):
+    for write in (
+        write_regression,
+        write_donations,
+        write_rankings,
+        write_parses,
+        write_jester,
+        write_sushi,
+    ):
         write(folder)
     return folder
 
@@ -25,7 +34,10 @@ def write_regression(folder, n_sets=6, n_rows=60):
         y = 20 + X @ rng.standard_normal(4) + 0.1 * rng.standard_normal(n_rows)
         kind = rng.integers(3, size=n_rows)
         hot = (kind[:, None] == np.arange(3)).astype(float)
-        columns = {f"a{j}": X[:, j] for j in range(4)} | {"kind": pa.array([f"v{v}" for v in kind]), "y": y}
+        columns = {f"a{j}": X[:, j] for j in range(4)} | {
+            "kind": pa.array([f"v{v}" for v in kind]),
+            "y": y,
+        }
         pq.write_table(pa.table(columns), place / "raw" / f"{name}.parquet")
         arrays |= {f"{name}__X": np.hstack([X, hot]), f"{name}__y": y}
         names = [*(f"a{j}" for j in range(4)), *(f"kind=v{v}" for v in range(3))]
@@ -55,7 +67,11 @@ def write_donations(folder, n_rows=700):
 
 def write_rankings(folder, n_queries=90):
     (folder / "ltr_lightgbm").mkdir(parents=True)
-    np.savez(folder / "ltr_lightgbm" / "rank.npz", **_svmlight(2, n_queries, 6), **_svmlight(3, 16, 6, "test"))
+    np.savez(
+        folder / "ltr_lightgbm" / "rank.npz",
+        **_svmlight(2, n_queries, 6),
+        **_svmlight(3, 16, 6, "test"),
+    )
 
 
 def write_parses(folder):
@@ -83,8 +99,13 @@ def _svmlight(seed, n_queries, size, split="train", scale=1.0):
 def write_jester(folder, n_users=300):
     (folder / "jester").mkdir(parents=True)
     rng = np.random.default_rng(6)
-    taste, jokes = rng.standard_normal((n_users, 3)) + np.eye(3)[0] * 2, rng.standard_normal((100, 3))
-    ratings = np.clip(np.round(250 * taste @ jokes.T + 100 * rng.standard_normal((n_users, 100))), -1000, 1000)
+    taste, jokes = (
+        rng.standard_normal((n_users, 3)) + np.eye(3)[0] * 2,
+        rng.standard_normal((100, 3)),
+    )
+    ratings = np.clip(
+        np.round(250 * taste @ jokes.T + 100 * rng.standard_normal((n_users, 100))), -1000, 1000
+    )
     missing = rng.random(ratings.shape) < 0.4
     missing[: n_users // 3] = False
     ratings = np.where(missing, 9900, ratings).astype(np.int16)
@@ -100,7 +121,13 @@ def write_sushi(folder, n_users=150):
         scores[user, rng.permutation(100)[:10]] = rng.integers(5, size=10)
     np.savez(place / "sushi.npz", score_b=scores)
     numbers = {name: rng.random(100) for name in ("heaviness", "freq_eaten", "price", "freq_sold")}
-    kinds = {name: rng.integers(k, size=100) for name, k in (("style", 2), ("major_group", 2), ("minor_group", 4))}
+    kinds = {
+        name: rng.integers(k, size=100)
+        for name, k in (("style", 2), ("major_group", 2), ("minor_group", 4))
+    }
     pq.write_table(pa.table(numbers | kinds), place / "items.parquet")
-    people = {name: rng.integers(k, size=n_users) for name, k in (("gender", 2), ("age_band", 4), ("eastwest_now", 2))}
+    people = {
+        name: rng.integers(k, size=n_users)
+        for name, k in (("gender", 2), ("age_band", 4), ("eastwest_now", 2))
+    }
     pq.write_table(pa.table(people), place / "users.parquet")

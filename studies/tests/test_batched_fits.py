@@ -1,4 +1,6 @@
-"""The engine of the experiments on ratings: what is drawn, what is seen, and fits of many people equal to fits one by one."""
+"""The engine of the experiments on ratings: what is drawn, what is seen, and fits of many people
+equal to fits one by one.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,12 @@ def features(ratings: RatingLists) -> np.ndarray:
     return ratings.features(draw_casts(ratings, SMALL, (40, 60))[0].reference)
 
 
-def of_people(ratings: RatingLists, features: np.ndarray, share: float) -> tuple[list[Person], list[Batch], np.ndarray]:
-    people, _ = split_people(ratings, draw_casts(ratings, SMALL, (40, 60))[0].people, [5], scored_share=share)
+def of_people(
+    ratings: RatingLists, features: np.ndarray, share: float
+) -> tuple[list[Person], list[Batch], np.ndarray]:
+    people, _ = split_people(
+        ratings, draw_casts(ratings, SMALL, (40, 60))[0].people, [5], scored_share=share
+    )
     return people, list(batches(people, cells=4000)), squared_distances(features)
 
 
@@ -71,8 +77,12 @@ def assert_same(predicted: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.03, 2.0])
-@pytest.mark.parametrize("method", ["RLS", "RLS with intercept", "RankRLS", "RankRLS size", "blend"])
-def test_ridge_paths_equal_the_learners(ratings: RatingLists, features: np.ndarray, method: str, alpha: float) -> None:
+@pytest.mark.parametrize(
+    "method", ["RLS", "RLS with intercept", "RankRLS", "RankRLS size", "blend"]
+)
+def test_ridge_paths_equal_the_learners(
+    ratings: RatingLists, features: np.ndarray, method: str, alpha: float
+) -> None:
     people, batch_list, distances = of_people(ratings, features, 1.0)
     assert len(batch_list) > 1
     common = {"alpha": alpha, "gamma": GAMMA}
@@ -84,32 +94,47 @@ def test_ridge_paths_equal_the_learners(ratings: RatingLists, features: np.ndarr
         "blend": (RankRLS(weighting="unit", beta=0.5, **common), 0.5, "unit"),
     }[method]
     for batch in batch_list:
-        offset = batch.means[:, None] if method == "RLS with intercept" else np.zeros((len(batch.people), 1))
+        offset = (
+            batch.means[:, None]
+            if method == "RLS with intercept"
+            else np.zeros((len(batch.people), 1))
+        )
         targets = (batch.scores - offset) * batch.scored_mask
         loss = loss_root(beta, batch.counts, weighting=weighting)
-        paths = ridge_paths(batch.kernels(distances, GAMMA), loss, targets, np.asarray([9.0, alpha]))
+        paths = ridge_paths(
+            batch.kernels(distances, GAMMA), loss, targets, np.asarray([9.0, alpha])
+        )
         for person, predicted in one_by_one(batch, paths + offset[:, :, None], people):
             learner.fit(features[person.scored], person.scores)
             assert_same(predicted[1], learner.predict(features[person.test]))
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
-def test_subset_paths_equal_sparse_rankrls(ratings: RatingLists, features: np.ndarray, share: float) -> None:
+def test_subset_paths_equal_sparse_rankrls(
+    ratings: RatingLists, features: np.ndarray, share: float
+) -> None:
     people, batch_list, distances = of_people(ratings, features, 0.7)
     for batch in batch_list:
         loss, sizes = loss_root(0.0, batch.counts), np.ceil(share * batch.counts).astype(int)
-        paths = subset_paths(batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), sizes)
+        paths = subset_paths(
+            batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), sizes
+        )
         for person, predicted in one_by_one(batch, paths, people):
             basis = np.arange(int(np.ceil(share * person.n_scored)))
             learner = RankRLS(alpha=0.5, gamma=GAMMA, weighting="unit", basis=basis)
             assert_same(
-                predicted[0], learner.fit(features[person.scored], person.scores).predict(features[person.test])
+                predicted[0],
+                learner.fit(features[person.scored], person.scores).predict(features[person.test]),
             )
 
 
 @pytest.mark.parametrize("refit", ["basic", "back"])
-@pytest.mark.parametrize("method", ["matching", "matching with intercept", "ranking", "blend", "blend size"])
-def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.ndarray, method: str, refit: str) -> None:
+@pytest.mark.parametrize(
+    "method", ["matching", "matching with intercept", "ranking", "blend", "blend size"]
+)
+def test_pursuit_paths_equal_the_learners(
+    ratings: RatingLists, features: np.ndarray, method: str, refit: str
+) -> None:
     people, batch_list, distances = of_people(ratings, features, 1.0)
     common = {"refit": refit, "gamma": GAMMA, "n_atoms": 6}
     learner, beta, weighting = {
@@ -120,11 +145,19 @@ def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.nda
         "blend size": (RankingPursuit(beta=0.5, **common), 0.5, "size"),
     }[method]
     for batch in batch_list:
-        offset = batch.means[:, None] if method == "matching with intercept" else np.zeros((len(batch.people), 1))
+        offset = (
+            batch.means[:, None]
+            if method == "matching with intercept"
+            else np.zeros((len(batch.people), 1))
+        )
         targets = (batch.scores - offset) * batch.scored_mask
         loss = loss_root(beta, batch.counts, weighting=weighting)
         path = pursuit_paths(batch.kernels(distances, GAMMA), loss, targets, 6, refit=refit)
-        pairs = zip(one_by_one(batch, path.predictions + offset[:, :, None], people), path.n_atoms, strict=True)
+        pairs = zip(
+            one_by_one(batch, path.predictions + offset[:, :, None], people),
+            path.n_atoms,
+            strict=True,
+        )
         for (person, predicted), n_atoms in pairs:
             learner.fit(features[person.scored], person.scores)
             assert_same(predicted[5], learner.predict(features[person.test]))
@@ -136,13 +169,23 @@ def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.nda
 @pytest.mark.parametrize("objective", ["paper", "exact"])
 @pytest.mark.parametrize("of", ["items", "people"])
 def test_co_pursuit_paths_equal_the_learner(
-    ratings: RatingLists, features: np.ndarray, of: str, objective: str, refit: str, agreement: float
+    ratings: RatingLists,
+    features: np.ndarray,
+    of: str,
+    objective: str,
+    refit: str,
+    agreement: float,
 ) -> None:
     people, batch_list, distances = of_people(ratings, features, 0.5)
     halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
     for batch in batch_list[:2]:
-        loss, agreeing = loss_root(0.0, batch.counts), loss_root(0.0, batch.unscored_mask.sum(axis=1))
-        views = two_views(batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of)
+        loss, agreeing = (
+            loss_root(0.0, batch.counts),
+            loss_root(0.0, batch.unscored_mask.sum(axis=1)),
+        )
+        views = two_views(
+            batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of
+        )
         path = co_pursuit_paths(views, agreement, 4, objective=objective, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
         for (person, predicted), n_atoms in pairs:
@@ -163,24 +206,34 @@ def test_co_pursuit_paths_equal_the_learner(
 def of_learner(person: Person, of: str, n_columns: int) -> list[View]:
     """The views as the learner takes them."""
     if of == "people":
-        return [View(np.arange(side, n_columns, 2), gamma=GAMMA, basis="scored") for side in range(2)]
+        return [
+            View(np.arange(side, n_columns, 2), gamma=GAMMA, basis="scored") for side in range(2)
+        ]
     scored, unscored = np.arange(person.n_scored), np.arange(person.n_scored, len(person.train))
     sides = [np.concatenate([scored[side::2], unscored[side::2]]) for side in range(2)]
     return [View(gamma=GAMMA, basis=rows) for rows in sides]
 
 
-def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: RatingLists, features: np.ndarray) -> None:
+def test_a_pursuit_that_has_ended_stays_as_it_is(
+    ratings: RatingLists, features: np.ndarray
+) -> None:
     _, batch_list, distances = of_people(ratings, features, 0.3)
     batch = batch_list[0]
-    path = pursuit_paths(batch.kernels(distances, 1.0), loss_root(0.0, batch.counts), batch.scores, 60, refit="back")
+    path = pursuit_paths(
+        batch.kernels(distances, 1.0), loss_root(0.0, batch.counts), batch.scores, 60, refit="back"
+    )
     assert (path.n_atoms[:, -1] < batch.counts).all()  # a query of n rows carries n − 1 atoms
     np.testing.assert_array_equal(path.predictions[:, -1], path.predictions[:, -2])
 
 
-def test_ranksvm_is_the_minimum_of_its_objective(ratings: RatingLists, features: np.ndarray) -> None:
+def test_ranksvm_is_the_minimum_of_its_objective(
+    ratings: RatingLists, features: np.ndarray
+) -> None:
     people, batch_list, distances = of_people(ratings, features, 0.4)
     for batch in batch_list[:2]:
-        paths, _ = ranksvm_paths(batch.kernels(distances, GAMMA), batch.scores, np.asarray([0.01, 0.5]))
+        paths, _ = ranksvm_paths(
+            batch.kernels(distances, GAMMA), batch.scores, np.asarray([0.01, 0.5])
+        )
         for person, predicted in one_by_one(batch, paths, people):
             gram = np.exp(-GAMMA * distances[np.ix_(person.scored, person.scored)])
             root_of_gram = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
@@ -191,7 +244,12 @@ def test_ranksvm_is_the_minimum_of_its_objective(ratings: RatingLists, features:
                 slack = np.maximum(0.0, 1 - (f[better] - f[worse]))  # noqa: B023
                 return float(w @ w / 2 + 0.5 * slack @ slack)
 
-            best = minimize(objective, np.zeros(len(gram)), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
+            best = minimize(
+                objective,
+                np.zeros(len(gram)),
+                method="BFGS",
+                options={"gtol": 1e-7, "maxiter": 5000},
+            )
             weights = np.linalg.solve(root_of_gram.T, best.x)
             expected = np.exp(-GAMMA * distances[np.ix_(person.test, person.scored)]) @ weights
             np.testing.assert_allclose(predicted[1], expected, atol=1e-4 * np.abs(expected).max())
@@ -199,11 +257,16 @@ def test_ranksvm_is_the_minimum_of_its_objective(ratings: RatingLists, features:
 
 def test_errors_equal_the_metrics() -> None:
     rng = np.random.default_rng(0)
-    scores, predictions = rng.integers(1, 6, size=17).astype(float), rng.integers(0, 9, size=(30, 17)).astype(float)
+    scores, predictions = (
+        rng.integers(1, 6, size=17).astype(float),
+        rng.integers(0, 9, size=(30, 17)).astype(float),
+    )
     answers = Answers(scores)
     expected = [disagreement_error(scores, values) for values in predictions]
     np.testing.assert_allclose(pair_errors(answers, predictions), expected, atol=1e-15)
-    np.testing.assert_allclose(squared_errors(answers, predictions), np.mean((predictions - scores) ** 2, axis=1))
+    np.testing.assert_allclose(
+        squared_errors(answers, predictions), np.mean((predictions - scores) ** 2, axis=1)
+    )
     expected = [disagreement_error(scores, values, ties="half") for values in predictions]
     np.testing.assert_allclose(all_pair_errors(answers, predictions), expected, atol=1e-15)
     assert np.isnan(pair_errors(Answers(np.ones(4)), np.zeros((3, 4)))).all()
@@ -218,7 +281,9 @@ def test_answers_are_given_only_for_predictions() -> None:
 
 
 def test_features_are_ratings_or_the_medians_of_their_person() -> None:
-    ratings = ratings_from_triples(np.asarray([0, 0, 0, 1]), np.asarray([0, 1, 2, 3]), np.asarray([1.0, 2.0, 9.0, 4.0]))
+    ratings = ratings_from_triples(
+        np.asarray([0, 0, 0, 1]), np.asarray([0, 1, 2, 3]), np.asarray([1.0, 2.0, 9.0, 4.0])
+    )
     table = ratings.features(np.asarray([0, 1]))
     np.testing.assert_array_equal(table, [[1, 4], [2, 4], [9, 4], [2, 4]])
     by_item = ratings.features(np.asarray([0, 1]), missing="item")
@@ -233,7 +298,10 @@ def test_nobody_is_tested_who_had_a_part_in_choosing(ratings: RatingLists) -> No
         assert not np.isin(tested, [*holdout.people, *holdout.reference]).any()
         for cast in repetitions:
             assert not np.isin(cast.reference, [*cast.people, *holdout.people]).any()
-            assert ((ratings.counts[cast.reference] >= group[0]) & (ratings.counts[cast.reference] <= group[1])).all()
+            assert (
+                (ratings.counts[cast.reference] >= group[0])
+                & (ratings.counts[cast.reference] <= group[1])
+            ).all()
             assert (ratings.counts[cast.people] >= 50).all()
     again = draw_casts(ratings, SMALL, (60, 80))[1]
     np.testing.assert_array_equal(again[2].people, repetitions[2].people)
@@ -247,10 +315,21 @@ def test_too_few_people_is_said(ratings: RatingLists) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [Ridge(0.0), Ridge(1.0, centred=True), Pursuit(0.0, "basic"), RankSVM(), CoPursuit("paper", "basic")]
+    "method",
+    [
+        Ridge(0.0),
+        Ridge(1.0, centred=True),
+        Pursuit(0.0, "basic"),
+        RankSVM(),
+        CoPursuit("paper", "basic"),
+    ],
 )
-def test_test_ratings_change_nothing_but_test_errors(ratings: RatingLists, method: BatchedMethod) -> None:
-    """Choices and models stay as they are when the hidden ratings of everyone who is tested are others."""
+def test_test_ratings_change_nothing_but_test_errors(
+    ratings: RatingLists, method: BatchedMethod
+) -> None:
+    """Choices and models stay as they are when the hidden ratings of everyone who is tested are
+    others.
+    """
     protocol = SampleSizes(n_reference=15, n_holdout=6, n_test=5, n_repetitions=1, seed=1)
     share = 0.5 if isinstance(method, CoPursuit) else 1.0
 
@@ -267,7 +346,10 @@ def test_test_ratings_change_nothing_but_test_errors(ratings: RatingLists, metho
         of_person = scores[ratings.starts[person] : ratings.starts[person + 1]]
         hidden = ~np.isin(items, seen.scored)
         of_person[hidden] = rng.permutation(of_person[hidden])
-    before, after = run(ratings), run(RatingLists(ratings.starts, ratings.items, scores, ratings.n_items))
+    before, after = (
+        run(ratings),
+        run(RatingLists(ratings.starts, ratings.items, scores, ratings.n_items)),
+    )
     assert before["choice"] == after["choice"]
     assert before["errors"]["share"] == after["errors"]["share"]
     assert before["errors"]["pairs"] != after["errors"]["pairs"]
@@ -283,7 +365,9 @@ def test_test_ratings_are_not_in_what_methods_see(ratings: RatingLists) -> None:
         of_person = scores[ratings.starts[person] : ratings.starts[person + 1]]
         of_person[np.isin(items, np.concatenate([seen.test, seen.unscored]))] = np.nan
     masked = RatingLists(ratings.starts, ratings.items, scores, ratings.n_items)
-    for before, after in zip(people, split_people(masked, someone, [0], scored_share=0.5)[0], strict=True):
+    for before, after in zip(
+        people, split_people(masked, someone, [0], scored_share=0.5)[0], strict=True
+    ):
         np.testing.assert_array_equal(before.train, after.train)
         np.testing.assert_array_equal(before.test, after.test)
         np.testing.assert_array_equal(before.scores, after.scores)

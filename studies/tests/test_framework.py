@@ -1,4 +1,6 @@
-"""The framework: parts are kept and taken up again, nothing is overwritten, missing data are said, pages stand alone."""
+"""The framework: parts are kept and taken up again, nothing is overwritten, missing data are said,
+pages stand alone.
+"""
 
 import json
 import os
@@ -48,7 +50,12 @@ def draw(settings, rng, number, pause=0.0):
     if marker:
         with Path(marker).open("a") as file:
             file.write(f"{number}\n")
-    return {"number": number, "drawn": float(rng.standard_normal()), "missing": float("nan"), "pair": (1, 2)}
+    return {
+        "number": number,
+        "drawn": float(rng.standard_normal()),
+        "missing": float("nan"),
+        "pair": (1, 2),
+    }
 
 
 def fail(settings, rng):
@@ -62,13 +69,35 @@ def conclude(settings, results):
         Finding("Brefeld2006 fig. 1", "It is not.", DOES_NOT_HOLD, "<b>2</b> > 1"),
         Finding("Tsivtsivadze2009", "Who knows?", CANNOT_BE_TESTED, "no data"),
     ]
-    table = Table("Numbers", ("name", "paper", "ours", "s.e."), [("a", 0.5, drawn[0], float("nan"))])
-    both = Table("More", ("name", "value"), [("b", Measured(drawn[1], 0.1)), ("c", None)], details=True)
-    panel = Panel(
-        "left", "x", "y", [Series("a", [1, 2], drawn[:2], [-3, -3], [3, 3]), Series("b", [1, 2], [0, 1], kind="dashed")]
+    table = Table(
+        "Numbers", ("name", "paper", "ours", "s.e."), [("a", 0.5, drawn[0], float("nan"))]
     )
-    points = Panel("right", "x", "y", [Series("c", [1, 2], [1, 2], [0.5, 1], [2, 3], kind="points")], diagonal=True)
-    return Outcome([table, both], findings, [Figure("drawn", "A figure.", [panel, points])], ["A note."], len(results))
+    both = Table(
+        "More", ("name", "value"), [("b", Measured(drawn[1], 0.1)), ("c", None)], details=True
+    )
+    panel = Panel(
+        "left",
+        "x",
+        "y",
+        [
+            Series("a", [1, 2], drawn[:2], [-3, -3], [3, 3]),
+            Series("b", [1, 2], [0, 1], kind="dashed"),
+        ],
+    )
+    points = Panel(
+        "right",
+        "x",
+        "y",
+        [Series("c", [1, 2], [1, 2], [0.5, 1], [2, 3], kind="points")],
+        diagonal=True,
+    )
+    return Outcome(
+        [table, both],
+        findings,
+        [Figure("drawn", "A figure.", [panel, points])],
+        ["A note."],
+        len(results),
+    )
 
 
 def made(parts=None, files=(), name="made", **more):
@@ -76,7 +105,16 @@ def made(parts=None, files=(), name="made", **more):
         return [Part(f"part {k}", draw, {"number": k}, alone=k == 0) for k in range(N_PARTS)]
 
     sources = ("Tsivtsivadze2010 table 1",)
-    return Study(name, "A made-up study", "It does nothing.", parts or default, conclude, files, sources, **more)
+    return Study(
+        name,
+        "A made-up study",
+        "It does nothing.",
+        parts or default,
+        conclude,
+        files,
+        sources,
+        **more,
+    )
 
 
 MADE = made()
@@ -117,7 +155,9 @@ def test_kept_parts_give_the_same_and_are_not_computed_again(tmp_path, monkeypat
     assert (first.n_computed, again.n_computed) == (N_PARTS, 0)
     assert json.dumps(first.results) == json.dumps(again.results)
     assert len((tmp_path / "computed").read_text().split()) == N_PARTS
-    assert run_study(MADE, Settings(), Ways(keep=tmp_path / "keep", fresh=True)).n_computed == N_PARTS
+    assert (
+        run_study(MADE, Settings(), Ways(keep=tmp_path / "keep", fresh=True)).n_computed == N_PARTS
+    )
 
 
 def test_another_seed_size_argument_or_data_file_is_another_part(tmp_path):
@@ -128,13 +168,21 @@ def test_another_seed_size_argument_or_data_file_is_another_part(tmp_path):
     study = made(files=("some/file",))
     settings = Settings(tmp_path / "data")
     first = run_study(study, settings, Ways(keep=keep))
-    assert run_study(study, Settings(tmp_path / "data", seed=1), Ways(keep=keep)).n_computed == N_PARTS
-    assert run_study(study, Settings(tmp_path / "data", quick=True), Ways(keep=keep)).n_computed == N_PARTS
+    assert (
+        run_study(study, Settings(tmp_path / "data", seed=1), Ways(keep=keep)).n_computed == N_PARTS
+    )
+    assert (
+        run_study(study, Settings(tmp_path / "data", quick=True), Ways(keep=keep)).n_computed
+        == N_PARTS
+    )
     file.write_text("2")
     assert run_study(study, settings, Ways(keep=keep)).n_computed == N_PARTS
     file.write_text("1")
     assert run_study(study, settings, Ways(keep=keep)).n_computed == 0
-    other = made(lambda settings: [Part(f"part {k}", draw, {"number": k + 1}) for k in range(N_PARTS)], ("some/file",))
+    other = made(
+        lambda settings: [Part(f"part {k}", draw, {"number": k + 1}) for k in range(N_PARTS)],
+        ("some/file",),
+    )
     assert run_study(other, settings, Ways(keep=keep)).results != first.results
 
 
@@ -144,13 +192,19 @@ def test_kept_parts_of_other_sources_are_taken_only_where_asked_for(tmp_path, mo
     reused = run_study(MADE, Settings(), Ways(keep=tmp_path, reuse=True))
     assert reused.n_computed == 0
     assert json.dumps(reused.results) == json.dumps(first.results)
-    assert run_study(replace(MADE, protocol=2), Settings(), Ways(keep=tmp_path, reuse=True)).n_computed == N_PARTS
+    assert (
+        run_study(replace(MADE, protocol=2), Settings(), Ways(keep=tmp_path, reuse=True)).n_computed
+        == N_PARTS
+    )
     assert run_study(MADE, Settings(), Ways(keep=tmp_path)).n_computed == N_PARTS
 
 
 def test_parts_of_another_library_do_not_expire_with_corank(tmp_path, monkeypatch):
     def parts(settings):
-        return [Part("ours", draw, {"number": 1}), Part("theirs", draw, {"number": 1}, libraries=("numpy",))]
+        return [
+            Part("ours", draw, {"number": 1}),
+            Part("theirs", draw, {"number": 1}, libraries=("numpy",)),
+        ]
 
     first = run_study(made(parts), Settings(), Ways(keep=tmp_path))
     assert sum(name.startswith("numpy ") for name in first.code) == 1
@@ -160,9 +214,14 @@ def test_parts_of_another_library_do_not_expire_with_corank(tmp_path, monkeypatc
 
 def test_a_missing_library_is_said_before_anything_is_computed(tmp_path):
     def parts(settings):
-        return [Part("ours", draw, {"number": 1}), Part("theirs", draw, {"number": 1}, libraries=("no-such-library",))]
+        return [
+            Part("ours", draw, {"number": 1}),
+            Part("theirs", draw, {"number": 1}, libraries=("no-such-library",)),
+        ]
 
-    with pytest.raises(ImportError, match="made needs no-such-library: pip install no-such-library"):
+    with pytest.raises(
+        ImportError, match="made needs no-such-library: pip install no-such-library"
+    ):
         run_study(made(parts), Settings(), Ways(keep=tmp_path))
     assert not list(tmp_path.iterdir())
 
@@ -193,10 +252,14 @@ def test_several_processes_find_the_same():
     assert json.dumps(several.results) == json.dumps(alone.results)
 
 
-@pytest.mark.parametrize("content", ["", "{", "null", '{"key": 1}', '{"key": "x", "done": {"result": 1}}', "[" * 5000])
+@pytest.mark.parametrize(
+    "content", ["", "{", "null", '{"key": 1}', '{"key": "x", "done": {"result": 1}}', "[" * 5000]
+)
 def test_a_damaged_kept_part_is_computed_again(tmp_path, content):
     first = run_study(MADE, Settings(), Ways(keep=tmp_path))
-    victim = min(path for path in tmp_path.glob("*.json") if sources_of_studies() in path.read_text())
+    victim = min(
+        path for path in tmp_path.glob("*.json") if sources_of_studies() in path.read_text()
+    )
     victim.write_text(content)
     again = run_study(MADE, Settings(), Ways(keep=tmp_path))
     assert again.n_computed == 1
@@ -230,7 +293,10 @@ def vanish(settings, rng):
 @pytest.mark.slow
 def test_a_process_that_vanishes_is_said_and_the_others_are_kept(tmp_path):
     def parts(settings):
-        return [*(Part(f"part {k}", draw, {"number": k}) for k in range(N_PARTS)), Part("bad", vanish)]
+        return [
+            *(Part(f"part {k}", draw, {"number": k}) for k in range(N_PARTS)),
+            Part("bad", vanish),
+        ]
 
     with pytest.raises(JobsFailed, match="want of memory"):
         run_study(made(parts), Settings(), Ways(keep=tmp_path, processes=2))
@@ -238,7 +304,9 @@ def test_a_process_that_vanishes_is_said_and_the_others_are_kept(tmp_path):
 
 def test_parts_have_names_of_their_own():
     with pytest.raises(ValueError, match="several parts called 'a'"):
-        run_study(made(lambda settings: [Part("a", draw, {"number": k}) for k in range(2)]), Settings())
+        run_study(
+            made(lambda settings: [Part("a", draw, {"number": k}) for k in range(2)]), Settings()
+        )
 
 
 SCRIPT = """
@@ -266,7 +334,10 @@ def kill_once_begun(keep, script, processes):
     while not list(keep.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     children = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -278,7 +349,9 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
     assert 1 <= kept < N_PARTS
     resumed = run_study(made(slow_parts), Settings(), Ways(keep=tmp_path / "keep"))
     assert resumed.n_computed == N_PARTS - kept
-    assert json.dumps(resumed.results) == json.dumps(run_study(made(slow_parts), Settings()).results)
+    assert json.dumps(resumed.results) == json.dumps(
+        run_study(made(slow_parts), Settings()).results
+    )
 
 
 @pytest.mark.slow
@@ -316,7 +389,9 @@ def test_draws_that_differ_count_as_draws():
     rng = np.random.default_rng(1)
     base = rng.random((4, 200))
     lucky = base + np.asarray([-0.2, 0.05, 0.05, 0.05])[:, None]
-    alone = smaller_error("s", "c", lucky.mean(axis=0), base.mean(axis=0), units="queries", published=-0.02)
+    alone = smaller_error(
+        "s", "c", lucky.mean(axis=0), base.mean(axis=0), units="queries", published=-0.02
+    )
     together = smaller_error("s", "c", lucky, base, units="queries", published=-0.02)
     assert alone.verdict == HOLDS
     assert together.verdict == CANNOT_BE_TESTED
@@ -326,7 +401,10 @@ def test_draws_that_differ_count_as_draws():
 def test_a_claim_about_several_pairs_takes_all_of_them():
     base = np.linspace(0.2, 0.4, 30)
     errors = {"a": base, "b": base + 0.1, "c": base - 0.1}
-    assert smaller_errors("s", "c", errors, {("a", "b"): -0.1, ("c", "b"): None}, units="q").verdict == HOLDS
+    assert (
+        smaller_errors("s", "c", errors, {("a", "b"): -0.1, ("c", "b"): None}, units="q").verdict
+        == HOLDS
+    )
     both = smaller_errors("s", "c", errors, {("a", "b"): -0.1, ("a", "c"): -0.1}, units="q")
     assert both.verdict == DOES_NOT_HOLD
     assert "a less b" in both.evidence
@@ -375,14 +453,22 @@ class Links(HTMLParser):
         given = dict(attributes)
         if tag in ("script", "iframe", "img"):
             self.loaded.append(tag)
-        self.loaded += [v for k, v in given.items() if k in ("src", "href") and v and not v.startswith(("#", "data:"))]
+        self.loaded += [
+            v
+            for k, v in given.items()
+            if k in ("src", "href") and v and not v.startswith(("#", "data:"))
+        ]
 
 
 def test_everything_is_written_and_stands_alone(tmp_path):
     run = run_study(MADE, Settings(seed=3))
-    paths = write_studies([run], tmp_path / "a" / "out", {"made": "python -m studies made"}, skipped={"x": "no data"})
+    paths = write_studies(
+        [run], tmp_path / "a" / "out", {"made": "python -m studies made"}, skipped={"x": "no data"}
+    )
     names = {path.name for path in paths}
-    assert names == {f"{n}.{e}" for n in ("made", "summary") for e in ("md", "html", "json")} | {"made-drawn.png"}
+    assert names == {f"{n}.{e}" for n in ("made", "summary") for e in ("md", "html", "json")} | {
+        "made-drawn.png"
+    }
     assert all(path.stat().st_size for path in paths)
     for name in ("made", "summary"):
         page = Links()
@@ -391,10 +477,16 @@ def test_everything_is_written_and_stands_alone(tmp_path):
         assert page.loaded == []
         assert "<b>2</b>" not in html
         assert "prefers-color-scheme: dark" in html
-    data = json.loads((tmp_path / "a" / "out" / "made.json").read_text(), parse_constant=pytest.fail)
+    data = json.loads(
+        (tmp_path / "a" / "out" / "made.json").read_text(), parse_constant=pytest.fail
+    )
     assert (data["seed"], data["fits"], data["command"]) == (3, N_PARTS, "python -m studies made")
     assert data["tables"][0]["rows"][0][3] is None
-    assert [finding["verdict"] for finding in data["findings"]] == [HOLDS, DOES_NOT_HOLD, CANNOT_BE_TESTED]
+    assert [finding["verdict"] for finding in data["findings"]] == [
+        HOLDS,
+        DOES_NOT_HOLD,
+        CANNOT_BE_TESTED,
+    ]
     assert "numpy" in data["versions"]
     markdown = (tmp_path / "a" / "out" / "made.md").read_text()
     assert "It is \\| so." in markdown
@@ -418,7 +510,9 @@ def test_results_are_written_where_the_study_asks_for_it(tmp_path):
     write_studies([run], tmp_path, {})
     text = (tmp_path / "made.json").read_text()
     data = json.loads(text, parse_constant=pytest.fail)
-    assert data["results"] == {key: result | {"missing": None} for key, result in run.results.items()}
+    assert data["results"] == {
+        key: result | {"missing": None} for key, result in run.results.items()
+    }
     assert text.count('\n  "part ') == N_PARTS  # one line each
     assert "results" not in as_dict(run_study(MADE, Settings()), None)
 
@@ -435,12 +529,24 @@ def test_numbers_are_the_same_in_a_second_writing():
 def test_the_command_runs_shows_and_writes(run, registered, tmp_path):
     done = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
     assert done.exit_code == 0, done.output
-    assert "Of 3 findings, 1 holds, 1 does not hold, 1 cannot be tested" in " ".join(done.stdout.split())
+    assert "Of 3 findings, 1 holds, 1 does not hold, 1 cannot be tested" in " ".join(
+        done.stdout.split()
+    )
     assert (tmp_path / "out" / "made.html").exists()
     again = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
     assert again.exit_code == 2
     assert "already there: use --force" in " ".join(again.output.split())
-    forced = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1, "--force", "--json")
+    forced = run(
+        "made",
+        "--out",
+        tmp_path / "out",
+        "--keep",
+        tmp_path / "keep",
+        "--jobs",
+        1,
+        "--force",
+        "--json",
+    )
     assert forced.exit_code == 0
     data = json.loads(forced.stdout)["studies"][0]
     assert data["parts_computed_now"] == 0
@@ -450,10 +556,13 @@ def test_the_command_runs_shows_and_writes(run, registered, tmp_path):
 def test_all_writes_a_summary_and_says_what_it_skips(run, registered, tmp_path, monkeypatch):
     register(monkeypatch, MADE, made(files=("some/file",), name="other"))
     monkeypatch.delenv("CORANK_DATA", raising=False)
-    done = run("all", "--quick", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
+    done = run(
+        "all", "--quick", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1
+    )
     assert done.exit_code == 0, done.output
-    assert "skipping other: it needs data (some); say where they are with --data or CORANK_DATA" in " ".join(
-        done.output.split()
+    assert (
+        "skipping other: it needs data (some); say where they are with --data or CORANK_DATA"
+        in " ".join(done.output.split())
     )
     data = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert list(data["studies"]) == ["made"]
@@ -463,7 +572,9 @@ def test_all_writes_a_summary_and_says_what_it_skips(run, registered, tmp_path, 
 
 def test_all_goes_on_after_a_study_that_fails(run, registered, tmp_path, monkeypatch):
     register(monkeypatch, made(lambda settings: [Part("bad", fail)], name="bad"), MADE)
-    done = run("all", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1, "--quiet")
+    done = run(
+        "all", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1, "--quiet"
+    )
     assert done.exit_code == 2
     assert "bad failed" in done.output
     assert (tmp_path / "out" / "made.json").exists()
@@ -489,7 +600,10 @@ def test_the_list_needs_no_data(run):
         (["sinc", "--jobs", "0"], "--jobs must be at least 1"),
         (["uci"], "uci cannot be run: it needs data (uci_regression)"),
         (["uci", "--data", "nowhere"], "--data nowhere is not a folder"),
-        (["uci", "--data", "."], "uci cannot be run: . has no uci_regression/index.json, uci_regression/design.npz"),
+        (
+            ["uci", "--data", "."],
+            "uci cannot be run: . has no uci_regression/index.json, uci_regression/design.npz",
+        ),
         (["sinc", "--out", "file"], "--out file is a file"),
         (["sinc", "--seed", "-1"], "seed"),
     ],
@@ -506,4 +620,6 @@ def test_bad_requests_are_refused_in_a_sentence(run, arguments, message, tmp_pat
 
 def test_the_folder_of_data_may_be_in_the_environment(run, tmp_path, monkeypatch):
     monkeypatch.setenv("CORANK_DATA", str(tmp_path))
-    assert re.search(r"uci cannot be run: .* has no uci_regression", " ".join(run("uci").output.split()))
+    assert re.search(
+        r"uci cannot be run: .* has no uci_regression", " ".join(run("uci").output.split())
+    )

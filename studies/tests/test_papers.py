@@ -1,4 +1,6 @@
-"""The studies of the papers on tiny stand-ins of their data, and on a little of the real data where they are at hand."""
+"""The studies of the papers on tiny stand-ins of their data, and on a little of the real data where
+they are at hand.
+"""
 
 import os
 from dataclasses import replace
@@ -11,7 +13,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 import studies.data as data_sets
 from studies.__main__ import study_named
 from studies.data import Rankings, RegressionSet, stacked
-from studies.papers import PAPERS, co_rankrls, corlsr_donations, corlsr_uci, kpcrank_sinc, transduction
+from studies.papers import (
+    PAPERS,
+    co_rankrls,
+    corlsr_donations,
+    corlsr_uci,
+    kpcrank_sinc,
+    transduction,
+)
 from studies.run import missing_data, part_rng, run_study
 from studies.study import CANNOT_BE_TESTED, Settings
 from studies.tests.stand_ins import write_all
@@ -60,10 +69,13 @@ def test_studies_run_from_end_to_end_on_stand_ins(name, folder, small):
     for finding in outcome.findings:
         assert finding.evidence.endswith(".")
         assert finding.source.split()[0] in PAPERS
-    assert len({(finding.claim, finding.evidence) for finding in outcome.findings}) == len(outcome.findings)
+    assert len({(finding.claim, finding.evidence) for finding in outcome.findings}) == len(
+        outcome.findings
+    )
     if name == "donations":
         assert any(
-            finding.verdict == CANNOT_BE_TESTED and "9,686 rows" in finding.evidence for finding in outcome.findings
+            finding.verdict == CANNOT_BE_TESTED and "9,686 rows" in finding.evidence
+            for finding in outcome.findings
         )
     assert as_json(as_dict(run, None))
 
@@ -90,7 +102,8 @@ def test_sinc_pairs_are_as_the_paper_counts_them():
     assert (np.sinc(test.X[test.winners, 0]) > np.sinc(test.X[test.losers, 0])).all()
     right, _ = kpcrank_sinc.drawn(np.random.default_rng(3), 0)
     np.testing.assert_array_equal(
-        np.sort([right.winners, right.losers], axis=0), np.sort([train.winners, train.losers], axis=0)
+        np.sort([right.winners, right.losers], axis=0),
+        np.sort([train.winners, train.losers], axis=0),
     )
 
 
@@ -98,13 +111,16 @@ def test_sinc_concludes_from_a_few_pairs():
     settings = Settings(quick=True)
     parts = [part for part in kpcrank_sinc.parts(settings) if part.key.endswith((" 0", " 1"))]
     results = {
-        part.key: kpcrank_sinc.run(settings, part_rng("sinc", settings, part), n_train=40, **part.arguments)
+        part.key: kpcrank_sinc.run(
+            settings, part_rng("sinc", settings, part), n_train=40, **part.arguments
+        )
         for part in parts
     }
     outcome = kpcrank_sinc.conclude(settings, results)
     assert outcome.n_fits == 16
     assert len(outcome.tables[0].rows) == 8
-    assert outcome.findings[-1].verdict == "holds"  # a translation changes nothing, however few pairs
+    # a translation changes nothing, however few pairs
+    assert outcome.findings[-1].verdict == "holds"
     assert len(outcome.figures[0].panels) == 2
 
 
@@ -131,11 +147,15 @@ def test_halves_that_tell_no_row_apart_are_drawn_again():
     X = np.ones((10, 4))
     X[:, :2] = np.random.default_rng(0).random((10, 2))
     for seed in range(10):
-        halves = corlsr_uci._halves(RegressionSet(X, X[:, 0], np.arange(4)), X, np.random.default_rng(seed))
+        halves = corlsr_uci._halves(
+            RegressionSet(X, X[:, 0], np.arange(4)), X, np.random.default_rng(seed)
+        )
         assert all(len({0, 1} & set(half.tolist())) == 1 for half in halves)
     with pytest.raises(ValueError, match="no halves"):
         corlsr_uci._halves(
-            RegressionSet(np.ones((10, 4)), X[:, 0], np.arange(4)), np.ones((10, 4)), np.random.default_rng(0)
+            RegressionSet(np.ones((10, 4)), X[:, 0], np.arange(4)),
+            np.ones((10, 4)),
+            np.random.default_rng(0),
         )
 
 
@@ -151,7 +171,9 @@ def test_donations_are_encoded_as_the_paper_says(folder):
 
 def test_unlabelled_rows_are_added_and_never_tested_on(folder):
     settings = Settings(folder, quick=True)
-    few, many = (corlsr_donations.DonationDraw(settings, corlsr_donations.RAW, n, "run 0") for n in (10, 50))
+    few, many = (
+        corlsr_donations.DonationDraw(settings, corlsr_donations.RAW, n, "run 0") for n in (10, 50)
+    )
     np.testing.assert_array_equal(few.holdout, many.holdout)
     np.testing.assert_array_equal(few.unlabelled, many.unlabelled[:10])
     assert not set(many.unlabelled) & (set(many.holdout) | set(many.labelled))
@@ -207,9 +229,13 @@ def test_without_unscored_items_the_curve_starts_at_the_mean_of_the_views(folder
     settings = Settings(folder, quick=True)
     data = data_sets.jester(folder)
     rng = np.random.default_rng(0)
-    scored, unscored, test = (data.drawn(np.arange(*span), 10, rng) for span in ((0, 8), (8, 16), (16, 30)))
+    scored, unscored, test = (
+        data.drawn(np.arange(*span), 10, rng) for span in ((0, 8), (8, 16), (16, 30))
+    )
     task = co_rankrls.PartlyScored(stacked(scored, unscored), len(scored.y), test)
-    curve = co_rankrls.curve(task, [0, 4, 8], {"kernel": "rbf", "gamma": 0.001}, np.random.default_rng(1))
+    curve = co_rankrls.curve(
+        task, [0, 4, 8], {"kernel": "rbf", "gamma": 0.001}, np.random.default_rng(1)
+    )
     assert list(curve) == ["0", "4", "8"]
     assert settings.quick
     assert all(len(errors) == 14 for errors in curve.values())
@@ -238,14 +264,17 @@ def test_transduction_hides_the_scores_it_is_judged_on(folder):
         more, n_more = transduction.drawn(settings, np.random.default_rng(0), name, 10)
         assert n_few < n_more
         assert not set(more.qid[:n_more]) & set(more.qid[n_more:])
-        np.testing.assert_array_equal(few.y[n_few:], more.y[n_more:])  # the same queries are judged on
+        # the same queries are judged on
+        np.testing.assert_array_equal(few.y[n_few:], more.y[n_more:])
 
 
 # ---- a little of the real data
 
 PLACES = [os.environ.get("CORANK_DATA"), Path(__file__).parents[3] / "shared" / "data"]
 REAL = next((Path(place) for place in PLACES if place and (Path(place) / "jester").is_dir()), None)
-real = pytest.mark.skipif(REAL is None, reason="the data folder is not at hand: set CORANK_DATA to it")
+real = pytest.mark.skipif(
+    REAL is None, reason="the data folder is not at hand: set CORANK_DATA to it"
+)
 
 
 @real
@@ -257,9 +286,14 @@ def test_printed_protocol_on_real_sets_brings_out_the_papers_order():
             part.arguments["protocol"] == corlsr_uci.PRINTED
             and len(corlsr_uci._set(settings, part.arguments["name"]).y) < 150
         ):
-            results[part.key] = part.run(settings, part_rng("uci", settings, part), **part.arguments)
+            results[part.key] = part.run(
+                settings, part_rng("uci", settings, part), **part.arguments
+            )
     errors = corlsr_uci._errors(results, corlsr_uci.PRINTED)
-    means = {method: np.mean([runs[method].mean() for runs in errors.values()]) for method in corlsr_uci.METHODS}
+    means = {
+        method: np.mean([runs[method].mean() for runs in errors.values()])
+        for method in corlsr_uci.METHODS
+    }
     assert means[corlsr_uci.FULL] < means[corlsr_uci.SINGLE]
     assert means[corlsr_uci.SEMI] < means[corlsr_uci.SINGLE]
 

@@ -65,7 +65,11 @@ def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pursuit_ratings, "QUICK_STRIDE", 10)
     study = study_named("jester")
     settings = Settings(data, quick=True)
-    wanted = [part for part in study.parts(settings) if part.key.endswith((": least squares", ": RankSVM"))]
+    wanted = [
+        part
+        for part in study.parts(settings)
+        if part.key.endswith((": least squares", ": RankSVM"))
+    ]
     rng = np.random.default_rng(0)
     tested = [part.run(settings, rng, **part.arguments)["people"] for part in wanted]
     assert len(wanted) == 12
@@ -77,16 +81,24 @@ def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pursuit_ratings, "QUICK_STRIDE", 10)
     settings = Settings(data, quick=True)
     part = next(
-        candidate for candidate in study_named("movielens").parts(settings) if candidate.key.endswith(": pursuit")
+        candidate
+        for candidate in study_named("movielens").parts(settings)
+        if candidate.key.endswith(": pursuit")
     )
-    first, second = (part.run(settings, np.random.default_rng(seed), **part.arguments) for seed in range(2))
+    first, second = (
+        part.run(settings, np.random.default_rng(seed), **part.arguments) for seed in range(2)
+    )
     assert first == second  # draws follow from the seed of the settings alone
     other = part.run(Settings(data, quick=True, seed=1), np.random.default_rng(0), **part.arguments)
     assert first["people"] != other["people"]
 
 
-def a_pair(mean: float, p: float, published: float | None = -0.01, reach: float = 0.0009, at: int = 0) -> MethodPair:
-    return MethodPair(GROUPS[at], "one", "other", Gap(mean, mean - reach, mean + reach, p, 500, 1), published)
+def a_pair(
+    mean: float, p: float, published: float | None = -0.01, reach: float = 0.0009, at: int = 0
+) -> MethodPair:
+    return MethodPair(
+        GROUPS[at], "one", "other", Gap(mean, mean - reach, mean + reach, p, 500, 1), published
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,9 +116,25 @@ def test_verdict_on_who_errs_less(pairs: list[MethodPair], verdict: str) -> None
 
 
 def test_verdicts_on_who_errs_alike() -> None:
-    assert err_alike("Tsivtsivadze2013", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.06)]).verdict == HOLDS
-    assert err_alike("Tsivtsivadze2013", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.04)]).verdict == DOES_NOT_HOLD
-    assert not_worse("Tsivtsivadze2013", "as well", [a_pair(0.004, 0.01), a_pair(-0.02, 0.01)]).verdict == HOLDS
+    assert (
+        err_alike("Tsivtsivadze2013", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.06)]).verdict
+        == HOLDS
+    )
+    assert (
+        err_alike("Tsivtsivadze2013", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.04)]).verdict
+        == DOES_NOT_HOLD
+    )
+    assert (
+        not_worse("Tsivtsivadze2013", "as well", [a_pair(0.004, 0.01), a_pair(-0.02, 0.01)]).verdict
+        == HOLDS
+    )
     assert not_worse("Tsivtsivadze2013", "as well", [a_pair(0.006, 0.9)]).verdict == DOES_NOT_HOLD
-    assert not_better("Tsivtsivadze2013", "no better", [a_pair(0.004, 0.01), a_pair(-0.001, 0.4)]).verdict == HOLDS
-    assert not_better("Tsivtsivadze2013", "no better", [a_pair(-0.02, 0.01)]).verdict == DOES_NOT_HOLD
+    assert (
+        not_better(
+            "Tsivtsivadze2013", "no better", [a_pair(0.004, 0.01), a_pair(-0.001, 0.4)]
+        ).verdict
+        == HOLDS
+    )
+    assert (
+        not_better("Tsivtsivadze2013", "no better", [a_pair(-0.02, 0.01)]).verdict == DOES_NOT_HOLD
+    )

@@ -16,7 +16,9 @@ def made_up_people(n_users=300, n_items=12):
     """Users whose tastes are smooth functions of two columns."""
     rng = np.random.default_rng(0)
     items = rng.standard_normal((n_items, 2))
-    scores = np.sin(items @ rng.standard_normal((2, n_users))).T + 0.1 * rng.standard_normal((n_users, n_items))
+    scores = np.sin(items @ rng.standard_normal((2, n_users))).T + 0.1 * rng.standard_normal(
+        (n_users, n_items)
+    )
     return Ratings(scores, items, np.zeros((n_users, 1)))
 
 
@@ -37,7 +39,9 @@ def made_up(monkeypatch):
         kept.cache_clear()
 
 
-@pytest.mark.parametrize("study", [calibration.STUDY, questions.STUDY], ids=lambda study: study.name)
+@pytest.mark.parametrize(
+    "study", [calibration.STUDY, questions.STUDY], ids=lambda study: study.name
+)
 def test_studies_of_uncertainty_run_from_end_to_end(study, made_up, tmp_path):
     run = run_study(replace(study, files=()), Settings(tmp_path, quick=True))
     assert run.n_computed == len(run.results) == len(study.parts(Settings(tmp_path, quick=True)))
@@ -66,7 +70,10 @@ def test_both_ways_of_asking_begin_and_end_alike(kind, made_up, tmp_path):
     total = len(person.X) * (len(person.X) - 1) // 2 if kind == "comparison" else len(person.X)
     settings = {"gamma": 0.3, "amplitude": 2.0} | ({"noise": 0.1} if kind == "score" else {})
     loop = questions.ask_comparisons if kind == "comparison" else questions.ask_scores
-    ends = [loop(person, settings, np.random.default_rng(1), 4, total - 4, chosen) for chosen in (True, False)]
+    ends = [
+        loop(person, settings, np.random.default_rng(1), 4, total - 4, chosen)
+        for chosen in (True, False)
+    ]
     assert len(ends[0]) == len(ends[1]) == total - 3
     assert ends[0][0] == ends[1][0]
     assert ends[0][-1] == pytest.approx(ends[1][-1], abs=1e-9)

@@ -1,4 +1,5 @@
-"""The stated objective, literally: sums over pairs, dense matrices, a general minimiser, refitting for hold-out.
+"""The stated objective, literally: sums over pairs, dense matrices, a general minimiser, refitting
+for hold-out.
 
 Nothing here uses a formula of corank's; it is slow on purpose and fit for a few dozen rows.
 """
@@ -31,10 +32,14 @@ def pairs(qid):
 
 
 def pair_weight(i, j, qid, weights, weighting):
-    """w_i·w_j times 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query"); m is the weight of the query."""
+    """w_i·w_j times 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query"); m is the weight of the
+    query.
+    """
     members = [k for k in range(len(qid)) if qid[k] == qid[i]]
     m = sum(weights[k] for k in members)
-    share = {"size": 1 / m, "unit": 1.0, "query": 2 / (len(members) * max(len(members) - 1, 1))}[weighting]
+    share = {"size": 1 / m, "unit": 1.0, "query": 2 / (len(members) * max(len(members) - 1, 1))}[
+        weighting
+    ]
     return weights[i] * weights[j] * share
 
 
@@ -84,7 +89,9 @@ def comparison_rows(n, winners, losers, margins=None, weights=None):
 
 def kernel(name, gamma=None, degree=3, coef0=1):
     """scikit-learn's kernel as a function of two sets of rows."""
-    return lambda A, B: pairwise_kernels(A, B, metric=name, filter_params=True, gamma=gamma, degree=degree, coef0=coef0)
+    return lambda A, B: pairwise_kernels(
+        A, B, metric=name, filter_params=True, gamma=gamma, degree=degree, coef0=coef0
+    )
 
 
 def symmetric_root(matrix):
@@ -104,7 +111,19 @@ def objective(T, t, phi, omega, alpha, c):
     return np.sum((t - T @ phi @ c) ** 2) + alpha * c @ omega @ c
 
 
-def fit_predict(X, scores, X_new, k, alpha, loss=REGRESSION, *, qid=None, weights=None, basis=None, intercept=False):
+def fit_predict(
+    X,
+    scores,
+    X_new,
+    k,
+    alpha,
+    loss=REGRESSION,
+    *,
+    qid=None,
+    weights=None,
+    basis=None,
+    intercept=False,
+):
     """Predictions of the minimiser on X_new; `basis` are points, None for the rows themselves."""
     points = X if basis is None else basis
     weights = np.ones(len(X)) if weights is None else weights
@@ -114,7 +133,9 @@ def fit_predict(X, scores, X_new, k, alpha, loss=REGRESSION, *, qid=None, weight
     return k(X_new, points) @ minimise(T, t, k(X, points), k(points, points), alpha) + offset
 
 
-def fit_predict_comparisons(X, winners, losers, X_new, k, alpha, *, margins=None, weights=None, basis=None):
+def fit_predict_comparisons(
+    X, winners, losers, X_new, k, alpha, *, margins=None, weights=None, basis=None
+):
     """The same for explicit comparisons."""
     points = X if basis is None else basis
     T, t = comparison_rows(len(X), winners, losers, margins, weights)
@@ -125,13 +146,26 @@ def fit_predict_comparisons(X, winners, losers, X_new, k, alpha, *, margins=None
 
 
 def held_out(
-    X, scores, splits, k, alphas, loss=REGRESSION, *, qid=None, weights=None, basis=None, intercept=False, score="loss"
+    X,
+    scores,
+    splits,
+    k,
+    alphas,
+    loss=REGRESSION,
+    *,
+    qid=None,
+    weights=None,
+    basis=None,
+    intercept=False,
+    score="loss",
 ):
-    """Mean held-out error of every alpha: one literal refit a split and alpha, kernel and basis kept.
+    """Mean held-out error of every alpha: one literal refit a split and alpha, kernel and basis
+    kept.
 
-    score="loss": the loss on the rows left out, as queries of their own, over the rank of that loss.
-    score="rescaled": the same once all predictions, less the intercept, are multiplied by the factor that fits best.
-    score="disagreement": the mean over the queries left out of their share of wrongly ordered pairs.
+    score="loss": the loss on the rows left out, as queries of their own, over the rank of that
+    loss. score="rescaled": the same once all predictions, less the intercept, are multiplied by the
+    factor that fits best. score="disagreement": the mean over the queries left out of their share
+    of wrongly ordered pairs.
     """
     n = len(X)
     qid = np.zeros(n) if qid is None else np.asarray(qid)
@@ -169,7 +203,9 @@ def held_out(
 
 def rescaled_losses(compared):
     """min ‖t − slope·p‖² over slope >= 0, for the first column t and every other column p."""
-    return np.asarray([nnls(column[:, None], compared[:, 0])[1] ** 2 for column in compared[:, 1:].T])
+    return np.asarray(
+        [nnls(column[:, None], compared[:, 0])[1] ** 2 for column in compared[:, 1:].T]
+    )
 
 
 def held_out_comparisons(
@@ -187,14 +223,18 @@ def held_out_comparisons(
                 X, winners[train], losers[train], X, k, alpha,
                 margins=margins[train], weights=weights[train], basis=basis,
             )  # fmt: skip
-            total[a] += np.sum(weights[test] * (margins[test] - f[winners[test]] + f[losers[test]]) ** 2)
+            total[a] += np.sum(
+                weights[test] * (margins[test] - f[winners[test]] + f[losers[test]]) ** 2
+            )
             compared[-1][:, 1 + a] = np.sqrt(weights[test]) * (f[winners[test]] - f[losers[test]])
         count += len(test)
     return (rescaled_losses(np.concatenate(compared)) if score == "rescaled" else total) / count
 
 
 def misordered(scores, predictions, weights):
-    """Share of the pairs with different scores that the predictions put in the wrong order; a tie costs 1/2."""
+    """Share of the pairs with different scores that the predictions put in the wrong order; a tie
+    costs 1/2.
+    """
     wrong = compared = 0.0
     for i, j in combinations(range(len(scores)), 2):
         if scores[i] != scores[j]:
@@ -207,7 +247,9 @@ def misordered(scores, predictions, weights):
 def leave_groups_out(groups):
     """(train, test) for every distinct group."""
     groups = np.asarray(groups)
-    return [(np.flatnonzero(groups != g), np.flatnonzero(groups == g)) for g in dict.fromkeys(groups)]
+    return [
+        (np.flatnonzero(groups != g), np.flatnonzero(groups == g)) for g in dict.fromkeys(groups)
+    ]
 
 
 # ------------------------------------------------------------------ data
@@ -215,7 +257,9 @@ def leave_groups_out(groups):
 
 @dataclass(frozen=True)
 class Problem:
-    """A small ranking problem: unsorted queries of unequal size, one of a single item, ties in the scores."""
+    """A small ranking problem: unsorted queries of unequal size, one of a single item, ties in the
+    scores.
+    """
 
     X: np.ndarray
     y: np.ndarray

@@ -1,6 +1,8 @@
-"""Gaussian processes on comparisons and score differences, literally: sums over nodes, dense normal distributions.
+"""Gaussian processes on comparisons and score differences, literally: sums over nodes, dense normal
+distributions.
 
-Nothing here uses expectation propagation, contrasts of corank's or its features; fit for a handful of items.
+Nothing here uses expectation propagation, contrasts of corank's or its features; fit for a handful
+of items.
 """
 
 from dataclasses import dataclass
@@ -41,7 +43,9 @@ def log_likelihood(values, winners, losers, counts):
 
 
 def integrated(K, winners, losers, counts=None, half_width=6.0, steps=None):
-    """The posterior by the trapezoid rule in as many dimensions as there are items, f = root(K) c, c ~ N(0, I)."""
+    """The posterior by the trapezoid rule in as many dimensions as there are items, f = root(K) c,
+    c ~ N(0, I).
+    """
     n = len(K)
     axis = np.linspace(-half_width, half_width, steps or {2: 301, 3: 81, 4: 31}[n])
     grid = np.stack(np.meshgrid(*[axis] * n, indexing="ij"), axis=-1).reshape(-1, n)
@@ -68,7 +72,9 @@ def sampled(K, winners, losers, counts=None, size=200_000, seed=0):
 
 
 def at_new_points(nodes, k, X, X_new):
-    """Mean (m,) and covariance (m, m) at new points: the function is known at the items of each node, then mixed."""
+    """Mean (m,) and covariance (m, m) at new points: the function is known at the items of each
+    node, then mixed.
+    """
     onto = np.linalg.solve(k(X, X), k(X, X_new)).T
     left = k(X_new, X_new) - onto @ k(X, X_new)
     return onto @ nodes.mean, left + onto @ nodes.covariance @ onto.T
@@ -98,7 +104,9 @@ def mixed(parts, logs):
 
 
 def helmert(qid):
-    """Orthonormal contrasts within queries, (n − q, n): row k of a query is its item k against those before it."""
+    """Orthonormal contrasts within queries, (n − q, n): row k of a query is its item k against
+    those before it.
+    """
     qid, rows = np.asarray(qid), []
     for query in dict.fromkeys(qid.tolist()):
         members = np.flatnonzero(qid == query)
@@ -119,7 +127,9 @@ def pair_matrix(n, winners, losers):
 
 
 def conditioned(observed, rows, noises, k, X, X_new):
-    """log density of `observed` = rows f + N(0, noises); mean and covariance of f at new points given it."""
+    """log density of `observed` = rows f + N(0, noises); mean and covariance of f at new points
+    given it.
+    """
     covariance = rows @ k(X, X) @ rows.T + np.diag(noises)
     log_evidence = multivariate_normal(np.zeros(len(rows)), covariance).logpdf(observed)
     onto = np.linalg.solve(covariance, rows @ k(X, X_new)).T
@@ -139,7 +149,11 @@ def mutual_information(mean, variance, noise):
     sd = np.sqrt(variance)
     open_ = entropy(norm.cdf(mean / np.sqrt(variance + noise)))
     known = quad(
-        lambda t: norm.pdf(t) * entropy(norm.cdf((mean + sd * t) / np.sqrt(noise))), -9, 9, limit=200, epsabs=1e-10
+        lambda t: norm.pdf(t) * entropy(norm.cdf((mean + sd * t) / np.sqrt(noise))),
+        -9,
+        9,
+        limit=200,
+        epsabs=1e-10,
     )[0]
     return open_ - known
 
@@ -147,16 +161,22 @@ def mutual_information(mean, variance, noise):
 def most_telling_pair(mean, covariance, noise):
     """Information of every pair of rows: {(i, j): bits}."""
     return {
-        (i, j): mutual_information(mean[i] - mean[j], covariance[i, i] + covariance[j, j] - 2 * covariance[i, j], noise)
+        (i, j): mutual_information(
+            mean[i] - mean[j], covariance[i, i] + covariance[j, j] - 2 * covariance[i, j], noise
+        )
         for i, j in combinations(range(len(mean)), 2)
     }
 
 
 def unknown_after(covariance, row, noise):
-    """The sum of the variances of all values less their mean, once the one of a row was seen with noise."""
+    """The sum of the variances of all values less their mean, once the one of a row was seen with
+    noise.
+    """
     m = len(covariance)
     about = np.eye(m) - np.ones((m, m)) / m
     centred = about @ covariance @ about.T
-    joint = np.block([[centred, centred[:, [row]]], [centred[[row]], centred[[row]][:, [row]] + noise]])
+    joint = np.block(
+        [[centred, centred[:, [row]]], [centred[[row]], centred[[row]][:, [row]] + noise]]
+    )
     precision = np.linalg.inv(joint[m:, m:])
     return np.trace(joint[:m, :m] - joint[:m, m:] @ precision @ joint[m:, :m])

@@ -1,4 +1,5 @@
-"""Pursuit, literally: for every candidate atom the model with it is made and its objective evaluated; the best enters.
+"""Pursuit, literally: for every candidate atom the model with it is made and its objective
+evaluated; the best enters.
 
 Nothing here uses a formula of corank's; it is slow on purpose and fit for a few dozen rows.
 """
@@ -14,7 +15,9 @@ SAME = 1e-9  # objectives that differ by less, beside the one of no atoms, are t
 
 @dataclass(frozen=True)
 class Pursued:
-    """Atoms in order of entry, weights (steps, N) of all atoms after each step, objective of 0, 1, … steps."""
+    """Atoms in order of entry, weights (steps, N) of all atoms after each step, objective of 0, 1,
+    … steps.
+    """
 
     steps: list
     weights: np.ndarray
@@ -27,7 +30,9 @@ def objective(L, scores, predictions):
 
 
 def refitted(phi, scores, L, atoms):
-    """Weights (N,) of the atoms that make the objective least, by least squares on the dense root of L."""
+    """Weights (N,) of the atoms that make the objective least, by least squares on the dense root
+    of L.
+    """
     atoms, weights = list(dict.fromkeys(atoms)), np.zeros(phi.shape[1])
     root = symmetric_root(L)
     weights[atoms] = np.linalg.lstsq(root @ phi[:, atoms], root @ scores, rcond=1e-12)[0]
@@ -37,7 +42,9 @@ def refitted(phi, scores, L, atoms):
 def with_one_more(phi, scores, L, weights, atom):
     """The same weights, but for one atom's, which makes the objective least."""
     root = symmetric_root(L)
-    amount = np.linalg.lstsq((root @ phi[:, atom])[:, None], root @ (scores - phi @ weights), rcond=None)[0][0]
+    amount = np.linalg.lstsq(
+        (root @ phi[:, atom])[:, None], root @ (scores - phi @ weights), rcond=None
+    )[0][0]
     changed = weights.copy()
     changed[atom] += amount
     return changed
@@ -61,7 +68,8 @@ def pursue(phi, scores, L, n_steps, refit):
                 weights = with_one_more(phi, scores, L, current, atom)
             found.append((objective(L, scores, phi @ weights), atom, weights))
         least = min(value for value, _, _ in found)
-        _, atom, current = next(each for each in found if each[0] <= least + SAME * start)  # the smallest number
+        # the smallest number
+        _, atom, current = next(each for each in found if each[0] <= least + SAME * start)
         steps.append(atom)
         if refit == "back":
             current = refitted(phi, scores, L, steps)
@@ -71,10 +79,24 @@ def pursue(phi, scores, L, n_steps, refit):
     return Pursued(steps, weights, np.asarray(losses))
 
 
-def held_out(phi, scores, splits, n_steps, refit, loss, *, qid=None, weights=None, intercept=False, score="loss"):
-    """Mean held-out error after 1, 2, … steps: the pursuit is redone on the rows kept, from the same dictionary.
+def held_out(
+    phi,
+    scores,
+    splits,
+    n_steps,
+    refit,
+    loss,
+    *,
+    qid=None,
+    weights=None,
+    intercept=False,
+    score="loss",
+):
+    """Mean held-out error after 1, 2, … steps: the pursuit is redone on the rows kept, from the
+    same dictionary.
 
-    Where it is one kernel a row, as many as rows, those at the rows left out are left out of it too. What is left out is compared among itself; `score` as in `brute_force.held_out`.
+    Where it is one kernel a row, as many as rows, those at the rows left out are left out of it
+    too. What is left out is compared among itself; `score` as in `brute_force.held_out`.
     """
     n = len(scores)
     qid = np.zeros(n) if qid is None else np.asarray(qid)
@@ -99,8 +121,14 @@ def held_out(phi, scores, splits, n_steps, refit, loss, *, qid=None, weights=Non
             errors.append([objective(left, scores[test], f) for f in own])
             sizes.append(rank)
             root = symmetric_root(left)
-            compared.append(np.column_stack([root @ (scores[test] - offset), *(root @ (f - offset) for f in own)]))
-    total = rescaled_losses(np.concatenate(compared)) if score == "rescaled" else np.sum(errors, axis=0)
+            compared.append(
+                np.column_stack(
+                    [root @ (scores[test] - offset), *(root @ (f - offset) for f in own)]
+                )
+            )
+    total = (
+        rescaled_losses(np.concatenate(compared)) if score == "rescaled" else np.sum(errors, axis=0)
+    )
     return total / np.sum(sizes)
 
 

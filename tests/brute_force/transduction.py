@@ -1,7 +1,8 @@
-"""004 eq. (11), literally: every query in turn is left out, RankRLS is refitted to all others, and what it leaves is
-written down. No formula of corank's; fit for a few dozen rows.
+"""004 eq. (11), literally: every query in turn is left out, RankRLS is refitted to all others, and
+what it leaves is written down. No formula of corank's; fit for a few dozen rows.
 
-What is left is linear in all scores, known and unknown, so (11) is least squares in the unknown ones.
+What is left is linear in all scores, known and unknown, so (11) is least squares in the unknown
+ones.
 """
 
 import numpy as np
@@ -17,7 +18,9 @@ def numbered(y, qid):
 
 
 def refitted(X, qid, X_new, k, alpha, loss, basis):
-    """The matrix that turns scores of X into the predictions on X_new of the minimiser of RankRLS's objective."""
+    """The matrix that turns scores of X into the predictions on X_new of the minimiser of RankRLS's
+    objective.
+    """
     T, _ = loss_rows(np.zeros(len(X)), qid, loss)
     rows = np.concatenate([T @ k(X, basis), np.sqrt(alpha) * symmetric_root(k(basis, basis))])
     right = np.concatenate([T, np.zeros((len(basis), len(X)))])
@@ -25,7 +28,9 @@ def refitted(X, qid, X_new, k, alpha, loss, basis):
 
 
 def left_over(X, qid, k, alpha, loss, basis):
-    """The matrix that turns scores of all rows into the held-out residuals of all pairs, whose squares (11) sums."""
+    """The matrix that turns scores of all rows into the held-out residuals of all pairs, whose
+    squares (11) sums.
+    """
     parts = []
     for query in dict.fromkeys(qid):
         own, rest = np.flatnonzero(qid == query), np.flatnonzero(qid != query)
@@ -37,7 +42,9 @@ def left_over(X, qid, k, alpha, loss, basis):
 
 
 def rows_of_objective(X, y, qid, k, alpha, pull, weighting, basis):
-    """A, b with (11) = ‖A ŷ − b‖² for the scores ŷ of the NaN rows, and what the scored queries predict for them."""
+    """A, b with (11) = ‖A ŷ − b‖² for the scores ŷ of the NaN rows, and what the scored queries
+    predict for them.
+    """
     loss, codes, unknown = Loss(weighting), numbered(y, qid), np.isnan(y)
     basis = X if basis is None else basis
     alone = refitted(X[~unknown], codes[~unknown], X[unknown], k, alpha, loss, basis) @ y[~unknown]
@@ -61,11 +68,12 @@ def refit(X, y, guess, qid, X_new, k, alpha, weighting="query", basis=None):
 
 
 def held_out_pulls(X, y, qid, folds, k, alpha, pulls, weighting="query", basis=None):
-    """Held-out loss (folds, pulls) and its rank (folds,): the scored rows of each fold of queries in turn lose their
-    scores."""
+    """Held-out loss (folds, pulls) and its rank (folds,): the scored rows of each fold of queries
+    in turn lose their scores."""
     loss, scored = Loss(weighting), ~np.isnan(y)
     errors, sizes = np.zeros((len(folds), len(pulls))), np.zeros(len(folds))
-    labels = np.where(scored, qid, -1 - qid)  # the unscored rows of a query stay apart from those that are hidden
+    # the unscored rows of a query stay apart from those that are hidden
+    labels = np.where(scored, qid, -1 - qid)
     for number, queries in enumerate(folds):
         own = scored & np.isin(qid, queries)
         hidden = np.where(own, np.nan, y)
@@ -73,13 +81,17 @@ def held_out_pulls(X, y, qid, folds, k, alpha, pulls, weighting="query", basis=N
         sizes[number] = int(own.sum()) - len(np.unique(qid[own]))
         for position, pull in enumerate(pulls):
             completed = np.full(len(y), np.nan)
-            completed[np.isnan(hidden)] = transduce(X, hidden, labels, k, alpha, pull, weighting, basis)
+            completed[np.isnan(hidden)] = transduce(
+                X, hidden, labels, k, alpha, pull, weighting, basis
+            )
             errors[number, position] = np.sum((t - T @ completed[own]) ** 2)
     return errors, sizes
 
 
 def strongest_within_one_error(errors, sizes, pulls):
-    """The largest pull whose mean loss exceeds the least by no more than the standard error of that difference."""
+    """The largest pull whose mean loss exceeds the least by no more than the standard error of that
+    difference.
+    """
     errors, sizes = errors[sizes > 0], sizes[sizes > 0]
     n, total = len(sizes), sizes.sum()
     least = int(np.argmin(errors.sum(axis=0)))

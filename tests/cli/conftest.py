@@ -1,6 +1,7 @@
 """The wording of messages: every refusal that tests of the command line provoke, in one file.
 
-`CORANK_WRITE_MESSAGES=1 python -m pytest tests/cli` writes messages.txt again, to be read before it is committed.
+`CORANK_WRITE_MESSAGES=1 python -m pytest tests/cli` writes messages.txt again, to be read before it
+is committed.
 """
 
 import os
@@ -21,7 +22,9 @@ def messages():
     """Messages by the name of the test that provokes them."""
     kept = {}
     if MESSAGES.exists():
-        kept = dict(line.split(" | ", 1) for line in MESSAGES.read_text(encoding="utf-8").splitlines())
+        kept = dict(
+            line.split(" | ", 1) for line in MESSAGES.read_text(encoding="utf-8").splitlines()
+        )
     yield kept
     if WRITES:
         lines = [f"{case} | {message}\n" for case, message in sorted(kept.items())]
@@ -34,8 +37,9 @@ def everything(folder):
 
 @pytest.fixture
 def refused(request, messages):
-    """`refused(*words, mentions=(), given=None)`: a command fails with one sentence, as messages.txt has it, that mentions
-    what is wrong, and leaves nothing behind in the working folder."""
+    """`refused(*words, mentions=(), given=None)`: a command fails with one sentence, as
+    messages.txt has it, that mentions what is wrong, and leaves nothing behind in the working
+    folder."""
     number = count(1)
 
     def check(*words, mentions=(), given=None):

@@ -1,4 +1,6 @@
-"""The command line on files of answers: what is learned from them, what is counted, and what is wrong in one sentence."""
+"""The command line on files of answers: what is learned from them, what is counted, and what is
+wrong in one sentence.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,10 @@ from corank.interview import AnswersFile
 from corank.interview.answers import HEADER
 
 FIT = ("fit", "items.csv", "--id", "name", "--comparisons")
-METHODS = {"rankrls": ("--gamma", "0.3", "--alpha", "1"), "preference": ("--gamma", "0.3", "--amplitude", "2")}
+METHODS = {
+    "rankrls": ("--gamma", "0.3", "--alpha", "1"),
+    "preference": ("--gamma", "0.3", "--amplitude", "2"),
+}
 AT = "2026-01-31T12:00:00Z"
 
 
@@ -25,7 +30,9 @@ def items(n=12):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A table of items, and answers about them: comparisons.csv, scores.csv, and pairs.csv of what the first ones mean."""
+    """A table of items, and answers about them: comparisons.csv, scores.csv, and pairs.csv of what
+    the first ones mean.
+    """
     monkeypatch.chdir(tmp_path)
     items().to_csv("items.csv", index=False)
     with AnswersFile(Path("comparisons.csv")) as file:
@@ -41,7 +48,9 @@ def folder(tmp_path, monkeypatch):
     pairs = pd.DataFrame(wins, columns=["winner", "loser"]).assign(margin=1.0)
     pairs.loc[2, "margin"] = 0.0
     pairs.to_csv("margins.csv", index=False)
-    pd.concat([pairs, pd.DataFrame({"winner": ["003"], "loser": ["002"]})]).to_csv("wins.csv", index=False)
+    pd.concat([pairs, pd.DataFrame({"winner": ["003"], "loser": ["002"]})]).to_csv(
+        "wins.csv", index=False
+    )
     with AnswersFile(Path("scores.csv")) as file:
         for place, name in enumerate(items()["name"][:8]):
             file.append("score", (name,), "score", score=float(place))
@@ -67,18 +76,23 @@ def predictions(name):
 
 
 @pytest.mark.parametrize(
-    ("method", "table"), [("rankrls", ("margins.csv", "--margin", "margin")), ("preference", ("wins.csv",))]
+    ("method", "table"),
+    [("rankrls", ("margins.csv", "--margin", "margin")), ("preference", ("wins.csv",))],
 )
 def test_answers_are_learned_from_like_the_comparisons_they_imply(folder, method, table):
     words = ("--method", method, *METHODS[method], "--quiet", "--out")
     run(*FIT, "comparisons.csv", *words, "answers.corank")
     run(*FIT, *table, *words, "pairs.corank")
-    np.testing.assert_allclose(predictions("answers.corank"), predictions("pairs.corank"), rtol=1e-8)
+    np.testing.assert_allclose(
+        predictions("answers.corank"), predictions("pairs.corank"), rtol=1e-8
+    )
 
 
 def test_fit_says_how_many_answers_count(folder):
     add_line("comparisons.csv", "8,compare,0", end="")
-    said = run(*FIT, "comparisons.csv", "--method", "rankrls", *METHODS["rankrls"], "--out", "m.corank").stderr
+    said = run(
+        *FIT, "comparisons.csv", "--method", "rankrls", *METHODS["rankrls"], "--out", "m.corank"
+    ).stderr
     words = " ".join(said.split())
     assert "comparisons.csv: 4 answers (1 tie), 1 skipped, 1 taken back" in words
     assert "1 line of comparisons.csv" in words
@@ -87,28 +101,66 @@ def test_fit_says_how_many_answers_count(folder):
 
 @pytest.fixture
 def preference(folder):
-    run(*FIT, "wins.csv", "--method", "preference", *METHODS["preference"], "--quiet", "--out", "m.corank")
+    run(
+        *FIT,
+        "wins.csv",
+        "--method",
+        "preference",
+        *METHODS["preference"],
+        "--quiet",
+        "--out",
+        "m.corank",
+    )
     return folder
 
 
 def test_update_learns_from_answers_and_counts_them(preference):
     words = ("update", "m.corank", "comparisons.csv", "--items", "items.csv", "--again", "--out")
     said = json.loads(run(*words, "new.corank", "--json").stdout)
-    counts = {"answers": 4, "ties": 1, "skipped": 1, "undone": 1, "broken": 0, "added": 9, "comparisons": 18}
+    counts = {
+        "answers": 4,
+        "ties": 1,
+        "skipped": 1,
+        "undone": 1,
+        "broken": 0,
+        "added": 9,
+        "comparisons": 18,
+    }
     assert {key: said[key] for key in counts} == counts
     shown = " ".join(run(*words, "other.corank").stdout.split())
     assert "added 4 answers (1 tie: a win for both), 1 skipped, 1 taken back" in shown
-    run("update", "m.corank", "wins.csv", "--items", "items.csv", "--again", "--quiet", "--out", "pairs.corank")
+    run(
+        "update",
+        "m.corank",
+        "wins.csv",
+        "--items",
+        "items.csv",
+        "--again",
+        "--quiet",
+        "--out",
+        "pairs.corank",
+    )
     np.testing.assert_allclose(predictions("new.corank"), predictions("pairs.corank"), rtol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["preference", "difference"])
 def test_update_says_that_the_model_has_learned_from_answers_taken_back_since(folder, method):
-    run(*FIT, "comparisons.csv", "--method", method, *METHODS["preference"], "--quiet", "--out", "m.corank")
+    run(
+        *FIT,
+        "comparisons.csv",
+        "--method",
+        method,
+        *METHODS["preference"],
+        "--quiet",
+        "--out",
+        "m.corank",
+    )
     with AnswersFile(Path("comparisons.csv")) as file:
         file.undo()
         file.append("best-worst", ("005", "006", "007", "008"), "first", "fourth")
-    said = run("update", "m.corank", "comparisons.csv", "--items", "items.csv", "--out", "new.corank")
+    said = run(
+        "update", "m.corank", "comparisons.csv", "--items", "items.csv", "--out", "new.corank"
+    )
     words = " ".join(said.stderr.split())
     assert "learned from 1 answer since taken back" in words
     assert "corank fit" in words
@@ -117,12 +169,23 @@ def test_update_says_that_the_model_has_learned_from_answers_taken_back_since(fo
 
 
 def test_an_answer_that_was_taken_back_and_given_again_is_known(folder):
-    run(*FIT, "comparisons.csv", "--method", "preference", *METHODS["preference"], "--quiet", "--out", "m.corank")
+    run(
+        *FIT,
+        "comparisons.csv",
+        "--method",
+        "preference",
+        *METHODS["preference"],
+        "--quiet",
+        "--out",
+        "m.corank",
+    )
     with AnswersFile(Path("comparisons.csv")) as file:
         last = file.undo()
         file.append("compare", ("000", "003"), "first")
         file.append(last.kind, last.items, last.answer, last.worst)
-    said = run("update", "m.corank", "comparisons.csv", "--items", "items.csv", "--out", "new.corank")
+    said = run(
+        "update", "m.corank", "comparisons.csv", "--items", "items.csv", "--out", "new.corank"
+    )
     assert "taken back since" not in " ".join(said.stderr.split())
     assert "added 1 comparison of 5 answers" in " ".join(said.stdout.split())
 
@@ -148,7 +211,18 @@ def scored():
 def test_scores_are_learned_from_and_the_columns_of_the_file_are_no_features(folder):
     scored().to_csv("plain.csv", index=False)
     items().merge(scored(), how="left").to_csv("whole.csv", index=False)
-    words = ("--id", "name", "--score", "score", "--method", "rls", "--alpha", "1", "--quiet", "--out")
+    words = (
+        "--id",
+        "name",
+        "--score",
+        "score",
+        "--method",
+        "rls",
+        "--alpha",
+        "1",
+        "--quiet",
+        "--out",
+    )
     run("fit", "scores.csv", "--items", "items.csv", *words, "scores.corank")
     run("fit", "whole.csv", *words, "plain.corank")
     model = load("scores.corank")
@@ -156,16 +230,36 @@ def test_scores_are_learned_from_and_the_columns_of_the_file_are_no_features(fol
     assert model.table_["scored"] == 8
     np.testing.assert_array_equal(predictions("scores.corank"), predictions("plain.corank"))
     words = ("--items", "items.csv", "--json")
-    told = [json.loads(run("evaluate", "scores.corank", f"{name}.csv", *words).stdout) for name in ("scores", "plain")]
+    told = [
+        json.loads(run("evaluate", "scores.corank", f"{name}.csv", *words).stdout)
+        for name in ("scores", "plain")
+    ]
     assert told[0] == told[1]
-    said = json.loads(run("update", "scores.corank", "scores.csv", *words, "--again", "--out", "new.corank").stdout)
+    said = json.loads(
+        run(
+            "update", "scores.corank", "scores.csv", *words, "--again", "--out", "new.corank"
+        ).stdout
+    )
     assert said["added"] == 8
 
 
 def test_a_model_of_scores_is_evaluated_on_compared_answers(folder):
-    words = ("--items", "items.csv", "--id", "name", "--score", "score", "--method", "rls", "--alpha", "1")
+    words = (
+        "--items",
+        "items.csv",
+        "--id",
+        "name",
+        "--score",
+        "score",
+        "--method",
+        "rls",
+        "--alpha",
+        "1",
+    )
     run("fit", "scores.csv", *words, "--quiet", "--out", "m.corank")
-    said = json.loads(run("evaluate", "m.corank", "comparisons.csv", "--items", "items.csv", "--json").stdout)
+    said = json.loads(
+        run("evaluate", "m.corank", "comparisons.csv", "--items", "items.csv", "--json").stdout
+    )
     assert said["comparisons"] == 7
 
 
@@ -177,9 +271,13 @@ def test_update_says_that_the_model_has_learned_from_scores_that_are_gone(folder
         if change == "taken back":
             file.undo()
         elif change != "none":
-            file.append("score", ("003",), "score", score=7.0, person="Ada" if "another" in change else "")
+            file.append(
+                "score", ("003",), "score", score=7.0, person="Ada" if "another" in change else ""
+            )
         file.append("score", ("008",), "score", score=3.0)
-    said = " ".join(run("update", "m.corank", "scores.csv", *words, "--out", "new.corank").stderr.split())
+    said = " ".join(
+        run("update", "m.corank", "scores.csv", *words, "--out", "new.corank").stderr.split()
+    )
     assert ("learned from 1 answer since taken back or changed" in said) == (change != "none")
 
 
@@ -189,7 +287,10 @@ def test_update_says_that_the_model_has_learned_from_scores_that_are_gone(folder
 @pytest.mark.parametrize(
     ("line", "mentions"),
     [
-        (f"9,compare,001,espresso,,,first,,,,,{AT}", ("'espresso'", "comparisons.csv", "items.csv", "'name'")),
+        (
+            f"9,compare,001,espresso,,,first,,,,,{AT}",
+            ("'espresso'", "comparisons.csv", "items.csv", "'name'"),
+        ),
         (f"9,compare,001,002,,,third,,,,,{AT}", ("line 9", "'third'")),
         (f"9,compare,001,002,,,undo,,,77,,{AT}", ("line 9", "undoes", "'77'")),
     ],
@@ -203,31 +304,90 @@ def test_a_wrong_answer_is_refused(folder, refused, line, mentions):
 @pytest.mark.parametrize("name", ["comparisons", "scores"])
 def test_a_file_without_answers_is_refused(folder, refused, name):
     Path("none.csv").write_text(HEADER + "\n")
-    words = FIT if name == "comparisons" else ("fit", "--items", "items.csv", "--id", "name", "--score", "score")
+    words = (
+        FIT
+        if name == "comparisons"
+        else ("fit", "--items", "items.csv", "--id", "name", "--score", "score")
+    )
     refused(*words, "none.csv", "--out", "m.corank", mentions=("none.csv", "no answers"))
 
 
 def test_answers_of_the_other_kind_are_refused(folder, refused):
     refused(*FIT, "scores.csv", "--out", "m.corank", mentions=("scores.csv", "--score"))
-    words = ("fit", "comparisons.csv", "--items", "items.csv", "--id", "name", "--score", "score", "--out", "m.corank")
+    words = (
+        "fit",
+        "comparisons.csv",
+        "--items",
+        "items.csv",
+        "--id",
+        "name",
+        "--score",
+        "score",
+        "--out",
+        "m.corank",
+    )
     refused(*words, mentions=("comparisons.csv", "--comparisons"))
 
 
 def test_scores_of_items_that_no_table_describes_are_refused(folder, refused):
-    refused("fit", "scores.csv", "--score", "score", "--out", "m.corank", mentions=("scores.csv", "--items", "--id"))
+    refused(
+        "fit",
+        "scores.csv",
+        "--score",
+        "score",
+        "--out",
+        "m.corank",
+        mentions=("scores.csv", "--items", "--id"),
+    )
     add_line("scores.csv", f"99,score,espresso,,,,score,,1,,,{AT}")
-    words = ("fit", "scores.csv", "--items", "items.csv", "--id", "name", "--score", "score", "--out", "m.corank")
+    words = (
+        "fit",
+        "scores.csv",
+        "--items",
+        "items.csv",
+        "--id",
+        "name",
+        "--score",
+        "score",
+        "--out",
+        "m.corank",
+    )
     refused(*words, mentions=("'espresso'", "scores.csv", "items.csv"))
 
 
 def test_names_of_columns_do_not_go_with_answers(folder, refused):
-    refused(*FIT, "comparisons.csv", "--winner", "first", "--out", "m.corank", mentions=("--winner", "comparisons.csv"))
-    refused(*FIT, "comparisons.csv", "--query", "person", "--out", "m.corank", mentions=("'person'", "items.csv"))
+    refused(
+        *FIT,
+        "comparisons.csv",
+        "--winner",
+        "first",
+        "--out",
+        "m.corank",
+        mentions=("--winner", "comparisons.csv"),
+    )
+    refused(
+        *FIT,
+        "comparisons.csv",
+        "--query",
+        "person",
+        "--out",
+        "m.corank",
+        mentions=("'person'", "items.csv"),
+    )
 
 
 def test_answers_across_queries_are_refused(folder, refused):
     items().assign(kind=np.arange(12)).to_csv("kinds.csv", index=False)
-    words = ("fit", "kinds.csv", "--id", "name", "--query", "kind", "--comparisons", "comparisons.csv")
+    words = (
+        "fit",
+        "kinds.csv",
+        "--id",
+        "name",
+        "--query",
+        "kind",
+        "--comparisons",
+        "comparisons.csv",
+    )
     refused(*words, "--out", "m.corank", mentions=("comparisons.csv", "'kind'"))
 
 
@@ -238,5 +398,7 @@ def test_a_file_of_other_bytes_under_the_header_is_refused(folder, refused):
 
 def test_scores_and_comparisons_in_one_file_are_noted(folder):
     add_line("comparisons.csv", f"9,score,001,,,,score,,3,,,{AT}")
-    said = run(*FIT, "comparisons.csv", "--method", "rankrls", *METHODS["rankrls"], "--out", "m.corank").stderr
+    said = run(
+        *FIT, "comparisons.csv", "--method", "rankrls", *METHODS["rankrls"], "--out", "m.corank"
+    ).stderr
     assert "both scores and comparisons" in " ".join(said.split())

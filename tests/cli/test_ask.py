@@ -24,7 +24,9 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def answered(monkeypatch):
-    """`answered(n)`: while the page is shown, n questions are answered, the item of the lower number always better."""
+    """`answered(n)`: while the page is shown, n questions are answered, the item of the lower
+    number always better.
+    """
     if INSTALLED:
         pytest.skip("the page is answered in this process")
     from corank.interview.server import PageServer
@@ -91,7 +93,9 @@ def test_a_cut_line_is_told_and_nothing_is_lost(folder, answered):
     whole = (folder / "answers.csv").read_bytes()
     (folder / "answers.csv").write_bytes(whole[:-20])
     result = run(*ASK)
-    assert "1 line of answers.csv that cannot be read, such as line 5" in " ".join(result.stderr.split())
+    assert "1 line of answers.csv that cannot be read, such as line 5" in " ".join(
+        result.stderr.split()
+    )
     assert (folder / "answers.csv").read_bytes().startswith(whole[:-20])
     assert len(read_answers("answers.csv").answers) == 7
 
@@ -137,7 +141,9 @@ def test_a_file_of_other_answers(folder, refused):
     row = "1,compare,Carmen,Tosca,,,first,,,,,2026-01-01T00:00:00Z\n"
     (folder / "answers.csv").write_text(f"{HEADER}\n{row}")
     refused(*ASK, mentions=("'Carmen'", "answers.csv"))
-    (folder / "answers.csv").write_text(f"{HEADER}\n{row.replace('Carmen', 'item-1').replace('Tosca', 'item-2')}")
+    (folder / "answers.csv").write_text(
+        f"{HEADER}\n{row.replace('Carmen', 'item-1').replace('Tosca', 'item-2')}"
+    )
     refused(*ASK, "--kind", "score", mentions="answers.csv")
     (folder / "answers.csv").write_text("winner,loser\nitem-1,item-2\n")
     refused(*ASK, mentions="answers.csv")

@@ -1,4 +1,6 @@
-"""Every command against every kind of bad input: one sentence on stderr, exit code 2, and nothing left behind."""
+"""Every command against every kind of bad input: one sentence on stderr, exit code 2, and nothing
+left behind.
+"""
 
 import json
 import shutil
@@ -37,10 +39,38 @@ def made(tmp_path_factory):
     (folder / "good.csv").write_text(GOOD)
     (folder / "pairs.csv").write_text(PAIRS)
     columns = ("--score", "stars", "--query", "shop", "--id", "item")
-    run("fit", folder / "good.csv", *columns, "--method", "rankrls", "--gamma", "scale", "--out", folder / "m.corank")
-    compared = ("--item", "item", "--comparisons", folder / "pairs.csv", "--method", "preference", "--gamma", "0.3")
+    run(
+        "fit",
+        folder / "good.csv",
+        *columns,
+        "--method",
+        "rankrls",
+        "--gamma",
+        "scale",
+        "--out",
+        folder / "m.corank",
+    )
+    compared = (
+        "--item",
+        "item",
+        "--comparisons",
+        folder / "pairs.csv",
+        "--method",
+        "preference",
+        "--gamma",
+        "0.3",
+    )
     compared = (*compared, "--features", "size,weight")
-    run("fit", folder / "good.csv", *compared, "--amplitude", "1", "--out", folder / "p.corank", "--quiet")
+    run(
+        "fit",
+        folder / "good.csv",
+        *compared,
+        "--amplitude",
+        "1",
+        "--out",
+        folder / "p.corank",
+        "--quiet",
+    )
     run("federated", "init", folder / "party", "--site", "north", "--site", "south", "--quiet")
     return folder
 
@@ -63,20 +93,53 @@ COMPARED = ("--item", "item", "--method", "preference")
 READERS = {  # with the bad table in place of BAD
     "fit": ("fit", "BAD", *SCORES, "--out", "x.corank"),
     "fit --items": ("fit", "good.csv", *SCORES, "--items", "BAD", "--out", "x.corank"),
-    "fit on comparisons": ("fit", "BAD", *COMPARED, "--comparisons", "pairs.csv", "--out", "x.corank"),
-    "fit --comparisons": ("fit", "good.csv", *COMPARED, "--comparisons", "BAD", "--out", "x.corank"),
+    "fit on comparisons": (
+        "fit",
+        "BAD",
+        *COMPARED,
+        "--comparisons",
+        "pairs.csv",
+        "--out",
+        "x.corank",
+    ),
+    "fit --comparisons": (
+        "fit",
+        "good.csv",
+        *COMPARED,
+        "--comparisons",
+        "BAD",
+        "--out",
+        "x.corank",
+    ),
     "rank": ("rank", "m.corank", "BAD", "--out", "x.csv"),
     "evaluate": ("evaluate", "m.corank", "BAD"),
     "evaluate --items": ("evaluate", "p.corank", "pairs.csv", "--items", "BAD"),
-    "evaluate comparisons": ("evaluate", "p.corank", "BAD", "--items", "good.csv", "--out", "x.csv"),
+    "evaluate comparisons": (
+        "evaluate",
+        "p.corank",
+        "BAD",
+        "--items",
+        "good.csv",
+        "--out",
+        "x.csv",
+    ),
     "compare": ("compare", "BAD", *SCORES, "--report", "x.html", "--keep", "kept"),
     "explain": ("explain", "m.corank", "BAD", "--id", "i1", "--id", "i2", "--report", "x.html"),
     "suggest": ("suggest", "p.corank", "BAD", "--out", "x.csv"),
     "update": ("update", "m.corank", "BAD", "--out", "x.corank"),
     "update comparisons": ("update", "p.corank", "BAD", "--items", "good.csv", "--out", "x.corank"),
-    "federated predict": ("federated", "predict", "party/coordinator/coordinator.toml", "BAD", "--out", "x.csv"),
+    "federated predict": (
+        "federated",
+        "predict",
+        "party/coordinator/coordinator.toml",
+        "BAD",
+        "--out",
+        "x.csv",
+    ),
 }
-LATIN = HEADER.replace("colour", "farbe").encode() + "i1,s1,grün,1,2,3\ni2,s1,blau,1,2,4\n".encode("latin-1")
+LATIN = HEADER.replace("colour", "farbe").encode() + "i1,s1,grün,1,2,3\ni2,s1,blau,1,2,4\n".encode(
+    "latin-1"
+)
 JUNK = np.random.default_rng(0).bytes(3_000)
 TABLES = {  # name and contents
     "a missing file": ("none.csv", None),
@@ -91,7 +154,8 @@ TABLES = {  # name and contents
     "CSV called Parquet": ("bad.parquet", GOOD.encode()),
     "no ending": ("bad", GOOD.encode()),
 }
-WITH_EVERY_TABLE = ("fit", "rank", "update comparisons")  # each other command sees the first and the last
+# each other command sees the first and the last
+WITH_EVERY_TABLE = ("fit", "rank", "update comparisons")
 
 
 def table_cases():
@@ -124,8 +188,18 @@ def test_a_cut_off_parquet_file(place, refused, command):
 
 LONG = "x" * 10_000
 CONTENTS = {  # what is wrong inside, as far as a command looks at it, and what the message mentions
-    "a text column as score": (("fit", "compare", "evaluate", "update"), ("--score", "colour"), GOOD, "'colour'"),
-    "no such column": (("fit", "compare", "evaluate", "update"), ("--score", "star"), GOOD, ("'star'", "'stars'")),
+    "a text column as score": (
+        ("fit", "compare", "evaluate", "update"),
+        ("--score", "colour"),
+        GOOD,
+        "'colour'",
+    ),
+    "no such column": (
+        ("fit", "compare", "evaluate", "update"),
+        ("--score", "star"),
+        GOOD,
+        ("'star'", "'stars'"),
+    ),
     "an all-empty score": (
         ("fit", "compare", "evaluate", "update"),
         (),
@@ -145,12 +219,18 @@ CONTENTS = {  # what is wrong inside, as far as a command looks at it, and what 
         HEADER + "a,,red,1,2,3\nb,s,red,2,1,1\n",
         ("'shop'", "data row 1"),
     ),
-    "infinity": (("fit", "compare", "rank"), (), HEADER + "a,s,red,inf,2,3\nb,s,red,2,1,1\n", "'size'"),
+    "infinity": (
+        ("fit", "compare", "rank"),
+        (),
+        HEADER + "a,s,red,inf,2,3\nb,s,red,2,1,1\n",
+        "'size'",
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    ("case", "command"), [(case, command) for case, (commands, *_) in CONTENTS.items() for command in commands]
+    ("case", "command"),
+    [(case, command) for case, (commands, *_) in CONTENTS.items() for command in commands],
 )
 def test_bad_contents(place, refused, case, command):
     _, options, content, mentions = CONTENTS[case]
@@ -173,7 +253,9 @@ def test_a_single_query_is_too_few_for_compare(place, refused):
     ],
     ids=["unknown item", "an item twice", "no loser", "a long name"],
 )
-@pytest.mark.parametrize("command", ["fit --comparisons", "evaluate comparisons", "update comparisons"])
+@pytest.mark.parametrize(
+    "command", ["fit --comparisons", "evaluate comparisons", "update comparisons"]
+)
 def test_bad_comparisons(place, refused, command, rows, mentions):
     Path("bad.csv").write_text(rows)
     refused(*with_bad(READERS[command], "bad.csv"), mentions=mentions)
@@ -186,7 +268,16 @@ def test_tables_that_look_odd_but_are_sound(place):
     Path("long.csv").write_text(GOOD.replace("red", LONG))
     for name in ("crlf", "bom", "long"):
         run("fit", f"{name}.csv", *columns, "--out", f"{name}.corank")
-        run("rank", f"{name}.corank", f"{name}.csv", "--out", f"{name}-ranked.csv", "--id", "item", "--quiet")
+        run(
+            "rank",
+            f"{name}.corank",
+            f"{name}.csv",
+            "--out",
+            f"{name}-ranked.csv",
+            "--id",
+            "item",
+            "--quiet",
+        )
     run("rank", "m.corank", "good.csv", "--out", "ranked.csv", "--id", "item", "--quiet")
     for name in ("crlf", "bom", "long"):
         assert Path(f"{name}-ranked.csv").read_text() == Path("ranked.csv").read_text()
@@ -201,15 +292,30 @@ def test_tables_that_look_odd_but_are_sound(place):
 def test_features_that_are_missing_extra_or_in_another_order(place, refused):
     table = read_table("good.csv")
     run("rank", "m.corank", "good.csv", "--out", "plain.csv", "--id", "item", "--quiet")
-    orders = {"other.csv": table.column_names[::-1], "fewer.csv": ["item", "shop", "colour", "weight"]}
+    orders = {
+        "other.csv": table.column_names[::-1],
+        "fewer.csv": ["item", "shop", "colour", "weight"],
+    }
     for name, columns in orders.items():
         run_table = table.select(columns)
         Path(name).write_text(run_table.to_pandas().to_csv(index=False))
     table.append_column("extra", pa.array(range(N))).to_pandas().to_csv("more.csv", index=False)
     for name in ("other", "more"):
-        run("rank", "m.corank", f"{name}.csv", "--out", f"{name}-ranked.csv", "--id", "item", "--quiet")
+        run(
+            "rank",
+            "m.corank",
+            f"{name}.csv",
+            "--out",
+            f"{name}-ranked.csv",
+            "--id",
+            "item",
+            "--quiet",
+        )
         assert Path(f"{name}-ranked.csv").read_text() == Path("plain.csv").read_text()
-    for words in (("rank", "m.corank", "fewer.csv", "--out", "x.csv"), ("suggest", "p.corank", "fewer.csv")):
+    for words in (
+        ("rank", "m.corank", "fewer.csv", "--out", "x.csv"),
+        ("suggest", "p.corank", "fewer.csv"),
+    ):
         refused(*words, mentions="'size'")
     Path("typo.csv").write_text(GOOD.replace("weight", "wieght"))
     refused("rank", "m.corank", "typo.csv", "--out", "x.csv", mentions=("'weight'", "'wieght'"))
@@ -236,7 +342,11 @@ def newer(path):
     with safe_open("m.corank", framework="np") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         about = json.loads(file.metadata()["corank"])
-    save_file(arrays, path, metadata={"corank": json.dumps({**about, "version": 99, "corank": "7.0"}), "sha256": ""})
+    save_file(
+        arrays,
+        path,
+        metadata={"corank": json.dumps({**about, "version": 99, "corank": "7.0"}), "sha256": ""},
+    )
 
 
 MODELS = {
@@ -254,7 +364,12 @@ MODELS = {
 
 @pytest.mark.parametrize(
     ("command", "case"),
-    [(command, case) for command in MODEL_READERS for case in MODELS if command == "rank" or case == "text"],
+    [
+        (command, case)
+        for command in MODEL_READERS
+        for case in MODELS
+        if command == "rank" or case == "text"
+    ],
 )
 def test_a_bad_model(place, refused, command, case):
     MODELS[case](Path("bad.corank"))
@@ -265,23 +380,40 @@ def test_a_bad_model(place, refused, command, case):
 
 WRITERS = {
     "fit": (("fit", "good.csv", *SCORES, "--method", "rankrls", "--out"), "x.corank"),
-    "fit --report": (("fit", "good.csv", *SCORES, "--method", "rankrls", "--out", "y.corank", "--report"), "x.html"),
+    "fit --report": (
+        ("fit", "good.csv", *SCORES, "--method", "rankrls", "--out", "y.corank", "--report"),
+        "x.html",
+    ),
     "rank": (("rank", "m.corank", "good.csv", "--out"), "x.csv"),
     "evaluate": (("evaluate", "p.corank", "pairs.csv", "--items", "good.csv", "--out"), "x.jsonl"),
     "compare": (("compare", "good.csv", *SCORES, "--keep", "kept", "--report"), "x.html"),
-    "explain": (("explain", "m.corank", "good.csv", "--id", "i1", "--id", "i2", "--report"), "x.html"),
+    "explain": (
+        ("explain", "m.corank", "good.csv", "--id", "i1", "--id", "i2", "--report"),
+        "x.html",
+    ),
     "suggest": (("suggest", "p.corank", "good.csv", "--out"), "x.parquet"),
     "update": (("update", "m.corank", "good.csv", "--out"), "x.corank"),
     "demo": (("demo", "--out"), "x.corank"),
     "demo --report": (("demo", "--out", "y.corank", "--report"), "x.html"),
     "federated predict": (
-        ("federated", "predict", "party/coordinator/coordinator.toml", "good.csv", "--id", "item", "--out"),
+        (
+            "federated",
+            "predict",
+            "party/coordinator/coordinator.toml",
+            "good.csv",
+            "--id",
+            "item",
+            "--out",
+        ),
         "x.csv",
     ),
 }
 PLACES = {
     "a folder that is not there": (lambda name: f"none/{name}", lambda path: None),
-    "a file in place of its folder": (lambda name: f"file/{name}", lambda path: Path("file").write_text("a")),
+    "a file in place of its folder": (
+        lambda name: f"file/{name}",
+        lambda path: Path("file").write_text("a"),
+    ),
     "a folder of that name": (lambda name: name, lambda path: path.mkdir()),
     "a file that is there": (lambda name: name, lambda path: path.write_text("kept")),
     "a device": (lambda name: name, lambda path: path.symlink_to("/dev/null")),
@@ -290,7 +422,12 @@ PLACES = {
 
 @pytest.mark.parametrize(
     ("command", "case"),
-    [(command, case) for command in WRITERS for case in PLACES if command == "rank" or case == "a file that is there"],
+    [
+        (command, case)
+        for command in WRITERS
+        for case in PLACES
+        if command == "rank" or case == "a file that is there"
+    ],
 )
 def test_a_place_that_cannot_be_written(place, refused, command, case):
     words, name = WRITERS[command]
@@ -316,7 +453,9 @@ def test_the_ending_of_a_result_is_checked_before_any_work(place, refused, comma
 
 @pytest.mark.parametrize("command", ["coordinate", "join"])
 @pytest.mark.parametrize(
-    "content", [None, b"", JUNK, b"run = 1\ncolour = 2\n"], ids=["missing", "empty", "junk", "unknown key"]
+    "content",
+    [None, b"", JUNK, b"run = 1\ncolour = 2\n"],
+    ids=["missing", "empty", "junk", "unknown key"],
 )
 def test_bad_settings(place, refused, command, content):
     if content is not None:
@@ -330,7 +469,9 @@ def test_a_site_with_a_bad_table(place, refused, case):
     if content is not None:
         (Path("party/north") / name).write_bytes(content)
     settings = Path("party/north/site.toml")
-    settings.write_text(settings.read_text().replace("rows.csv", name).replace('"score"', '"stars"'))
+    settings.write_text(
+        settings.read_text().replace("rows.csv", name).replace('"score"', '"stars"')
+    )
     refused("federated", "join", settings, mentions=name)
 
 

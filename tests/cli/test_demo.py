@@ -38,12 +38,18 @@ def quick(items, draws, questions, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_demo_tells_what_was_marked_what_comes_first_and_what_to_ask(quick, items, draws, questions):
+def test_the_demo_tells_what_was_marked_what_comes_first_and_what_to_ask(
+    quick, items, draws, questions
+):
     story = run("demo").stdout
     (draw,) = draws
     first = items.first(draw.predictions[demo.LINKED], draw.marked)
     shown = " ".join(story.split())
-    listed = [*items.titles(draw.marked), *items.titles(first[: demo.N_SHOWN]), *items.titles(questions.asked)]
+    listed = [
+        *items.titles(draw.marked),
+        *items.titles(first[: demo.N_SHOWN]),
+        *items.titles(questions.asked),
+    ]
     for pep, _, title in listed:
         assert re.search(rf"\b{pep}\b", shown)
         assert title.split()[0] in shown
@@ -77,22 +83,32 @@ def test_the_demo_saves_its_model_and_a_page(quick, items, draws):
 
 def test_the_demo_in_json_holds_errors_of_every_way_to_rank(quick):
     result = json.loads(run("demo", "--json").stdout)
-    assert (result["items"], result["links"], result["draws"], result["model"]) == (736, 1653, 1, None)
+    assert (result["items"], result["links"], result["draws"], result["model"]) == (
+        736,
+        1653,
+        1,
+        None,
+    )
     means = {name: np.mean(errors) for name, errors in result["wrong_pairs"].items()}
     assert means[demo.LINKED] < means[demo.ALL] < means[demo.PLAIN] < 0.5
     assert means[demo.LINKED] < 0.5 * means[demo.USUAL]
     assert len(result["marked"]) == 10
-    assert [item["about"] for item in result["ranked"]].count("yes") == result["of_first_20"][demo.LINKED][0]
+    assert [item["about"] for item in result["ranked"]].count("yes") == result["of_first_20"][
+        demo.LINKED
+    ][0]
     assert result["wrong_pairs_after"]["after"] < result["wrong_pairs_after"]["before"]
 
 
-def test_half_of_the_marks_have_the_topic_and_no_marked_item_is_judged_or_asked(items, draws, questions):
+def test_half_of_the_marks_have_the_topic_and_no_marked_item_is_judged_or_asked(
+    items, draws, questions
+):
     (draw,) = draws
     assert items.truth[draw.marked].tolist() == [1.0] * 5 + [0.0] * 5
     first = items.first(draw.predictions[demo.LINKED], draw.marked)
     assert not set(draw.marked) & {*first, *questions.asked}
     perfect = items.truth.copy()
-    perfect[draw.marked] = 1 - items.truth[draw.marked]  # wrong for marked items, which do not count
+    # wrong for marked items, which do not count
+    perfect[draw.marked] = 1 - items.truth[draw.marked]
     assert items.error(perfect, draw.marked) == 0
 
 
@@ -102,7 +118,9 @@ def test_the_commands_for_a_table_of_your_own_work(tmp_path, monkeypatch):
     kept = np.flatnonzero((data.ids >= 500) & (data.ids < 660))
     table = data.table.take(kept).rename_columns(["item", *data.X.column_names]).to_pandas()
     marks = pd.Series(data.has_topic("Typing")[kept].astype(float))
-    table["mark"] = marks.where(np.isin(np.arange(len(kept)), [*np.flatnonzero(marks)[:5], 0, 1, 2, 3, 4]))
+    table["mark"] = marks.where(
+        np.isin(np.arange(len(kept)), [*np.flatnonzero(marks)[:5], 0, 1, 2, 3, 4])
+    )
     table.to_csv("items.csv", index=False)
     links = data.links.to_pandas()
     links[links.isin(data.ids[kept]).all(axis=1)].to_csv("links.csv", index=False)
@@ -121,6 +139,8 @@ def test_the_commands_for_a_table_of_your_own_work(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_over_all_draws_every_kind_of_column_takes_errors_away(items):
     story = demo.DemoStory(items, list(demo.marked_draws(items)), None)
-    means = [np.mean(story.errors[name]) for name in (demo.PLAIN, demo.MARKED, demo.ALL, demo.LINKED)]
+    means = [
+        np.mean(story.errors[name]) for name in (demo.PLAIN, demo.MARKED, demo.ALL, demo.LINKED)
+    ]
     assert means == sorted(means, reverse=True)
     assert np.mean(story.hits[demo.LINKED]) > 19

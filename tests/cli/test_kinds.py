@@ -1,4 +1,6 @@
-"""Kinds of columns on the command line: text, vectors, dates and categories, recognised or asked for."""
+"""Kinds of columns on the command line: text, vectors, dates and categories, recognised or asked
+for.
+"""
 
 import json
 
@@ -84,7 +86,9 @@ def test_other_commands_take_the_kinds_from_the_model(folder):
     ranked = read_table(folder / "ranked.csv", text=["code"])
     model = load("s.corank")
     expected = np.sort(model.predict(read_table(folder / "shop.csv", text=["code"])))[::-1]
-    score = next(name for name in ranked.column_names if name.endswith(("score", "predicted_score")))
+    score = next(
+        name for name in ranked.column_names if name.endswith(("score", "predicted_score"))
+    )
     np.testing.assert_allclose(ranked[score].to_numpy(), expected, rtol=1e-9)
     assert set(ranked["code"].to_pylist()) == {"007", "008", "009"}
     words = " ".join(run("inspect", "s.corank").stdout.split())
@@ -95,7 +99,9 @@ def test_other_commands_take_the_kinds_from_the_model(folder):
 @pytest.mark.parametrize("option", ["--text", "--category", "--number"])
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_a_name_of_no_column_is_answered_with_one_that_is_near(folder, command, option):
-    arguments = FIT if command == "fit" else ("compare", "shop.csv", "--score", "rating", "--id", "item")
+    arguments = (
+        FIT if command == "fit" else ("compare", "shop.csv", "--score", "rating", "--id", "item")
+    )
     said = error(*arguments, option, "titel")
     assert said.startswith(option)
     assert "'titel'; did you mean 'title'" in said
@@ -106,7 +112,9 @@ def test_the_score_has_no_kind(folder):
 
 
 def test_a_column_that_is_called_two_things_is_refused(folder):
-    assert "column 'title' is called text too" in error(*FIT, "--text", "title", "--category", "title")
+    assert "column 'title' is called text too" in error(
+        *FIT, "--text", "title", "--category", "title"
+    )
 
 
 def test_texts_called_numbers_are_named(folder):
@@ -124,7 +132,11 @@ def test_embeddings_of_parquet_are_learned_from_and_ranked_into_csv(folder):
 
 
 def test_ragged_vectors_are_refused_by_row(folder):
-    rows = [{"x": [1.0, 2.0], "rating": 1}, {"x": [1.0], "rating": 2}, {"x": [3.0, 1.0], "rating": 3}]
+    rows = [
+        {"x": [1.0, 2.0], "rating": 1},
+        {"x": [1.0], "rating": 2},
+        {"x": [3.0, 1.0], "rating": 3},
+    ]
     (folder / "shop.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     message = error("fit", "shop.jsonl", "--score", "rating", "--out", "s.corank")
     assert "column 'x' has a vector of length 1 in data row 2 and others of length 2" in message
@@ -136,7 +148,17 @@ def test_a_table_of_nothing_but_text_is_learned_from(folder):
 
 
 def test_compare_takes_kinds_too(folder):
-    arguments = ("--methods", "ridge,rls", "--repeats", "2", "--no-curves", "--jobs", "1", "--keep", "fits")
+    arguments = (
+        "--methods",
+        "ridge,rls",
+        "--repeats",
+        "2",
+        "--no-curves",
+        "--jobs",
+        "1",
+        "--keep",
+        "fits",
+    )
     result = run(
         "compare",
         "shop.csv",
@@ -166,4 +188,6 @@ def test_text_in_a_folder_of_files_is_read_in_passes(folder):
     run("rank", "s.corank", "parts", "--out", "ranked.csv")
     table = read_table(folder / "shop.csv", text=["code"])
     ranked = read_table(folder / "ranked.csv")
-    np.testing.assert_allclose(ranked["score"].to_numpy(), load("s.corank").predict(table), rtol=1e-9)
+    np.testing.assert_allclose(
+        ranked["score"].to_numpy(), load("s.corank").predict(table), rtol=1e-9
+    )

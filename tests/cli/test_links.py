@@ -1,4 +1,6 @@
-"""`--links` on the command line: links are read, followed and remembered, and what cannot be used is said."""
+"""`--links` on the command line: links are read, followed and remembered, and what cannot be used
+is said.
+"""
 
 import json
 import shutil
@@ -22,11 +24,15 @@ UNKNOWN = "2 of 242 links name items that are not in the table; they are ignored
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A shop, its links (two of them to items that it does not have), and models fitted with and without links."""
+    """A shop, its links (two of them to items that it does not have), and models fitted with and
+    without links.
+    """
     folder = tmp_path_factory.mktemp("made")
     shop = make_shop(60, 15, random_state=0)
     items = shop.table.drop_columns(["description", "embedding"])
-    links = pa.concat_tables([shop.links, pa.table({"from": ["item-0000", "gone"], "to": ["new", "item-0001"]})])
+    links = pa.concat_tables(
+        [shop.links, pa.table({"from": ["item-0000", "gone"], "to": ["new", "item-0001"]})]
+    )
     write_table(items, folder / "items.csv")
     write_table(links, folder / "links.csv")
     write_table(items.filter(~np.isnan(shop.y)).select(["id", "rating"]), folder / "ratings.csv")
@@ -52,7 +58,9 @@ def expected(model, links, **how):
     learner = load(model)
     matrix = None if links is None else read_links(links, len(table), ids=table["id"], **how)
     features = learner.encoder_.transform(table)
-    return dict(zip(table["id"].to_pylist(), learner.predict(features, links=matrix).tolist(), strict=True))
+    return dict(
+        zip(table["id"].to_pylist(), learner.predict(features, links=matrix).tolist(), strict=True)
+    )
 
 
 def ranked(*words):
@@ -81,13 +89,21 @@ def test_a_model_fitted_with_links_ranks_by_columns_alone_where_none_are_given_a
 
 
 def test_items_are_linked_by_the_names_of_the_fit_or_those_that_are_there(folder):
-    """In `rank` --id says what to write; it names the items where the table calls that column otherwise than in fit."""
+    """In `rank` --id says what to write; it names the items where the table calls that column
+    otherwise than in fit.
+    """
     linked = ("--links", "links.csv")
     scores, _ = ranked("linked.corank", "items.csv", *linked)
-    written = json.loads(run("rank", "linked.corank", "items.csv", *linked, "--id", "price", "--json").stdout)
-    assert sorted(row["score"] for row in written["ranking"]) == pytest.approx(sorted(scores.values()))
+    written = json.loads(
+        run("rank", "linked.corank", "items.csv", *linked, "--id", "price", "--json").stdout
+    )
+    assert sorted(row["score"] for row in written["ranking"]) == pytest.approx(
+        sorted(scores.values())
+    )
     pd.read_csv("items.csv").rename(columns={"id": "name"}).to_csv("named.csv", index=False)
-    written = json.loads(run("rank", "linked.corank", "named.csv", *linked, "--id", "name", "--json").stdout)
+    written = json.loads(
+        run("rank", "linked.corank", "named.csv", *linked, "--id", "name", "--json").stdout
+    )
     assert {row["name"]: row["score"] for row in written["ranking"]} == pytest.approx(scores)
 
 
@@ -108,17 +124,31 @@ def test_names_are_matched_whatever_the_kind_of_file_and_weights_and_direction_c
     number = {name: int(name.removeprefix("item-")) for name in items["id"]}
     items.assign(id=items["id"].map(number)).to_csv("items.csv", index=False)
     links = pd.read_csv("links.csv").iloc[:-2]
-    frame = pd.DataFrame({"to": links["to"].map(number), "strength": 1.0 + np.arange(len(links)) % 3})
+    frame = pd.DataFrame(
+        {"to": links["to"].map(number), "strength": 1.0 + np.arange(len(links)) % 3}
+    )
     frame["from"] = links["from"].map(number)
     frame.to_parquet("links.parquet")
     given = ("--links", "links.parquet", "--link-columns", "from,to,strength")
-    run("fit", "items.csv", *COLUMNS, *given, "--directed", "--out", "m.corank", "--no-effect", "--quiet")
+    run(
+        "fit",
+        "items.csv",
+        *COLUMNS,
+        *given,
+        "--directed",
+        "--out",
+        "m.corank",
+        "--no-effect",
+        "--quiet",
+    )
     assert load("m.corank").table_["links"] == "directed"
     scores, _ = ranked("m.corank", "items.csv", *given)
     edges = frame[["from", "to", "strength"]]
     by_number = expected("m.corank", edges, directed=True)
     assert {str(name): score for name, score in scores.items()} == pytest.approx(by_number)
-    _, said = ranked("m.corank", "items.csv", "--links", "links.parquet", "--link-columns", "from,to")
+    _, said = ranked(
+        "m.corank", "items.csv", "--links", "links.parquet", "--link-columns", "from,to"
+    )
     assert "note: links count alike" not in said
     frame[["from", "to", "strength"]].to_json("links.jsonl", orient="records", lines=True)
     _, said = ranked("m.corank", "items.csv", "--links", "links.jsonl")
@@ -130,23 +160,46 @@ def test_labels_with_zeros_before_them_stay_apart(folder):
     items = pd.read_csv("items.csv").assign(id=["7", "007", *(str(row) for row in range(10, 68))])
     items.to_csv("items.csv", index=False)
     (folder / "links.csv").write_text("from,to\n007,10\n7,11\n12,13\n")
-    run("fit", "items.csv", *COLUMNS, "--links", "links.csv", "--out", "m.corank", "--no-effect", "--quiet")
+    run(
+        "fit",
+        "items.csv",
+        *COLUMNS,
+        "--links",
+        "links.csv",
+        "--out",
+        "m.corank",
+        "--no-effect",
+        "--quiet",
+    )
     scores, _ = ranked("m.corank", "items.csv", "--links", "links.csv")
     edges = pd.DataFrame({"from": ["007", "7", "12"], "to": ["10", "11", "13"]})
     assert scores == pytest.approx(expected("m.corank", edges))
 
 
 def test_questions_are_asked_and_answers_learned_over_links(folder):
-    """Of the items without a rating; the answered questions update the model with all items at hand."""
+    """Of the items without a rating; the answered questions update the model with all items at
+    hand.
+    """
     linked = ("--links", "links.csv")
-    said = run("suggest", "linked.corank", "items.csv", *linked, "-n", "4", "--out", "asked.csv").stdout
+    said = run(
+        "suggest", "linked.corank", "items.csv", *linked, "-n", "4", "--out", "asked.csv"
+    ).stdout
     assert "--items items.csv --links links.csv" in " ".join(said.split())
     asked = pd.read_csv("asked.csv")
     rated = pd.read_csv("ratings.csv")
     assert len(asked) == 4
     assert not set(asked["id"]) & set(rated["id"])
     asked.assign(rating=[1.0, 2.0, 4.0, 5.0]).to_csv("answers.csv", index=False)
-    words = ("update", "linked.corank", "answers.csv", "--items", "items.csv", "--out", "new.corank", "--json")
+    words = (
+        "update",
+        "linked.corank",
+        "answers.csv",
+        "--items",
+        "items.csv",
+        "--out",
+        "new.corank",
+        "--json",
+    )
     result = json.loads(run(*words, *linked).stdout)
     assert (result["added"], result["scored"]) == (4, 19)
     scores, _ = ranked("new.corank", "items.csv", *linked)
@@ -157,7 +210,9 @@ def test_questions_are_asked_and_answers_learned_over_links(folder):
 def test_scores_are_evaluated_over_links_in_one_table_or_two(folder):
     words = ("--links", "links.csv", "--json")
     alone = json.loads(run("evaluate", "linked.corank", "items.csv", *words).stdout)
-    joined = json.loads(run("evaluate", "linked.corank", "ratings.csv", "--items", "items.csv", *words).stdout)
+    joined = json.loads(
+        run("evaluate", "linked.corank", "ratings.csv", "--items", "items.csv", *words).stdout
+    )
     assert alone == joined
     assert alone["scored"] == 15
     assert json.loads(run("evaluate", "linked.corank", "items.csv", "--json").stdout) != alone
@@ -165,7 +220,17 @@ def test_scores_are_evaluated_over_links_in_one_table_or_two(folder):
 
 def test_scores_in_a_table_of_their_own_fit_the_same_model(folder):
     pd.read_csv("items.csv").drop(columns="rating").to_csv("plain.csv", index=False)
-    words = ("--items", "plain.csv", *COLUMNS, "--links", "links.csv", "--out", "m.corank", "--no-effect", "--quiet")
+    words = (
+        "--items",
+        "plain.csv",
+        *COLUMNS,
+        "--links",
+        "links.csv",
+        "--out",
+        "m.corank",
+        "--no-effect",
+        "--quiet",
+    )
     run("fit", "ratings.csv", *words)
     scores, _ = ranked("m.corank", "plain.csv", "--links", "links.csv")
     assert scores == pytest.approx(ranked("linked.corank", "items.csv", "--links", "links.csv")[0])
@@ -173,12 +238,26 @@ def test_scores_in_a_table_of_their_own_fit_the_same_model(folder):
 
 def test_comparisons_are_learned_and_evaluated_over_links(folder):
     ratings = pd.read_csv("ratings.csv").sort_values("rating", ascending=False)["id"].tolist()
-    pd.DataFrame(combinations(ratings, 2), columns=["winner", "loser"]).to_csv("pairs.csv", index=False)
+    pd.DataFrame(combinations(ratings, 2), columns=["winner", "loser"]).to_csv(
+        "pairs.csv", index=False
+    )
     linked = ("--links", "links.csv")
     run(
-        "fit", "items.csv", "--id", "id", "--drop", "rating", "--comparisons", "pairs.csv", *linked, "--out", "c.corank"
+        "fit",
+        "items.csv",
+        "--id",
+        "id",
+        "--drop",
+        "rating",
+        "--comparisons",
+        "pairs.csv",
+        *linked,
+        "--out",
+        "c.corank",
     )
-    result = json.loads(run("evaluate", "c.corank", "pairs.csv", "--items", "items.csv", *linked, "--json").stdout)
+    result = json.loads(
+        run("evaluate", "c.corank", "pairs.csv", "--items", "items.csv", *linked, "--json").stdout
+    )
     assert result["right_order"]["value"] > 0.7
     assert "log_loss" not in result
     run("suggest", "c.corank", "items.csv", *linked, "-n", "3")
@@ -188,8 +267,28 @@ def test_comparisons_are_learned_and_evaluated_over_links(folder):
 def test_compare_lets_the_average_follow_links(folder):
     shop = make_shop(60, 60, random_state=0)
     write_table(shop.table.drop_columns(["description", "embedding"]), folder / "all.csv")
-    words = ("compare", "all.csv", *COLUMNS, "--methods", "ridge,auto", "--measure", "disagreement", "--repeats", "2")
-    words = (*words, "--no-curves", "--jobs", "1", "--keep", "kept", "--scored-share", "0.5", "--json")
+    words = (
+        "compare",
+        "all.csv",
+        *COLUMNS,
+        "--methods",
+        "ridge,auto",
+        "--measure",
+        "disagreement",
+        "--repeats",
+        "2",
+    )
+    words = (
+        *words,
+        "--no-curves",
+        "--jobs",
+        "1",
+        "--keep",
+        "kept",
+        "--scored-share",
+        "0.5",
+        "--json",
+    )
     with_links = run(*words, "--links", "links.csv")
     assert "links are used by AutoRanker and AutoRegressor" in with_links.stderr
     errors = [json.loads(result.stdout)["methods"] for result in (with_links, run(*words))]

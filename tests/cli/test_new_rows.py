@@ -1,4 +1,6 @@
-"""What people see of new rows: ids and numbers of rows, the screen, values that a model does not know, and how sure it is."""
+"""What people see of new rows: ids and numbers of rows, the screen, values that a model does not
+know, and how sure it is.
+"""
 
 import gzip
 import json
@@ -25,7 +27,10 @@ def shop(n=N, scored=30):
             "sku": [f"{row:03d}" for row in range(n)],
             "price": price,
             "colour": rng.choice(["red", "blue"], n),
-            "story": [f"a long story about item {row}, told in several words each time" for row in range(n)],
+            "story": [
+                f"a long story about item {row}, told in several words each time"
+                for row in range(n)
+            ],
             "title": [f"Item {row}" for row in range(n)],
             "rating": np.where(np.arange(n) < scored, rating, np.nan),
         }
@@ -64,13 +69,22 @@ def test_several_ids_are_not_learned_from_and_come_first(fitted):
         "story",
         "rating",
     ]
-    assert columns_of("rank", "m.corank", "shop.csv", "--id", "title,sku") == [*results, "title", "sku", "row"]
+    assert columns_of("rank", "m.corank", "shop.csv", "--id", "title,sku") == [
+        *results,
+        "title",
+        "sku",
+        "row",
+    ]
     assert "'nothing'" in error("rank", "m.corank", "shop.csv", "--id", "sku,nothing")
     run("suggest", "m.corank", "shop.csv", "-n", "3", "--out", "ask.csv", "--quiet")
     asked = pd.read_csv("ask.csv", dtype=str)
     assert list(asked.columns) == ["sku", "title", "rating"]
-    questions = json.loads(run("suggest", "m.corank", "shop.csv", "-n", "3", "--json").stdout)["questions"]
-    assert [(entry["item"], entry["row"]) for entry in questions] == [(sku, int(sku) + 1) for sku in asked["sku"]]
+    questions = json.loads(run("suggest", "m.corank", "shop.csv", "-n", "3", "--json").stdout)[
+        "questions"
+    ]
+    assert [(entry["item"], entry["row"]) for entry in questions] == [
+        (sku, int(sku) + 1) for sku in asked["sku"]
+    ]
 
 
 def letor(path, unlabelled):
@@ -81,7 +95,9 @@ def letor(path, unlabelled):
                 x = rng.normal(size=3).round(3)
                 score = unlabelled if query > 7 else int(np.clip(round(x[0] + 1.5), 0, 4))
                 features = " ".join(f"{number}:{value}" for number, value in enumerate(x, 1))
-                file.write(f"{score} qid:{query} {features} #docid = GX{query}-{item} inc = 1 prob = 0.5\n")
+                file.write(
+                    f"{score} qid:{query} {features} #docid = GX{query}-{item} inc = 1 prob = 0.5\n"
+                )
 
 
 @pytest.mark.parametrize(("unlabelled", "words"), [("nan", ()), ("-1", ("--unlabelled", "-1"))])
@@ -91,9 +107,13 @@ def test_comments_of_letor_files_name_the_rows(fitted, unlabelled, words):
     assert (said["id"], said["scored"], said["rows"], said["features"]) == ("docid", 48, 60, 3)
     ranked = json.loads(run("rank", "l.corank", "q.letor", "--json").stdout)["ranking"]
     assert ranked[0]["docid"] == f"GX0-{ranked[0]['row'] - 1}"
-    asked = json.loads(run("suggest", "l.corank", "q.letor", "-n", "1", "--json").stdout)["questions"]
+    asked = json.loads(run("suggest", "l.corank", "q.letor", "-n", "1", "--json").stdout)[
+        "questions"
+    ]
     assert {entry["item"][:3] for entry in asked} == {"GX8", "GX9"}
-    assert "unlabelled" in error("fit", "*.letor", "--score", "score", "--unlabelled", "-1", "--out", "x.corank")
+    assert "unlabelled" in error(
+        "fit", "*.letor", "--score", "score", "--unlabelled", "-1", "--out", "x.corank"
+    )
 
 
 def test_a_folder_of_letor_files_keeps_the_names(fitted):
@@ -137,9 +157,13 @@ def test_predict_keeps_the_order_of_the_rows(fitted):
     assert list(predicted["sku"]) == list(shop()["sku"])
     assert "rank" not in predicted
     pd.testing.assert_series_equal(
-        predicted.set_index("sku")["score"], ranked.set_index("sku")["score"].loc[list(predicted["sku"])]
+        predicted.set_index("sku")["score"],
+        ranked.set_index("sku")["score"].loc[list(predicted["sku"])],
     )
-    assert json.loads(run("predict", "m.corank", "shop.csv", "--json").stdout)["predictions"][0]["sku"] == "000"
+    assert (
+        json.loads(run("predict", "m.corank", "shop.csv", "--json").stdout)["predictions"][0]["sku"]
+        == "000"
+    )
     assert "The first of 40 rows" in run("predict", "m.corank", "shop.csv").stdout
 
 
@@ -168,10 +192,16 @@ def test_rows_unlike_those_of_the_fit_are_counted_and_named(fitted):
     result = run("predict", "m.corank", "new.csv", "--json")
     assert "1 of 40 rows of new.csv have values far outside" in result.stderr
     assert "price in 1" in result.stderr
-    assert "2 of 40 rows of new.csv have values that the model has not seen (colour in 2)" in result.stderr
+    assert (
+        "2 of 40 rows of new.csv have values that the model has not seen (colour in 2)"
+        in result.stderr
+    )
     rows = json.loads(result.stdout)["predictions"]
     assert [row["unusual"] for row in rows[:6]] == [None, None, "price", "colour", "colour", None]
-    assert "unusual" not in json.loads(run("predict", "m.corank", "shop.csv", "--json").stdout)["predictions"][0]
+    assert (
+        "unusual"
+        not in json.loads(run("predict", "m.corank", "shop.csv", "--json").stdout)["predictions"][0]
+    )
 
 
 def test_prices_with_a_unit_and_dates_are_read_and_said(fitted):
@@ -226,7 +256,9 @@ def test_chances_that_are_not_known_are_left_out_with_their_sentence(fitted):
     assert "probability" not in result.stdout
     assert "more than 1,000 rows" in result.stderr
     assert "--top 1000" in result.stderr
-    assert not {"best", "rank_low", "rank_high"} & set(columns_of("rank", "m.corank", "large.csv", "--chances"))
+    assert not {"best", "rank_low", "rank_high"} & set(
+        columns_of("rank", "m.corank", "large.csv", "--chances")
+    )
     # what the note says to do
     run("rank", "m.corank", "large.csv", "--top", "1000", "--out", "best.csv")
     rows = json.loads(run("rank", "m.corank", "best.csv", "--chances", "--json").stdout)["ranking"]
@@ -242,16 +274,25 @@ def test_chances_are_those_of_the_queries_that_are_small_enough(fitted, first):
     assert ("the first is the best with a probability" in result.stdout) == (first == "small")
     assert "nan" not in result.stdout
     assert "1 of 2 queries" in result.stderr
-    rows = json.loads(run("rank", "m.corank", "both.csv", "--query", "user", "--chances", "--json").stdout)["ranking"]
+    rows = json.loads(
+        run("rank", "m.corank", "both.csv", "--query", "user", "--chances", "--json").stdout
+    )["ranking"]
     assert sum(row["best"] for row in rows if row["user"] == "small") == pytest.approx(1)
-    empty = [row[name] for row in rows if row["user"] == "large" for name in ("best", "rank_low", "rank_high")]
+    empty = [
+        row[name]
+        for row in rows
+        if row["user"] == "large"
+        for name in ("best", "rank_low", "rank_high")
+    ]
     assert set(empty) == {None}
 
 
 def test_chances_of_a_folder_are_refused(fitted):
     Path("shops").mkdir()
     shop().to_csv("shops/one.csv", index=False)
-    assert "--chances needs all rows in memory" in error("rank", "m.corank", "shops", "--chances", "--out", "r.csv")
+    assert "--chances needs all rows in memory" in error(
+        "rank", "m.corank", "shops", "--chances", "--out", "r.csv"
+    )
 
 
 def test_a_less_certain_item_that_is_more_likely_the_best_is_named():
@@ -268,9 +309,19 @@ def test_a_less_certain_item_that_is_more_likely_the_best_is_named():
 def test_a_table_without_a_header_has_numbered_columns(fitted, ending):
     rows = shop()[["price", "colour", "rating"]].to_csv(index=False, header=False).encode()
     Path(f"rows.{ending}").write_bytes(gzip.compress(rows) if ending == "csv.gz" else rows)
-    said = json.loads(run("fit", f"rows.{ending}", "--no-header", "--score", "3", "--out", "n.corank", "--json").stdout)
+    said = json.loads(
+        run(
+            "fit", f"rows.{ending}", "--no-header", "--score", "3", "--out", "n.corank", "--json"
+        ).stdout
+    )
     assert (said["rows"], said["score"]) == (N, "3")
-    assert columns_of("--no-header", "predict", "n.corank", f"rows.{ending}")[:5] == ["score", "std", "row", "1", "2"]
+    assert columns_of("--no-header", "predict", "n.corank", f"rows.{ending}")[:5] == [
+        "score",
+        "std",
+        "row",
+        "1",
+        "2",
+    ]
     assert "--no-header" in error("fit", ".", "--no-header", "--score", "3", "--out", "x.corank")
 
 
@@ -284,7 +335,15 @@ def test_settings_are_chosen_by_the_scoring_that_is_given(fitted):
     run("fit", "shop.csv", *words, "--id", "sku", "--out", "s.corank")
     assert load("s.corank").path_.scoring == "disagreement"
     assert "--scoring does not go with --method preference" in error(
-        "fit", "shop.csv", "--method", "preference", "--scoring", "squared", *FIT, "--out", "x.corank"
+        "fit",
+        "shop.csv",
+        "--method",
+        "preference",
+        "--scoring",
+        "squared",
+        *FIT,
+        "--out",
+        "x.corank",
     )
 
 
@@ -299,7 +358,9 @@ def test_the_shell_has_the_defaults_of_python(fitted, method):
 
 
 def test_inspect_and_the_report_say_which_columns_matter(fitted):
-    said = json.loads(run("inspect", "m.corank", "--data", "shop.csv", "--json").stdout)["column_effects"]
+    said = json.loads(run("inspect", "m.corank", "--data", "shop.csv", "--json").stdout)[
+        "column_effects"
+    ]
     assert [effect["column"] for effect in said] == ["price", "colour"]
     price = said[0]
     assert price["increase"] > 5 * price["standard_error"] > 0
@@ -325,8 +386,19 @@ def test_rows_of_a_second_table_have_no_scores_and_queries_of_their_own(tmp_path
     table.to_csv("all.csv", index=False)
     run("fit", "all.csv", *fit[2:], "--out", "same.corank")
     features = load("m.corank").encoder_.transform(table)
-    np.testing.assert_allclose(load("m.corank").predict(features), load("same.corank").predict(features), rtol=1e-9)
-    by_colour = ("--query", "colour", "--out", "q.corank", "--force", "--json", "--unscored", "more.csv")
+    np.testing.assert_allclose(
+        load("m.corank").predict(features), load("same.corank").predict(features), rtol=1e-9
+    )
+    by_colour = (
+        "--query",
+        "colour",
+        "--out",
+        "q.corank",
+        "--force",
+        "--json",
+        "--unscored",
+        "more.csv",
+    )
     assert json.loads(run(*fit, *by_colour).stdout)["queries"] == 4
     assert "column 'colour'" in _refused(table[30:].drop(columns="colour"), *fit, *by_colour)
     assert "incompatible types" in _refused(
@@ -348,7 +420,9 @@ def test_features_that_no_row_of_an_svmlight_file_names_are_counted(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).random((30, 6)).round(3)
     lines = [" ".join(f"{at}:{value}" for at, value in enumerate(row, start=1)) for row in rows]
-    Path("all.txt").write_text("".join(f"{number % 5} {line}\n" for number, line in enumerate(lines)))
+    Path("all.txt").write_text(
+        "".join(f"{number % 5} {line}\n" for number, line in enumerate(lines))
+    )
     Path("few.txt").write_text("".join(f"0 {' '.join(line.split()[:2])}\n" for line in lines))
     run("fit", "all.txt", "--out", "m.corank")
     assert "4 of the 6 features" in run("rank", "m.corank", "few.txt").stderr
@@ -358,7 +432,20 @@ def test_features_that_no_row_of_an_svmlight_file_names_are_counted(tmp_path, mo
 
 def test_names_of_wide_letters_are_not_cut(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shop().assign(sku=[f"東京都新宿区{number}" for number in range(N)]).to_csv("wide.csv", index=False)
-    run("fit", "wide.csv", "--score", "rating", "--id", "sku", "--drop", "title", "--out", "m.corank")
+    shop().assign(sku=[f"東京都新宿区{number}" for number in range(N)]).to_csv(
+        "wide.csv", index=False
+    )
+    run(
+        "fit",
+        "wide.csv",
+        "--score",
+        "rating",
+        "--id",
+        "sku",
+        "--drop",
+        "title",
+        "--out",
+        "m.corank",
+    )
     screen = run("rank", "m.corank", "wide.csv", "--id", "sku", "--top", str(N)).stdout
     assert all(f"東京都新宿区{number} " in screen for number in range(N))

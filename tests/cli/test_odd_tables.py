@@ -1,4 +1,6 @@
-"""Tables that few people have: rare types, pipes, mixed values; one sentence each, or the right answer."""
+"""Tables that few people have: rare types, pipes, mixed values; one sentence each, or the right
+answer.
+"""
 
 import os
 import shlex
@@ -23,7 +25,9 @@ RARE = {
     "a far date": pa.array(np.arange(N) + 10**12, pa.timestamp("s")),
     "a far day": pa.array(range(2**31 - 1 - N, 2**31 - 1), pa.int32()).cast(pa.date32()),
     "an early day": pa.array(range(1 - 2**31, 1 - 2**31 + N), pa.int32()).cast(pa.date32()),
-    "a last day": pa.array([2_932_896 - number % 3 for number in range(N)], pa.int32()).cast(pa.date32()),
+    "a last day": (
+        pa.array([2_932_896 - number % 3 for number in range(N)], pa.int32()).cast(pa.date32())
+    ),
     "duration": pa.array(np.arange(N), pa.duration("s")),
     "list": pa.array([[1, 2]] * N),
 }
@@ -40,7 +44,15 @@ def folder(tmp_path, monkeypatch):
 def test_rare_types_of_parquet(folder, kind, role):
     columns = {"x": np.arange(N) % 5, "y": SCORES, "rare": RARE[kind]}
     parquet.write_table(pa.table(columns), "t.parquet")
-    options = ["--score", "rare" if role == "score" else "y", "--method", "rankrls", "--out", "m.corank", "--quiet"]
+    options = [
+        "--score",
+        "rare" if role == "score" else "y",
+        "--method",
+        "rankrls",
+        "--out",
+        "m.corank",
+        "--quiet",
+    ]
     options += [f"--{role}", "rare"] if role in ("query", "id") else []
     codes = []
     for words in (
@@ -69,7 +81,9 @@ def test_dates_outside_of_the_calendar_are_refused_by_name(folder, kind):
         RankRLS().fit(scan("t.parquet", score="y", encoder=encoder))
 
 
-@pytest.mark.parametrize("text", ['{"a": 1}\n{"a": "two"}\n', '{"a": [1]}\n{"a": 2}\n', '{"a": true}\n{"a": "no"}\n'])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}\n{"a": "two"}\n', '{"a": [1]}\n{"a": 2}\n', '{"a": true}\n{"a": "no"}\n']
+)
 def test_json_lines_of_mixed_types(folder, text):
     (folder / "t.jsonl").write_text(text)
     with pytest.raises(TableError, match=r"column 'a'.*t.jsonl.*some rows") as refusal:
@@ -78,7 +92,9 @@ def test_json_lines_of_mixed_types(folder, text):
 
 
 def table():
-    return pd.DataFrame({"item": [f"i{number}" for number in range(N)], "x": np.arange(N) % 5, "y": SCORES})
+    return pd.DataFrame(
+        {"item": [f"i{number}" for number in range(N)], "x": np.arange(N) % 5, "y": SCORES}
+    )
 
 
 FIT = ("--score", "y", "--id", "item", "--method", "rankrls", "--out", "m.corank", "--quiet")

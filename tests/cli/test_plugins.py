@@ -1,4 +1,6 @@
-"""Commands that other distributions bring: found by their entry points, imported when they are called."""
+"""Commands that other distributions bring: found by their entry points, imported when they are
+called.
+"""
 
 import sys
 
@@ -30,7 +32,9 @@ def second() -> None:
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """A distribution `corank-stars` with two commands, one whose module is absent, and one that corank has itself."""
+    """A distribution `corank-stars` with two commands, one whose module is absent, and one that
+    corank has itself.
+    """
     points = {
         "stars": "corank_stars:stars",
         "several": "corank_stars:several",
@@ -75,5 +79,7 @@ def test_commands_of_corank_are_not_replaced():
 
 
 def test_commands_of_corank_do_not_wait_for_those_of_others(monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **group: pytest.fail("were looked for"))
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda **group: pytest.fail("were looked for")
+    )
     assert "--score" in run("fit", "--help").stdout

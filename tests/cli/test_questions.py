@@ -1,4 +1,6 @@
-"""The command line on comparisons: fit, rank, suggest, answer, update, and what is wrong said in one sentence."""
+"""The command line on comparisons: fit, rank, suggest, answer, update, and what is wrong said in
+one sentence.
+"""
 
 import json
 import re
@@ -70,7 +72,16 @@ def preference_file(tmp_path_factory):
     wines().to_csv(folder / "wines.csv", index=False)
     compared(wines()).to_csv(folder / "pairs.csv", index=False)
     pairs = ("--comparisons", folder / "pairs.csv", *PAIRS[2:])
-    words = (*ITEMS, *pairs, "--method", "preference", *QUICK, "--out", folder / "w.corank", "--quiet")
+    words = (
+        *ITEMS,
+        *pairs,
+        "--method",
+        "preference",
+        *QUICK,
+        "--out",
+        folder / "w.corank",
+        "--quiet",
+    )
     run("fit", folder / "wines.csv", *words)
     return folder / "w.corank"
 
@@ -108,7 +119,18 @@ def test_fit_on_comparisons_is_what_python_does(folder, method, options, more):
     words = QUICK if method == "preference" else ()
     words += ("--margin", "m") if "margins" in more else ()
     words += ("--count", "times") if "weights" in more else ()
-    run("fit", "wines.csv", *ITEMS, *PAIRS, "--method", method, *words, "--out", "w.corank", "--quiet")
+    run(
+        "fit",
+        "wines.csv",
+        *ITEMS,
+        *PAIRS,
+        "--method",
+        method,
+        *words,
+        "--out",
+        "w.corank",
+        "--quiet",
+    )
     given = {"margins": pairs["m"], "weights": pairs["times"]}
     found = load("w.corank")
     model = type(found)(**options).fit_comparisons(
@@ -117,7 +139,9 @@ def test_fit_on_comparisons_is_what_python_does(folder, method, options, more):
     np.testing.assert_array_equal(found.predict(encoded()), model.predict(encoded()))
     expected = {"id": "wine", "winner": "a", "loser": "b", "rows": 24, "score": None}
     assert {key: found.table_[key] for key in expected} == expected
-    assert found.table_["comparisons"] == (pairs["times"].sum() if "weights" in more else len(pairs))
+    assert found.table_["comparisons"] == (
+        pairs["times"].sum() if "weights" in more else len(pairs)
+    )
 
 
 def test_comparisons_are_fitted_by_an_average_unless_told(folder):
@@ -162,26 +186,40 @@ def test_item_effects_stand_beside_columns_for_comparisons_by_default_alone(fold
     assert "--id COLUMN" in error(
         "fit", "wines.csv", *ITEMS, *PAIRS, "--drop", "*", "--method", "rankrls", "--out", "x"
     )
-    assert "--text 'wine'" in error("fit", "wines.csv", *ITEMS, *PAIRS, "--text", "wine", "--out", "x")
+    assert "--text 'wine'" in error(
+        "fit", "wines.csv", *ITEMS, *PAIRS, "--text", "wine", "--out", "x"
+    )
 
 
 def test_numbers_that_most_items_lack_are_noted_beside_comparisons(folder):
     wines().assign(points=[90.0] * 3 + [None] * 21).to_csv("rated.csv", index=False)
-    said = run("fit", "rated.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--alpha", 1, "--out", "w.corank").stderr
-    assert "column 'points' is empty in 88% of the rows, yet it is learned from: if it is a score" in " ".join(
-        said.split()
+    said = run(
+        "fit", "rated.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--alpha", 1, "--out", "w.corank"
+    ).stderr
+    assert (
+        "column 'points' is empty in 88% of the rows, yet it is learned from: if it is a score"
+        in " ".join(said.split())
     )
 
 
 def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
-    shown = run("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "preference", *QUICK, "--out", "w.corank").stdout
+    shown = run(
+        "fit", "wines.csv", *ITEMS, *PAIRS, "--method", "preference", *QUICK, "--out", "w.corank"
+    ).stdout
     words, model = " ".join(shown.split()), load("w.corank")
     n_items = len(set(compared(wines())[["a", "b"]].to_numpy().ravel()))
     for part in (
         "PreferenceGP fitted on wines.csv",
         f"fitted on 40 comparisons of {n_items} items",
-        "amplitude 2: the better of two items with very different features wins about 85% of comparisons",  # 1/2 + atan(2)/pi
-        f"log evidence {model.log_evidence_:.1f} (higher is better), against {40 * np.log(0.5):.1f} for coin tosses",
+        # 1/2 + atan(2)/pi
+        (
+            "amplitude 2: the better of two items with very different features wins about 85% of"
+            " comparisons"
+        ),
+        (
+            f"log evidence {model.log_evidence_:.1f} (higher is better), against"
+            f" {40 * np.log(0.5):.1f} for coin tosses"
+        ),
         "corank suggest w.corank wines.csv --out questions.csv",
     ):
         assert part in words
@@ -189,13 +227,16 @@ def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
     inspected = " ".join(run("inspect", "w.corank").stdout.split())
     assert "PreferenceGP: ranks items by who beats whom, and says how sure it is" in inspected
     assert (
-        "amplitude 2: the better of two items with very different features wins about 85% of comparisons" in inspected
+        "amplitude 2: the better of two items with very different features wins about 85% of"
+        " comparisons" in inspected
     )
 
 
 def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
     table = wines()
-    table.assign(rating=quality(table) + np.random.default_rng(3).normal(0, 0.3, 24)).to_csv("rated.csv", index=False)
+    table.assign(rating=quality(table) + np.random.default_rng(3).normal(0, 0.3, 24)).to_csv(
+        "rated.csv", index=False
+    )
     words = ("--method", "difference", "--gamma", "columns", "--amplitude", "4", "--noise", "0.09")
     shown = run("fit", "rated.csv", *ITEMS, "--score", "rating", *words, "--out", "w.corank").stdout
     model = load("w.corank")
@@ -210,7 +251,11 @@ def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
     in_json = json.loads(run("inspect", "w.corank", "--json").stdout)
     np.testing.assert_allclose(in_json["gamma"], model.gamma_)
     assert in_json["feature_names"] == list(names)
-    assert (in_json["amplitude"], in_json["noise"], in_json["log_evidence"]) == (4.0, 0.09, model.log_evidence_)
+    assert (in_json["amplitude"], in_json["noise"], in_json["log_evidence"]) == (
+        4.0,
+        0.09,
+        model.log_evidence_,
+    )
     assert in_json["comparisons"] is None
 
 
@@ -220,7 +265,18 @@ def test_comparisons_that_features_do_not_explain_are_noted(folder):
     swap = rng.random(60) < 0.5
     pairs.loc[swap, ["a", "b"]] = pairs.loc[swap, ["b", "a"]].to_numpy()
     pairs.to_csv("pairs.csv", index=False)
-    words = (*ITEMS, *PAIRS, "--method", "preference", "--gamma", "1", "--amplitude", "5", "--out", "w.corank")
+    words = (
+        *ITEMS,
+        *PAIRS,
+        "--method",
+        "preference",
+        "--gamma",
+        "1",
+        "--amplitude",
+        "5",
+        "--out",
+        "w.corank",
+    )
     said = run("fit", "wines.csv", *words).stderr
     assert "no better than coin tosses: perhaps the features say nothing about who wins" in said
 
@@ -228,15 +284,33 @@ def test_comparisons_that_features_do_not_explain_are_noted(folder):
 def test_comparisons_within_queries(folder):
     table = wines()
     compared(table, within="country").to_csv("pairs.csv", index=False)
-    words = (*ITEMS, *PAIRS, "--query", "country", "--method", "preference", *QUICK, "--out", "w.corank", "--force")
+    words = (
+        *ITEMS,
+        *PAIRS,
+        "--query",
+        "country",
+        "--method",
+        "preference",
+        *QUICK,
+        "--out",
+        "w.corank",
+        "--force",
+    )
     said = json.loads(run("fit", "wines.csv", *words, "--json").stdout)
     assert said["queries"] == 2
-    questions = json.loads(run("suggest", "w.corank", "wines.csv", "--number", "3", "--json").stdout)["questions"]
+    questions = json.loads(
+        run("suggest", "w.corank", "wines.csv", "--number", "3", "--json").stdout
+    )["questions"]
     assert [one["query"] for one in questions] == ["fr"] * 3 + ["it"] * 3
     countries = dict(zip(table["wine"], table["country"], strict=True))
-    assert all(countries[one["first"]] == countries[one["second"]] == one["query"] for one in questions)
+    assert all(
+        countries[one["first"]] == countries[one["second"]] == one["query"] for one in questions
+    )
     Path("answers.csv").write_text("a,b\n000,001\n")
-    for command in (("fit", "wines.csv", *ITEMS, "--comparisons", "answers.csv", "--query", "country"), ("update",)):
+    for command in (
+        ("fit", "wines.csv", *ITEMS, "--comparisons", "answers.csv", "--query", "country"),
+        ("update",),
+    ):
         more = ("w.corank", "answers.csv", "--items", "wines.csv") if command == ("update",) else ()
         said = error(*command, *more, "--winner", "a", "--loser", "b", "--out", "n.corank")
         assert said.startswith("data row 1 of answers.csv compares '000' with '001'")
@@ -244,20 +318,37 @@ def test_comparisons_within_queries(folder):
 
 
 @pytest.mark.parametrize(
-    ("items", "pairs"), [(int, int), (int, str), (float, int)], ids=["whole", "whole and text", "decimal and whole"]
+    ("items", "pairs"),
+    [(int, int), (int, str), (float, int)],
+    ids=["whole", "whole and text", "decimal and whole"],
 )
 def test_numbers_are_names_too(folder, items, pairs):
     table = wines()
-    table.assign(wine=table["wine"].astype(int).astype(items)).to_parquet("wines.parquet", index=False)
+    table.assign(wine=table["wine"].astype(int).astype(items)).to_parquet(
+        "wines.parquet", index=False
+    )
     some = compared(table)[["a", "b"]].astype(int).astype(pairs)
     some.rename(columns={"a": "winner", "b": "loser"}).to_csv("pairs.csv", index=False)
-    words = ("fit", "wines.parquet", *ITEMS, "--comparisons", "pairs.csv", "--method", "preference", *QUICK)
+    words = (
+        "fit",
+        "wines.parquet",
+        *ITEMS,
+        "--comparisons",
+        "pairs.csv",
+        "--method",
+        "preference",
+        *QUICK,
+    )
     run(*words, "--out", "w.corank")
     assert load("w.corank").table_["winner"] == "winner"
 
 
 WRONG_PAIRS = {  # the table, options, and what the message mentions
-    "unknown item": ("a,b\n001,002\n003,0O4\n", (), ("'0O4'", "data row 2", "pairs.csv", "wines.csv")),
+    "unknown item": (
+        "a,b\n001,002\n003,0O4\n",
+        (),
+        ("'0O4'", "data row 2", "pairs.csv", "wines.csv"),
+    ),
     "a near name": ("a,b\n001,0002\n", (), ("'0002'", "'wine'")),
     "a tie": ("a,b\n001,002\n001,tie\n", (), ("'tie'", "--method difference")),
     "itself": ("a,b\n001,002\n003,003\n", (), ("data row 2", "'003'")),
@@ -303,13 +394,20 @@ def test_items_must_have_names_of_their_own(folder):
     assert said.startswith("'002' is in data rows 3 and 6 of wines.csv")
     table.loc[5, "wine"] = None
     table.to_csv("wines.csv", index=False)
-    assert "has no value in data row 6" in error("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank")
+    assert "has no value in data row 6" in error(
+        "fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank"
+    )
 
 
 def test_what_to_learn_from_must_be_said(folder):
-    assert "'--comparisons', a table of who beat whom" in error("fit", "wines.csv", "--out", "w.corank")
+    assert "'--comparisons', a table of who beat whom" in error(
+        "fit", "wines.csv", "--out", "w.corank"
+    )
     assert "--comparisons needs --id" in error("fit", "wines.csv", *PAIRS, "--out", "w.corank")
-    assert error("fit", "wines.csv", *PAIRS, "--id", " ,", "--out", "w.corank") == "--id must name a column, got ' ,'"
+    assert (
+        error("fit", "wines.csv", *PAIRS, "--id", " ,", "--out", "w.corank")
+        == "--id must name a column, got ' ,'"
+    )
     said = error("fit", "wines.csv", "--score", "sweetness", "--winner", "a", "--out", "w.corank")
     assert said.startswith("--winner needs a table of comparisons")
 
@@ -326,7 +424,14 @@ def without_level(cov):
 def test_rank_writes_how_sure_it_is(preference):
     run("rank", "w.corank", "wines.csv", "--out", "ranked.csv")
     ranked = pd.read_csv("ranked.csv", dtype={"wine": str})
-    assert list(ranked.columns) == ["rank", "score", "std", "wine", "row", *wines().columns.drop("wine")]
+    assert list(ranked.columns) == [
+        "rank",
+        "score",
+        "std",
+        "wine",
+        "row",
+        *wines().columns.drop("wine"),
+    ]
     mean, cov = load("w.corank").predict(encoded(), return_cov=True)
     order = rows_of(ranked["wine"])
     np.testing.assert_allclose(ranked["score"], mean[order])
@@ -340,7 +445,17 @@ def test_rank_writes_how_sure_it_is(preference):
 def test_rank_takes_the_level_out_of_each_query(folder, monkeypatch):
     table = wines().assign(rating=quality(wines()))
     table.to_csv("rated.csv", index=False)
-    words = ("--query", "country", "--score", "rating", "--method", "difference", *QUICK, "--noise", "1")
+    words = (
+        "--query",
+        "country",
+        "--score",
+        "rating",
+        "--method",
+        "difference",
+        *QUICK,
+        "--noise",
+        "1",
+    )
     run("fit", "rated.csv", "--id", "wine", *words, "--out", "d.corank", "--quiet")
     run("rank", "d.corank", "rated.csv", "--out", "ranked.csv")
     ranked = pd.read_csv("ranked.csv", dtype={"wine": str})
@@ -424,10 +539,16 @@ def test_evaluate_counts_repeats_and_leaves_out_ties_and_open_questions(preferen
     pairs[10:].to_csv("decided.csv", index=False)
     assert_same_numbers({**json.loads(run(*words, "decided.csv").stdout), "ties": 10}, said)
     questions = pairs.rename(columns={"a": "first", "b": "second"})[["first", "second"]]
-    questions.assign(winner=["tie"] * 4 + [None] * 6 + ["first"] * 20).to_csv("answers.csv", index=False)
-    assert_same_numbers({**said, "ties": 4, "unanswered": 6}, json.loads(run(*words, "answers.csv").stdout))
+    questions.assign(winner=["tie"] * 4 + [None] * 6 + ["first"] * 20).to_csv(
+        "answers.csv", index=False
+    )
+    assert_same_numbers(
+        {**said, "ties": 4, "unanswered": 6}, json.loads(run(*words, "answers.csv").stdout)
+    )
     shown = run("evaluate", "w.corank", "answers.csv", "--items", "wines.csv").stdout
-    assert "PreferenceGP on 20 comparisons of answers.csv, without 4 ties and 6 not answered" in shown
+    assert (
+        "PreferenceGP on 20 comparisons of answers.csv, without 4 ties and 6 not answered" in shown
+    )
     assert re.search(rf"log loss +{said['log_loss']['value']:.4f}", shown)
 
 
@@ -435,7 +556,18 @@ def test_evaluate_counts_repeats_and_leaves_out_ties_and_open_questions(preferen
 def test_evaluate_tells_the_chances_of_named_pairs(preference, learned):
     if learned == "scores":
         wines().assign(rating=quality(wines())).to_csv("rated.csv", index=False)
-        more = ("--score", "rating", "--method", "difference", *QUICK, "--noise", "1", "--out", "w.corank", "--force")
+        more = (
+            "--score",
+            "rating",
+            "--method",
+            "difference",
+            *QUICK,
+            "--noise",
+            "1",
+            "--out",
+            "w.corank",
+            "--force",
+        )
         run("fit", "rated.csv", *ITEMS, *more, "--quiet")
     pairs = pd.DataFrame({"a": ["000", "003"], "b": ["001", "002"]})
     named = pairs.set_axis(["first", "second"], axis=1)
@@ -443,7 +575,9 @@ def test_evaluate_tells_the_chances_of_named_pairs(preference, learned):
     named.assign(winner=None).to_csv("open.csv", index=False)
     chance = probabilities(load("w.corank"), pairs)
     for file in ("which.csv", "open.csv"):
-        shown = run("evaluate", "w.corank", file, "--items", "wines.csv", "--out", "told.csv", "--force").stdout
+        shown = run(
+            "evaluate", "w.corank", file, "--items", "wines.csv", "--out", "told.csv", "--force"
+        ).stdout
         assert shown == "2 pairs written: told.csv\n"
         told = pd.read_csv("told.csv", dtype={"first": str, "second": str})
         np.testing.assert_allclose(told["first_wins"], chance)
@@ -454,7 +588,8 @@ def test_evaluate_tells_the_chances_of_named_pairs(preference, learned):
     pairs.assign(m=0).to_csv("tied.csv", index=False)
     told = ("--winner", "a", "--loser", "b", "--margin", "m")
     assert re.search(
-        rf"000 +001 +{chance[0]:.0%}", run("evaluate", "w.corank", "tied.csv", "--items", "wines.csv", *told).stdout
+        rf"000 +001 +{chance[0]:.0%}",
+        run("evaluate", "w.corank", "tied.csv", "--items", "wines.csv", *told).stdout,
     )
 
 
@@ -464,15 +599,24 @@ def test_evaluate_says_what_is_missing_for_comparisons(preference):
     assert said.startswith("held.csv compares items")
     assert "--items" in said
     more = ("--items", "wines.csv")
-    assert "is also an input file" in error("evaluate", "w.corank", "held.csv", *more, "--out", "held.csv", "--force")
+    assert "is also an input file" in error(
+        "evaluate", "w.corank", "held.csv", *more, "--out", "held.csv", "--force"
+    )
     assert "use --force" in error("evaluate", "w.corank", "held.csv", *more, "--out", "pairs.csv")
-    assert "there is no winner column 'x'" in error("evaluate", "w.corank", "held.csv", *more, "--winner", "x")
+    assert "there is no winner column 'x'" in error(
+        "evaluate", "w.corank", "held.csv", *more, "--winner", "x"
+    )
     Path("held.csv").write_text("a,b\n000,999\n")
     assert "'999' in data row 1 of held.csv" in error("evaluate", "w.corank", "held.csv", *more)
     RLS(1.0).fit(wines()[["sweetness"]], quality(wines())).save("r.corank")
     named = ("--winner", "a", "--loser", "b", *more)
     assert "--id" in error("evaluate", "r.corank", "pairs.csv", *named)
-    assert json.loads(run("evaluate", "r.corank", "pairs.csv", *named, *ITEMS, "--json").stdout)["comparisons"] == 40
+    assert (
+        json.loads(run("evaluate", "r.corank", "pairs.csv", *named, *ITEMS, "--json").stdout)[
+            "comparisons"
+        ]
+        == 40
+    )
     assert "--out is for comparisons" in error(
         "evaluate", "r.corank", "wines.csv", "--score", "sweetness", "--out", "o.csv"
     )
@@ -487,14 +631,30 @@ def ratings():
     rows = np.concatenate([rng.permutation(24)[:12] for _ in range(3)])
     scores = quality(wines())[rows] + rng.normal(0, 0.2, 36)
     return pd.DataFrame(
-        {"friend": np.repeat(["ann", "bob", "eve"], 12), "wine": wines()["wine"][rows], "rating": scores}
+        {
+            "friend": np.repeat(["ann", "bob", "eve"], 12),
+            "wine": wines()["wine"][rows],
+            "rating": scores,
+        }
     )
 
 
 @pytest.fixture
 def rated(folder):
     ratings().to_csv("ratings.csv", index=False)
-    words = ("--score", "rating", "--query", "friend", "--id", "wine", "--method", "difference", *QUICK, "--noise", "1")
+    words = (
+        "--score",
+        "rating",
+        "--query",
+        "friend",
+        "--id",
+        "wine",
+        "--method",
+        "difference",
+        *QUICK,
+        "--noise",
+        "1",
+    )
     result = run("fit", "ratings.csv", *words, "--items", "wines.csv", "--out", "s.corank")
     assert "corank suggest s.corank wines.csv --out questions.csv" in result.stdout
     return folder
@@ -505,11 +665,17 @@ def test_scores_may_name_items_that_another_table_describes(rated):
     features, rows = encoded(), rows_of(table["wine"])
     whole = wines().drop(columns="wine").iloc[rows]
     encoder = TableEncoder().fit(whole)
-    model = DifferenceGP(2.0, 0.3, 1.0).fit(encoder.transform(whole), table["rating"], qid=table["friend"])
+    model = DifferenceGP(2.0, 0.3, 1.0).fit(
+        encoder.transform(whole), table["rating"], qid=table["friend"]
+    )
     found = load("s.corank")
     np.testing.assert_allclose(found.predict(features), model.predict(features))
-    said = json.loads(run("evaluate", "s.corank", "ratings.csv", "--items", "wines.csv", "--json").stdout)
-    error_ = disagreement_error(table["rating"], model.predict(encoder.transform(whole)), qid=table["friend"])
+    said = json.loads(
+        run("evaluate", "s.corank", "ratings.csv", "--items", "wines.csv", "--json").stdout
+    )
+    error_ = disagreement_error(
+        table["rating"], model.predict(encoder.transform(whole)), qid=table["friend"]
+    )
     assert said["disagreement"]["value"] == pytest.approx(error_)
     words = ("fit", "ratings.csv", "--score", "rating", "--query", "friend", "--out", "x.corank")
     assert error(*words, "--id", "wine").startswith(
@@ -539,7 +705,9 @@ def test_questions_leave_room_for_a_query_that_the_pool_does_not_say(rated):
     model = load("s.corank")
     features = model.encoder_.transform(wines())
     model.update(features[rows_of(questions["wine"][1:])], [2.0, 3.0], qid=["ann", "ann"])
-    np.testing.assert_allclose(load("t.corank").predict(features), model.predict(features), rtol=1e-9)
+    np.testing.assert_allclose(
+        load("t.corank").predict(features), model.predict(features), rtol=1e-9
+    )
     wines().drop(columns="wine").to_csv("nameless.csv", index=False)
     run("suggest", "s.corank", "nameless.csv", "--out", "whole.csv")
     assert list(pd.read_csv("whole.csv").columns)[:2] == ["friend", "rating"]
@@ -548,7 +716,18 @@ def test_questions_leave_room_for_a_query_that_the_pool_does_not_say(rated):
 def test_fit_suggests_only_what_can_be_asked(folder):
     table = wines().assign(rating=quality(wines()))
     table.to_csv("rated.csv", index=False)
-    words = ("fit", "rated.csv", *ITEMS, "--score", "rating", "--method", "difference", *QUICK, "--out", "d.corank")
+    words = (
+        "fit",
+        "rated.csv",
+        *ITEMS,
+        "--score",
+        "rating",
+        "--method",
+        "difference",
+        *QUICK,
+        "--out",
+        "d.corank",
+    )
     assert "corank suggest d.corank NEW_FILE --out" in run(*words).stdout
     table.assign(rating=table["rating"].where(table.index < 20)).to_csv("rated.csv", index=False)
     assert "corank suggest d.corank rated.csv --out" in run(*words, "--force").stdout
@@ -557,8 +736,22 @@ def test_fit_suggests_only_what_can_be_asked(folder):
 
 
 def test_wins_without_margins_are_noted(folder):
-    words = ("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "difference", *QUICK, "--out", "w.corank", "--force")
-    assert "note: no --margin: every win counts as 1; --margin m would take column 'm'" in run(*words).stderr
+    words = (
+        "fit",
+        "wines.csv",
+        *ITEMS,
+        *PAIRS,
+        "--method",
+        "difference",
+        *QUICK,
+        "--out",
+        "w.corank",
+        "--force",
+    )
+    assert (
+        "note: no --margin: every win counts as 1; --margin m would take column 'm'"
+        in run(*words).stderr
+    )
     assert run(*words, "--margin", "m").stderr == ""
     compared(wines())[["a", "b"]].to_csv("pairs.csv", index=False)
     assert run(*words).stderr == "corank: note: no --margin: every win counts as 1\n"
@@ -576,7 +769,9 @@ def test_help_says_how_to_give_ties_and_what_std_is():
     said = " ".join(re.sub("[│╭╰─]", " ", run("fit", "--help").stdout).split())
     assert "also the answered questions of `corank suggest`" in said
     assert "A tie: two rows, a win for each, or with --method difference a margin of 0." in said
-    assert "the level of the scores says nothing about the order" in " ".join(run("rank", "--help").stdout.split())
+    assert "the level of the scores says nothing about the order" in " ".join(
+        run("rank", "--help").stdout.split()
+    )
 
 
 # ---- suggest
@@ -587,7 +782,9 @@ def test_suggest_asks_what_the_model_asks(preference):
     model, features, names = load("w.corank"), encoded(), wines()["wine"]
     pairs = model.suggest(features, 4)
     assert said["kind"] == "comparison"
-    assert [(one["first"], one["second"]) for one in said["questions"]] == [(names[i], names[j]) for i, j in pairs]
+    assert [(one["first"], one["second"]) for one in said["questions"]] == [
+        (names[i], names[j]) for i, j in pairs
+    ]
     chances = model.predict_comparison(features[pairs[:, 0]], features[pairs[:, 1]], observed=True)
     np.testing.assert_allclose([one["first_wins"] for one in said["questions"]], chances)
     shown = run("suggest", "w.corank", "wines.csv", "--number", "4").stdout
@@ -596,7 +793,9 @@ def test_suggest_asks_what_the_model_asks(preference):
     assert "--out FILE writes them" in shown
     assert "next answer is first" in shown
     shown = run("suggest", "w.corank", "wines.csv", "-n", "4", "--out", "q.csv").stdout
-    assert "fill in column 'winner' with the better of the two, or first, second or tie, then" in shown
+    assert (
+        "fill in column 'winner' with the better of the two, or first, second or tie, then" in shown
+    )
 
 
 def test_suggest_can_ask_for_scores(preference):
@@ -614,9 +813,13 @@ def test_suggest_can_ask_for_scores(preference):
 
 def test_suggest_asks_no_more_than_there_is(preference):
     wines(3).to_csv("three.csv", index=False)
-    assert len(json.loads(run("suggest", "w.corank", "three.csv", "--json").stdout)["questions"]) == 3
+    assert (
+        len(json.loads(run("suggest", "w.corank", "three.csv", "--json").stdout)["questions"]) == 3
+    )
     wines(1).to_csv("one.csv", index=False)
-    assert error("suggest", "w.corank", "one.csv") == "one.csv has no two rows that could be compared"
+    assert (
+        error("suggest", "w.corank", "one.csv") == "one.csv has no two rows that could be compared"
+    )
     assert "--number" in error("suggest", "w.corank", "three.csv", "--number", "0")
 
 
@@ -627,7 +830,9 @@ def test_suggest_without_names_speaks_of_rows(preference):
     asked = load("w.corank").suggest(encoded(), 5) + 1
     found = json.loads(result.stdout)["questions"]
     assert [[one["first"], one["second"]] for one in found] == asked.tolist()
-    assert "there is no item column 'wne'" in error("suggest", "w.corank", "wines.csv", "--item", "wne")
+    assert "there is no item column 'wne'" in error(
+        "suggest", "w.corank", "wines.csv", "--item", "wne"
+    )
 
 
 def test_models_that_suggest_nothing_are_told_from_those_that_do(folder):
@@ -652,12 +857,18 @@ def test_models_of_several_views_suggest_too(folder):
     said = json.loads(run("suggest", "v.corank", "rated.csv", "--number", "2", "--json").stdout)
     assert [sorted(one) for one in said["questions"]] == [["item", "row", "score"]] * 2
     assert all(int(one["item"]) >= 12 for one in said["questions"])
-    pairs = json.loads(run("suggest", "v.corank", "rated.csv", "--kind", "comparison", "--json").stdout)
-    assert all(sorted(one) == ["first", "first_row", "second", "second_row"] for one in pairs["questions"])
+    pairs = json.loads(
+        run("suggest", "v.corank", "rated.csv", "--kind", "comparison", "--json").stdout
+    )
+    assert all(
+        sorted(one) == ["first", "first_row", "second", "second_row"] for one in pairs["questions"]
+    )
 
 
 def test_suggest_overwrites_nothing_unasked(preference):
-    assert "is also an input file" in error("suggest", "w.corank", "wines.csv", "--out", "wines.csv", "--force")
+    assert "is also an input file" in error(
+        "suggest", "w.corank", "wines.csv", "--out", "wines.csv", "--force"
+    )
     assert "use --force" in error("suggest", "w.corank", "wines.csv", "--out", "pairs.csv")
     assert run("suggest", "w.corank", "wines.csv", "--out", "q.csv", "--quiet").output == ""
     assert "the model comes first" in error("suggest", "wines.csv", "w.corank")
@@ -686,20 +897,32 @@ def test_fit_suggest_answer_update_is_a_loop_on_comparisons(preference, kind):
         questions = pd.read_csv(file, dtype=str) if kind == "csv" else pd.read_parquet(file)
         assert list(questions.columns) == ["first", "second", "winner"]
         assert questions["winner"].isna().all()
-        assert "fill in column 'winner'" in error("update", model, file, "--items", "wines.csv", "--out", new)
+        assert "fill in column 'winner'" in error(
+            "update", model, file, "--items", "wines.csv", "--out", new
+        )
         names = list(table["wine"])
         pairs = [*zip(questions["first"], questions["second"], strict=True)]
-        questions["winner"] = [max(pair, key=lambda name: truth[names.index(name)]) for pair in pairs]
+        questions["winner"] = [
+            max(pair, key=lambda name: truth[names.index(name)]) for pair in pairs
+        ]
         getattr(questions, f"to_{kind}")(file, index=False)
         result = run("update", model, file, "--items", "wines.csv", "--out", new)
         words = " ".join(result.stdout.split())
-        assert f"PreferenceGP updated with {file} added 5 answers now {45 + 5 * turn} comparisons of" in words
+        assert (
+            f"PreferenceGP updated with {file} added 5 answers now {45 + 5 * turn} comparisons of"
+            in words
+        )
         # the same as handing the answers to the model in Python
         losers = [
-            pair[0] if winner == pair[1] else pair[1] for pair, winner in zip(pairs, questions["winner"], strict=True)
+            pair[0] if winner == pair[1] else pair[1]
+            for pair, winner in zip(pairs, questions["winner"], strict=True)
         ]
-        by_hand = load(model).update_comparisons(encoded(), rows_of(questions["winner"]), rows_of(losers))
-        np.testing.assert_allclose(load(new).predict(encoded()), by_hand.predict(encoded()), rtol=1e-9)
+        by_hand = load(model).update_comparisons(
+            encoded(), rows_of(questions["winner"]), rows_of(losers)
+        )
+        np.testing.assert_allclose(
+            load(new).predict(encoded()), by_hand.predict(encoded()), rtol=1e-9
+        )
     assert "fitted on 50 comparisons of" in " ".join(run("inspect", "w2.corank").stdout.split())
     assert json.loads(run("inspect", "w2.corank", "--json").stdout)["id_column"] == "wine"
 
@@ -714,7 +937,14 @@ def test_items_of_a_loop_stay_the_same_items(preference):
 
 @pytest.mark.parametrize("method", ["preference", "difference"])
 def test_answers_may_be_words_and_ties(folder, method):
-    words = (*ITEMS, *PAIRS, *QUICK, "--method", method, *(("--margin", "m") if method == "difference" else ()))
+    words = (
+        *ITEMS,
+        *PAIRS,
+        *QUICK,
+        "--method",
+        method,
+        *(("--margin", "m") if method == "difference" else ()),
+    )
     run("fit", "wines.csv", *words, "--out", "w.corank")
     run("suggest", "w.corank", "wines.csv", "--number", "4", "--out", "q.csv")
     questions = pd.read_csv("q.csv", dtype=str)
@@ -723,25 +953,54 @@ def test_answers_may_be_words_and_ties(folder, method):
     if method == "difference":
         questions["m"] = ["0.5", "1.5", None, None]
     questions.to_csv("q.csv", index=False)
-    shown = " ".join(run("update", "w.corank", "q.csv", "--items", "wines.csv", "--out", "v.corank").stdout.split())
-    assert f"added 3 answers (1 tie{': a win for both' if method == 'preference' else ''}), 1 not answered" in shown
+    shown = " ".join(
+        run(
+            "update", "w.corank", "q.csv", "--items", "wines.csv", "--out", "v.corank"
+        ).stdout.split()
+    )
+    assert (
+        f"added 3 answers (1 tie{': a win for both' if method == 'preference' else ''}), 1 not"
+        " answered" in shown
+    )
     first, second = rows_of(questions["first"]), rows_of(questions["second"])
     model = load("w.corank")
     if method == "difference":
         won, lost = [first[0], second[1], first[2]], [second[0], first[1], second[2]]
         model.update_comparisons(encoded(), won, lost, margins=[0.5, 1.5, 0])
     else:
-        won, lost = [first[0], second[1], first[2], second[2]], [second[0], first[1], second[2], first[2]]
+        won, lost = (
+            [first[0], second[1], first[2], second[2]],
+            [
+                second[0],
+                first[1],
+                second[2],
+                first[2],
+            ],
+        )
         model.update_comparisons(encoded(), won, lost)
-    np.testing.assert_allclose(load("v.corank").predict(encoded()), model.predict(encoded()), rtol=1e-9)
+    np.testing.assert_allclose(
+        load("v.corank").predict(encoded()), model.predict(encoded()), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("names", [("first", "second"), ("winner", "loser"), ("a", "b")])
 def test_answered_questions_are_told_from_comparisons(folder, names):
     compared(wines())[["a", "b"]].set_axis(names, axis=1).to_csv("pairs.csv", index=False)
-    told = ("--comparisons", "pairs.csv", "--winner", names[0], "--loser", names[1], "--method", "preference", *QUICK)
+    told = (
+        "--comparisons",
+        "pairs.csv",
+        "--winner",
+        names[0],
+        "--loser",
+        names[1],
+        "--method",
+        "preference",
+        *QUICK,
+    )
     run("fit", "wines.csv", *ITEMS, *told, "--out", "w.corank")
-    better = pd.DataFrame({"first": ["000", "001"], "second": ["002", "003"], "winner": ["002", "001"]})
+    better = pd.DataFrame(
+        {"first": ["000", "001"], "second": ["002", "003"], "winner": ["002", "001"]}
+    )
     better.to_csv("answers.csv", index=False)
     pd.DataFrame([("002", "000"), ("001", "003")], columns=names).to_csv("same.csv", index=False)
     both = better.assign(**{names[0]: better["winner"], names[1]: ["000", "003"]})
@@ -766,7 +1025,9 @@ def test_fit_suggest_answer_update_is_a_loop_on_scores(folder, ids):
         beside = ("--items", "rated.csv") if ids else ()
         assert " ".join(("corank", "update", model, file, *beside, "--out", "NEW.corank")) in shown
         questions = pd.read_csv(file, dtype={"wine": str})
-        assert list(questions.columns) == (["wine", "rating"] if ids else ["rating", *wines().columns])
+        assert list(questions.columns) == (
+            ["wine", "rating"] if ids else ["rating", *wines().columns]
+        )
         rows = [int(name) for name in questions["wine"]]
         assert min(rows) >= 10  # the others are scored
         assert "there is nothing to add" in error("update", model, file, *beside, "--out", new)
@@ -774,7 +1035,9 @@ def test_fit_suggest_answer_update_is_a_loop_on_scores(folder, ids):
         questions.to_csv(file, index=False)
         run("update", model, file, *beside, "--out", new)
         by_hand = load(model).update(encoded()[rows[:2]], truth[rows[:2]])
-        np.testing.assert_allclose(load(new).predict(encoded()), by_hand.predict(encoded()), rtol=1e-9)
+        np.testing.assert_allclose(
+            load(new).predict(encoded()), by_hand.predict(encoded()), rtol=1e-9
+        )
         rated.loc[rows[:2], "rating"] = truth[rows[:2]]
         rated.to_csv("rated.csv", index=False)
     assert json.loads(run("inspect", "w2.corank", "--json").stdout)["scored"] == 14
@@ -787,12 +1050,31 @@ def test_update_with_scored_rows_of_any_learner(folder):
     table[15:].to_csv("new.csv", index=False)
     words = ("--id", "wine", "--query", "person", "--score", "rating")
     for method in ("rankrls", "rls", "difference"):
-        run("fit", "old.csv", *words, "--method", method, "--gamma", "0.3", "--out", f"{method}.corank", "--quiet")
-        said = json.loads(run("update", f"{method}.corank", "new.csv", "--out", f"{method}2.corank", "--json").stdout)
+        run(
+            "fit",
+            "old.csv",
+            *words,
+            "--method",
+            method,
+            "--gamma",
+            "0.3",
+            "--out",
+            f"{method}.corank",
+            "--quiet",
+        )
+        said = json.loads(
+            run(
+                "update", f"{method}.corank", "new.csv", "--out", f"{method}2.corank", "--json"
+            ).stdout
+        )
         assert (said["added"], said["scored"], said["queries"]) == (9, 24, 6)
         model = load(f"{method}.corank")
-        by_hand = model.update(model.encoder_.transform(table[15:]), truth[15:], qid=np.arange(15, 24) % 3)
-        np.testing.assert_allclose(load(f"{method}2.corank").predict(table), by_hand.predict(table), rtol=1e-9)
+        by_hand = model.update(
+            model.encoder_.transform(table[15:]), truth[15:], qid=np.arange(15, 24) % 3
+        )
+        np.testing.assert_allclose(
+            load(f"{method}2.corank").predict(table), by_hand.predict(table), rtol=1e-9
+        )
     run("fit", "old.csv", *words, "--method", "pursuit", "--out", "p.corank", "--quiet")
     assert "fit again with all rows" in error("update", "p.corank", "new.csv", "--out", "p2.corank")
 
@@ -806,9 +1088,13 @@ def test_update_says_what_is_missing(preference):
     assert said.startswith("data row 1 of answers.csv: column 'winner' must name the winner, ")
     Path("other.csv").write_text("a,b\n000,999\n")
     assert "'999' in data row 1 of other.csv" in error(*update, "other.csv", *whole)
-    assert "--margin does not go with PreferenceGP" in error(*update, "pairs.csv", *whole, "--margin", "m")
+    assert "--margin does not go with PreferenceGP" in error(
+        *update, "pairs.csv", *whole, "--margin", "m"
+    )
     wines()[["wine", "country"]].to_csv("lack.csv", index=False)
-    assert "'sweetness'" in error(*update, "pairs.csv", "--again", "--items", "lack.csv", "--out", "v.corank")
+    assert "'sweetness'" in error(
+        *update, "pairs.csv", "--again", "--items", "lack.csv", "--out", "v.corank"
+    )
     assert not Path("v.corank").exists()
 
 
@@ -825,7 +1111,9 @@ def test_update_overwrites_only_when_told(preference):
 def test_models_that_cannot_be_updated_say_what_to_do(folder):
     run("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--out", "r.corank", "--quiet")
     said = error("update", "r.corank", "pairs.csv", "--items", "wines.csv", "--out", "s.corank")
-    assert said.startswith("RankRLS on comparisons cannot be updated: add the new ones to the table")
+    assert said.startswith(
+        "RankRLS on comparisons cannot be updated: add the new ones to the table"
+    )
     table = wines().assign(rating=quality(wines()), person="x")
     encoder = TableEncoder().fit(wines()[["sweetness"]])
     features = encoder.transform(wines()[["sweetness"]])
@@ -833,13 +1121,21 @@ def test_models_that_cannot_be_updated_say_what_to_do(folder):
     table[["wine", "rating"]].to_csv("scores.csv", index=False)
     table.to_csv("all.csv", index=False)
     more = ("--score", "rating", "--out", "s.corank")
-    assert "has none of the columns that the model learns from" in error("update", "p.corank", "scores.csv", *more)
+    assert "has none of the columns that the model learns from" in error(
+        "update", "p.corank", "scores.csv", *more
+    )
     said = error("update", "p.corank", "scores.csv", *more, "--items", "wines.csv")
     assert said == "the model does not remember which column names the items: name it with --id"
     run("update", "p.corank", "scores.csv", *more, "--items", "wines.csv", "--item", "wine")
-    assert "fitted without queries" in error("update", "p.corank", "all.csv", *more, "--query", "person", "--force")
-    assert "--winner is for comparisons" in error("update", "p.corank", "all.csv", *more, "--winner", "a", "--force")
-    RankRLS(1.0).fit(features, table["rating"], qid=table["person"]).save("q.corank", encoder=encoder)
+    assert "fitted without queries" in error(
+        "update", "p.corank", "all.csv", *more, "--query", "person", "--force"
+    )
+    assert "--winner is for comparisons" in error(
+        "update", "p.corank", "all.csv", *more, "--winner", "a", "--force"
+    )
+    RankRLS(1.0).fit(features, table["rating"], qid=table["person"]).save(
+        "q.corank", encoder=encoder
+    )
     assert "holds them with --query" in error("update", "q.corank", "all.csv", *more, "--force")
     run("update", "q.corank", "all.csv", *more, "--query", "person", "--force")
 
@@ -856,15 +1152,36 @@ def test_models_from_python_suggest_and_are_updated(folder):
         answered(f"{name}.csv", quality(wines())).to_csv(f"{name}.csv", index=False)
         beside = ("--items", "wines.csv", "--item", "wine")
         run("update", f"{name}.corank", f"{name}.csv", *beside, "--out", f"{name}2.corank")
-        assert "fitted on 45 comparisons" in " ".join(run("inspect", f"{name}2.corank").stdout.split())
+        assert "fitted on 45 comparisons" in " ".join(
+            run("inspect", f"{name}2.corank").stdout.split()
+        )
 
 
 def test_updates_with_comparisons_within_queries_say_which(folder):
     compared(wines(), within="country").to_csv("pairs.csv", index=False)
     for method in ("preference", "difference"):
-        words = (*ITEMS, *PAIRS, "--query", "country", "--method", method, *QUICK, "--out", f"{method}.corank")
+        words = (
+            *ITEMS,
+            *PAIRS,
+            "--query",
+            "country",
+            "--method",
+            method,
+            *QUICK,
+            "--out",
+            f"{method}.corank",
+        )
         run("fit", "wines.csv", *words, "--quiet")
-        run("update", f"{method}.corank", "pairs.csv", "--again", "--items", "wines.csv", "--out", f"{method}2.corank")
+        run(
+            "update",
+            f"{method}.corank",
+            "pairs.csv",
+            "--again",
+            "--items",
+            "wines.csv",
+            "--out",
+            f"{method}2.corank",
+        )
         assert load(f"{method}2.corank").table_["comparisons"] == 80
 
 
@@ -872,7 +1189,9 @@ def test_updates_with_comparisons_within_queries_say_which(folder):
 def test_inspect_of_a_precomputed_kernel(folder, learner):
     pairs, features = compared(wines()), encoded()
     model = learner(kernel="precomputed", amplitude=2.0)
-    model.fit_comparisons(features @ features.T, rows_of(pairs["a"]), rows_of(pairs["b"])).save("k.corank")
+    model.fit_comparisons(features @ features.T, rows_of(pairs["a"]), rows_of(pairs["b"])).save(
+        "k.corank"
+    )
     said = json.loads(run("inspect", "k.corank", "--json").stdout)
     assert said["comparisons"] == 40
     assert "fitted on 40 comparisons" in " ".join(run("inspect", "k.corank").stdout.split())
@@ -882,7 +1201,9 @@ def test_inspect_of_a_precomputed_kernel(folder, learner):
 
 
 def test_names_that_are_lists_and_cells_that_are_long(preference, refused):
-    pd.DataFrame({"first": [["000"]], "second": ["001"], "winner": ["001"]}).to_parquet("lists.parquet")
+    pd.DataFrame({"first": [["000"]], "second": ["001"], "winner": ["001"]}).to_parquet(
+        "lists.parquet"
+    )
     wines().assign(sweetness="dry" * 4000).to_csv("long.csv", index=False)
     out = ("--out", "v.corank")
     refused("update", "w.corank", "lists.parquet", "--items", "wines.csv", *out, mentions="'first'")

@@ -34,7 +34,9 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     items().to_csv(folder / "items.csv", index=False)
     fit = ("fit", folder / "items.csv", *COLUMNS, "--gamma", "scale", "--basis", "30", "--out")
-    said = run("fit", folder / "items.csv", *COLUMNS, "--out", folder / "auto.corank", "--json").stdout
+    said = run(
+        "fit", folder / "items.csv", *COLUMNS, "--out", folder / "auto.corank", "--json"
+    ).stdout
     (folder / "auto.json").write_text(said)
     run(*fit, folder / "plain.corank", "--method", "rankrls", "--quiet")
     run(*fit, folder / "views.corank", "--method", "corankrls", "--no-effect", "--quiet")
@@ -65,13 +67,17 @@ def test_inspect_says_what_an_average_is_made_of(folder):
 
 
 def test_queries_without_scores_are_counted_alike_everywhere(folder):
-    fitted = words_of("fit", "items.csv", *COLUMNS, "--method", "rankrls", "--gamma", "scale", "--out", "m.corank")
+    fitted = words_of(
+        "fit", "items.csv", *COLUMNS, "--method", "rankrls", "--gamma", "scale", "--out", "m.corank"
+    )
     assert "12 queries (user), 9 of them with scores features" in fitted
     assert "12 queries (user), 9 of them with scores" in words_of("inspect", "m.corank")
     found = json.loads(run("inspect", "m.corank", "--json").stdout)
     assert (found["queries"], found["queries_without_scores"]) == (12, 3)
     items(unscored_users=0).to_csv("all.csv", index=False)
-    fitted = words_of("fit", "all.csv", *COLUMNS, "--method", "rankrls", "--gamma", "scale", "--out", "all.corank")
+    fitted = words_of(
+        "fit", "all.csv", *COLUMNS, "--method", "rankrls", "--gamma", "scale", "--out", "all.corank"
+    )
     assert "12 queries (user) features" in fitted
     assert "12 queries (user) features" in words_of("inspect", "all.corank")
 
@@ -79,10 +85,25 @@ def test_queries_without_scores_are_counted_alike_everywhere(folder):
 @pytest.mark.parametrize("method", ["auto", "corankrls"])
 def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, method, monkeypatch):
     settings = () if method == "auto" else ("--gamma", "scale", "--basis", "20")
-    words = ("fit", "items.csv", *COLUMNS, "--method", method, *settings, "--out", "m.corank", "--force", "--json")
+    words = (
+        "fit",
+        "items.csv",
+        *COLUMNS,
+        "--method",
+        method,
+        *settings,
+        "--out",
+        "m.corank",
+        "--force",
+        "--json",
+    )
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    owner, name = (average_learner, "unscored_effect_of") if method == "auto" else (least_squares, "unscored_effect")
+    owner, name = (
+        (average_learner, "unscored_effect_of")
+        if method == "auto"
+        else (least_squares, "unscored_effect")
+    )
     original = getattr(owner, name)
 
     def takes_a_minute(*evidence):
@@ -119,7 +140,9 @@ def test_suggest_says_how_many_questions_a_query_gets(folder):
     assert users.value_counts().min() < 3
     few, n = users.value_counts().clip(upper=3).sum(), users.nunique()
     shown = words_of("suggest", "views.corank", "items.csv", "-n", "3")
-    assert f"{few} items to score, up to 3 for each of {n} users, the most informative first" in shown
+    assert (
+        f"{few} items to score, up to 3 for each of {n} users, the most informative first" in shown
+    )
     shown = words_of("suggest", "views.corank", "items.csv", "-n", "1")
     assert f"{n} items to score, 1 for each of {n} users, the most informative first" in shown
 
@@ -128,9 +151,9 @@ def test_suggest_overall_asks_so_many_in_all(folder):
     assert "3 items to score, the most informative first" in words_of(
         "suggest", "views.corank", "items.csv", "-n", "3", "--overall"
     )
-    found = json.loads(run("suggest", "views.corank", "items.csv", "-n", "3", "--overall", "--json").stdout)[
-        "questions"
-    ]
+    found = json.loads(
+        run("suggest", "views.corank", "items.csv", "-n", "3", "--overall", "--json").stdout
+    )["questions"]
     model, own = load("views.corank"), items()
     pool = own[own["rating"].isna()].reset_index(drop=True)
     rows = model.suggest(model.encoder_.transform(pool), 3, "score")
@@ -153,16 +176,37 @@ def test_rank_into_a_pipe_says_how_to_print_csv(folder):
 def test_a_wrong_answer_is_shown_with_those_that_are_allowed(folder, refused):
     items().drop(columns="rating").to_csv("all.csv", index=False)
     (folder / "asked.csv").write_text("first,second,winner\nitem-0,item-1,item-7\n")
-    words = ("fit", "all.csv", "--comparisons", "asked.csv", "--item", "item", "--drop", "user", "--out", "m.corank")
+    words = (
+        "fit",
+        "all.csv",
+        "--comparisons",
+        "asked.csv",
+        "--item",
+        "item",
+        "--drop",
+        "user",
+        "--out",
+        "m.corank",
+    )
     refused(*words, mentions=("'winner'", "'item-0'", "'item-1'", "'item-7'"))
 
 
 def test_a_score_column_of_text_is_questioned(folder, refused):
-    refused("fit", "items.csv", "--score", "item", "--out", "m.corank", mentions=("'item'", "'item-0'"))
+    refused(
+        "fit", "items.csv", "--score", "item", "--out", "m.corank", mentions=("'item'", "'item-0'")
+    )
     table = items().astype({"rating": object})
     table.loc[40, "rating"] = "good"
     table.to_csv("one.csv", index=False)
-    refused("fit", "one.csv", "--score", "rating", "--out", "m.corank", mentions=("'rating'", "'good'", "data row 41"))
+    refused(
+        "fit",
+        "one.csv",
+        "--score",
+        "rating",
+        "--out",
+        "m.corank",
+        mentions=("'rating'", "'good'", "data row 41"),
+    )
 
 
 def test_json_has_neither_nan_nor_infinity(capsys):

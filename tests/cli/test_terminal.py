@@ -1,4 +1,6 @@
-"""What comes from data is shown as text: no markup, no control characters, and no formulas where that is asked for."""
+"""What comes from data is shown as text: no markup, no control characters, and no formulas where
+that is asked for.
+"""
 
 import subprocess
 
@@ -21,7 +23,9 @@ def evil(n=30):
             f"[bold]{ESCAPE}width": [number % 7 for number in range(n)],
             "kind[/]": [f"{ESCAPE}[/kind]{number % 3}" for number in range(n)],
             "user": [f"[link=x]{number % 6}\u202e" for number in range(n)],
-            "rating": [None if number % 11 == 0 else number % 5 + number % 3 for number in range(n)],
+            "rating": [
+                None if number % 11 == 0 else number % 5 + number % 3 for number in range(n)
+            ],
         }
     )
 
@@ -57,7 +61,17 @@ def test_every_command_shows_data_as_text(table, method):
 
 
 def test_compare_shows_data_as_text(table):
-    options = ("--repeats", "3", "--methods", "rankrls,ridge", "--no-curves", "--keep", "kept", "--jobs", "1")
+    options = (
+        "--repeats",
+        "3",
+        "--methods",
+        "rankrls,ridge",
+        "--no-curves",
+        "--keep",
+        "kept",
+        "--jobs",
+        "1",
+    )
     output = run("compare", table, *FIT[:-2], *options).output
     assert "\x1b" not in output
     assert "[red]" in output
@@ -80,7 +94,9 @@ def test_control_characters_are_made_visible_one_by_one(text, shown):
 def test_a_closed_stream_is_no_reason_for_a_traceback(table, closed):
     run("fit", table, *FIT, "--method", "rankrls", "--quiet")
     command = f"{COMMAND[0]} {' '.join(COMMAND[1:])} rank m.corank '{table}' --out - {closed}"
-    done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["sh", "-c", command], check=False, capture_output=True, text=True, timeout=120
+    )
     assert "Traceback" not in done.stderr
     if closed == ">&-":
         assert done.returncode == 2
@@ -94,7 +110,19 @@ def test_formulas_are_left_as_they_are_unless_asked(tmp_path, monkeypatch):
     frame = evil().rename(columns={"[/c]": "=item", "kind[/]": "kind"})
     frame["=item"] = [f"{'=+-@'[number % 4]}cmd|{number}" for number in range(len(frame))]
     frame.to_csv("items.csv", index=False)
-    run("fit", "items.csv", "--score", "rating", "--id", "=item", "--method", "rankrls", "--out", "m.corank", "--quiet")
+    run(
+        "fit",
+        "items.csv",
+        "--score",
+        "rating",
+        "--id",
+        "=item",
+        "--method",
+        "rankrls",
+        "--out",
+        "m.corank",
+        "--quiet",
+    )
     run("rank", "m.corank", "items.csv", "--out", "plain.csv", "--quiet")
     run("rank", "m.corank", "items.csv", "--out", "safe.csv", "--spreadsheet-safe", "--quiet")
     plain, safe = read_table("plain.csv"), read_table("safe.csv")
@@ -104,6 +132,8 @@ def test_formulas_are_left_as_they_are_unless_asked(tmp_path, monkeypatch):
 
 
 def test_numbers_and_missing_texts_are_no_formulas():
-    table = pa.table({"a": [-1.5, None], "b": ["-x", None], "c": pa.array(["@y", "z"]).dictionary_encode()})
+    table = pa.table(
+        {"a": [-1.5, None], "b": ["-x", None], "c": pa.array(["@y", "z"]).dictionary_encode()}
+    )
     safe = spreadsheet_safe(table)
     assert safe.to_pydict() == {"a": [-1.5, None], "b": ["'-x", None], "c": ["'@y", "z"]}

@@ -45,11 +45,17 @@ class Library:
         self.check(found, dtype)
         single = self.dtype == "float32"
         np.testing.assert_allclose(
-            self.numpy(found), expected, rtol=1e-5 if single else 1e-8, atol=1e-6 if single else 1e-10
+            self.numpy(found),
+            expected,
+            rtol=1e-5 if single else 1e-8,
+            atol=1e-6 if single else 1e-10,
         )
 
 
-@pytest.fixture(params=[("torch", "float64"), ("torch", "float32"), ("array_api_strict", "float64")], ids="-".join)
+@pytest.fixture(
+    params=[("torch", "float64"), ("torch", "float32"), ("array_api_strict", "float64")],
+    ids="-".join,
+)
 def library(request):
     return Library(*request.param)
 
@@ -57,7 +63,11 @@ def library(request):
 def rows(library):
     """The same rows for NumPy and for the library: features, scores, new features."""
     X, new = (np.asarray(values, dtype=library.dtype) for values in (PROBLEM.X, PROBLEM.X_new))
-    return (X, PROBLEM.y, new), (library.features(X), library.array(PROBLEM.y), library.features(new))
+    return (X, PROBLEM.y, new), (
+        library.features(X),
+        library.array(PROBLEM.y),
+        library.features(new),
+    )
 
 
 def both(library, learner, *, foreign_qid=False, **options):
@@ -72,10 +82,14 @@ def both(library, learner, *, foreign_qid=False, **options):
 
 def with_learners(*factors):
     """The cross product of the factors, each combination with one of the learners in turn."""
-    return [(*case, LEARNERS[number % len(LEARNERS)]) for number, case in enumerate(product(*factors))]
+    return [
+        (*case, LEARNERS[number % len(LEARNERS)]) for number, case in enumerate(product(*factors))
+    ]
 
 
-@pytest.mark.parametrize(("kernel", "basis", "learner"), with_learners(["linear", "rbf", "poly", "cosine"], BASES))
+@pytest.mark.parametrize(
+    ("kernel", "basis", "learner"), with_learners(["linear", "rbf", "poly", "cosine"], BASES)
+)
 def test_every_kernel_and_basis(library, basis, kernel, learner):
     both(library, learner, alpha=0.5, basis=BASES[basis], kernel=kernel)
 
@@ -87,7 +101,9 @@ def test_every_weighting(library, weighting, beta):
 
 
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
-@pytest.mark.parametrize("columns", [3, 40], ids=["fewer columns than rows", "more columns than rows"])
+@pytest.mark.parametrize(
+    "columns", [3, 40], ids=["fewer columns than rows", "more columns than rows"]
+)
 def test_features_as_basis(library, learner, columns):
     wide = small_problem(seed=22, d=columns)
     X, new = (np.asarray(values, dtype=library.dtype) for values in (wide.X, wide.X_new))
@@ -97,9 +113,13 @@ def test_features_as_basis(library, learner, columns):
     library.same(found.predict(library.features(new)), expected, library.dtype)
 
 
-@pytest.mark.parametrize(("scoring", "basis", "learner"), with_learners(["squared", "rescaled", "disagreement"], BASES))
+@pytest.mark.parametrize(
+    ("scoring", "basis", "learner"), with_learners(["squared", "rescaled", "disagreement"], BASES)
+)
 def test_tuning_takes_the_same_way(library, learner, basis, scoring):
-    found, expected = both(library, learner, basis=BASES[basis], scoring=scoring, alpha=[0.01, 0.3, 10.0])
+    found, expected = both(
+        library, learner, basis=BASES[basis], scoring=scoring, alpha=[0.01, 0.3, 10.0]
+    )
     assert found.alpha_ == expected.alpha_
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-5)
 
@@ -108,7 +128,9 @@ def test_tuning_takes_the_same_way(library, learner, basis, scoring):
 def test_tuning_of_width_and_alpha_takes_the_same_way(library, learner):
     found, expected = both(library, learner, gamma="tune", alpha=[0.1, 1.0])
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-4)
-    np.testing.assert_allclose([found.alpha_, found.gamma_], [expected.alpha_, expected.gamma_], rtol=1e-5)
+    np.testing.assert_allclose(
+        [found.alpha_, found.gamma_], [expected.alpha_, expected.gamma_], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("basis", ["dual", "given"])
@@ -137,7 +159,8 @@ def test_query_labels_may_be_an_array_of_the_library(library, learner, basis):
 
 
 @pytest.mark.parametrize(
-    ("n_comparisons", "foreign", "scoring"), [(8, False, "squared"), (60, True, "rescaled"), (8, True, "disagreement")]
+    ("n_comparisons", "foreign", "scoring"),
+    [(8, False, "squared"), (60, True, "rescaled"), (8, True, "disagreement")],
 )
 def test_comparisons(library, n_comparisons, foreign, scoring):
     (X, _, new), (own_X, _, own_new) = rows(library)
@@ -169,7 +192,10 @@ def test_update(library, learner, basis):
 
 def test_precomputed_kernel(library):
     (X, y, new), (_, own_y, _) = rows(library)
-    K, K_new = (np.asarray(np.exp(-((A[:, None] - X) ** 2).sum(axis=-1) / 3), library.dtype) for A in (X, new))
+    K, K_new = (
+        np.asarray(np.exp(-((A[:, None] - X) ** 2).sum(axis=-1) / 3), library.dtype)
+        for A in (X, new)
+    )
     for basis in BASES.values():
         model = RankRLS(0.5, basis, kernel="precomputed")
         expected = model.fit(K, y, qid=QID).predict(K_new)
@@ -189,7 +215,9 @@ def test_tensors_that_ask_for_gradients_are_data():
     torch = pytest.importorskip("torch")
     X = torch.asarray(PROBLEM.X, requires_grad=True)
     expected = RankRLS(0.5).fit(PROBLEM.X, PROBLEM.y, qid=QID).predict(PROBLEM.X_new)
-    found = RankRLS(0.5).fit(X, torch.asarray(PROBLEM.y), qid=QID).predict(torch.asarray(PROBLEM.X_new))
+    found = (
+        RankRLS(0.5).fit(X, torch.asarray(PROBLEM.y), qid=QID).predict(torch.asarray(PROBLEM.X_new))
+    )
     assert not found.requires_grad
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8)
 
@@ -201,19 +229,28 @@ def test_whole_numbers_and_half_precision_are_features_too():
     found = RankRLS(0.5).fit(torch.asarray(X), PROBLEM.y, qid=QID).predict(torch.asarray(X))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8, atol=1e-10)
     half = torch.asarray(PROBLEM.X).to(torch.float16)
-    same = RankRLS(0.5).fit(half.to(torch.float32), PROBLEM.y, qid=QID).predict(half.to(torch.float32))
-    np.testing.assert_allclose(RankRLS(0.5).fit(half, PROBLEM.y, qid=QID).predict(half).numpy(), same.numpy())
+    same = (
+        RankRLS(0.5).fit(half.to(torch.float32), PROBLEM.y, qid=QID).predict(half.to(torch.float32))
+    )
+    np.testing.assert_allclose(
+        RankRLS(0.5).fit(half, PROBLEM.y, qid=QID).predict(half).numpy(), same.numpy()
+    )
 
 
 def test_other_kernels_are_refused_with_a_pointer(library):
     _, (X, y, _) = rows(library)
-    with pytest.raises(ValueError, match=r"kernel 'sigmoid' runs on NumPy arrays only; use one of linear, rbf"):
+    with pytest.raises(
+        ValueError, match=r"kernel 'sigmoid' runs on NumPy arrays only; use one of linear, rbf"
+    ):
         RankRLS(0.5, kernel="sigmoid").fit(X, y, qid=QID)
 
 
 FRAMES = {
     "pandas": (pd.DataFrame, pd.Series),
-    "pandas nullable": (lambda d: pd.DataFrame(d).convert_dtypes(), lambda v: pd.Series(v).convert_dtypes()),
+    "pandas nullable": (
+        lambda d: pd.DataFrame(d).convert_dtypes(),
+        lambda v: pd.Series(v).convert_dtypes(),
+    ),
     "polars": (pl.DataFrame, pl.Series),
 }
 
@@ -226,7 +263,9 @@ def test_frames_are_their_numbers(kind, learner, basis):
     table = frame({f"column {i}": PROBLEM.X[:, i] for i in range(3)})
     y = np.where(np.arange(N) % 5 == 2, np.nan, PROBLEM.y)
     names = [f"user {q}" for q in QID]
-    expected = learner([0.1, 1.0], BASES[basis]).fit(PROBLEM.X, y, qid=QID, sample_weight=PROBLEM.weights)
+    expected = learner([0.1, 1.0], BASES[basis]).fit(
+        PROBLEM.X, y, qid=QID, sample_weight=PROBLEM.weights
+    )
     missing = [None if np.isnan(v) else v for v in y]
     found = learner([0.1, 1.0], BASES[basis])
     found.fit(table, series(missing), qid=series(names), sample_weight=series(PROBLEM.weights))
@@ -247,14 +286,18 @@ def test_tiles_of_a_symmetric_product_make_it_whole(library, columns):
 # ---- devices that are short of memory, or not there
 
 
-@pytest.mark.parametrize("queries", [np.repeat(np.arange(1_000), 8), np.zeros(8_000, dtype=np.int64)])
+@pytest.mark.parametrize(
+    "queries", [np.repeat(np.arange(1_000), 8), np.zeros(8_000, dtype=np.int64)]
+)
 def test_blocks_without_room_are_tried_smaller(monkeypatch, queries):
     torch = pytest.importorskip("torch")
     from corank.core import sums as statistics
 
     rows = np.random.default_rng(0).normal(size=(8_000, 3))
     scores, comparison = torch.as_tensor(rows[:, 0]), WithinQueries("size")
-    expected = statistics.gather(rows, rows[:, 0], queries, None, comparison, lambda X: X, 3).total()
+    expected = statistics.gather(
+        rows, rows[:, 0], queries, None, comparison, lambda X: X, 3
+    ).total()
     product, tried = statistics.gram_of, []
 
     def short_of_memory(z):
@@ -264,10 +307,14 @@ def test_blocks_without_room_are_tried_smaller(monkeypatch, queries):
         return product(z)
 
     monkeypatch.setattr(statistics, "gram_of", short_of_memory)
-    found = statistics.gather(torch.as_tensor(rows), scores, queries, None, comparison, lambda X: X, 3).total()
+    found = statistics.gather(
+        torch.as_tensor(rows), scores, queries, None, comparison, lambda X: X, 3
+    ).total()
     np.testing.assert_allclose(found.matrix.numpy(), expected.matrix, rtol=1e-9, atol=1e-9)
     assert max(tried) > 1_500 > min(tried)
-    monkeypatch.setattr(statistics, "gram_of", lambda z: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+    monkeypatch.setattr(
+        statistics, "gram_of", lambda z: (_ for _ in ()).throw(torch.OutOfMemoryError())
+    )
     with pytest.raises(MemoryError, match="the device has no room for blocks of 1024 rows"):
         statistics.gather(torch.as_tensor(rows), scores, queries, None, comparison, lambda X: X, 3)
 

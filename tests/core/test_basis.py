@@ -35,7 +35,9 @@ def pivoted(X, size, seed=0, own=RBF):
 def residual(X, rows, own=RBF):
     """The trace of the kernel matrix that the rows leave unexplained, by plain linear algebra."""
     K = own.block(X, X)
-    return np.trace(K - K[:, rows] @ np.linalg.pinv(K[np.ix_(rows, rows)], rcond=1e-12) @ K[rows]) / np.trace(K)
+    return np.trace(
+        K - K[:, rows] @ np.linalg.pinv(K[np.ix_(rows, rows)], rcond=1e-12) @ K[rows]
+    ) / np.trace(K)
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 25, 60])
@@ -48,7 +50,9 @@ def test_pivoted_rows_are_distinct_and_as_many_as_asked(size, seed):
 
 
 @pytest.mark.parametrize(
-    "own", [RBF, Kernel("linear"), Kernel("poly", 0.2, 2, 1.0), Kernel("cosine")], ids=lambda k: k.name
+    "own",
+    [RBF, Kernel("linear"), Kernel("poly", 0.2, 2, 1.0), Kernel("cosine")],
+    ids=lambda k: k.name,
 )
 def test_duplicate_rows_are_never_chosen_twice(own):
     twice = np.concatenate([X[:8], X[:8], X[:8]])
@@ -77,14 +81,20 @@ def test_all_rows_chosen_are_the_exact_model():
     n = len(PROBLEM.y)
     whole = RankRLS(0.3, "all", gamma=0.4).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
     for selection in ("pivoted", "random"):
-        chosen = RankRLS(0.3, n, gamma=0.4, basis_selection=selection).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
+        chosen = RankRLS(0.3, n, gamma=0.4, basis_selection=selection).fit(
+            PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid
+        )
         assert sorted(chosen.basis_) == list(range(n))
-        np.testing.assert_allclose(chosen.predict(PROBLEM.X_new), whole.predict(PROBLEM.X_new), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            chosen.predict(PROBLEM.X_new), whole.predict(PROBLEM.X_new), rtol=1e-6, atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("selection", ["pivoted", "random"])
 def test_the_choice_is_seeded_and_sorted(selection):
-    one, again, other = (choose_rows(RBF, X, 12, selection, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    one, again, other = (
+        choose_rows(RBF, X, 12, selection, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, again)
     np.testing.assert_array_equal(one, np.unique(one))
     assert set(one) != set(other)
@@ -103,13 +113,17 @@ def test_random_state_decides_on_the_basis(selection):
 
 def assert_shares(found, expected, draws):
     """Within four standard deviations of what was drawn."""
-    assert np.all(np.abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / draws) + 1 / draws)
+    assert np.all(
+        np.abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / draws) + 1 / draws
+    )
 
 
 def test_the_first_pivot_is_drawn_in_proportion_to_the_diagonal():
     rows = np.sqrt(np.asarray([1.0, 2.0, 3.0, 4.0]))[:, None] * np.eye(4)
     rng = np.random.default_rng(0)
-    counts = np.bincount([pivoted_rows(Kernel("linear"), rows, 1, rng)[0] for _ in range(500)], minlength=4)
+    counts = np.bincount(
+        [pivoted_rows(Kernel("linear"), rows, 1, rng)[0] for _ in range(500)], minlength=4
+    )
     assert_shares(counts / 500, np.asarray([0.1, 0.2, 0.3, 0.4]), 500)
 
 
@@ -133,7 +147,11 @@ def test_pivoted_rows_explain_more_than_random_ones():
     shares = {
         selection: np.mean(
             [
-                residual(clusters, choose_rows(own, clusters, 8, selection, np.random.default_rng(s)), own)
+                residual(
+                    clusters,
+                    choose_rows(own, clusters, 8, selection, np.random.default_rng(s)),
+                    own,
+                )
                 for s in range(9)
             ]
         )
@@ -220,7 +238,14 @@ def test_duplicate_points_in_a_given_basis_change_nothing():
     rows = [0, 1, 2, 9, len(y) - 3, len(y) - 2, len(y) - 1]
     model = RankRLS(0.3, rows, gamma=0.4).fit(twice, y, qid=qid)
     expected = fit_predict(
-        PROBLEM.X, PROBLEM.y, PROBLEM.X_new, kernel("rbf", 0.4), 0.3, Loss(), qid=PROBLEM.qid, basis=PROBLEM.X[rows[:4]]
+        PROBLEM.X,
+        PROBLEM.y,
+        PROBLEM.X_new,
+        kernel("rbf", 0.4),
+        0.3,
+        Loss(),
+        qid=PROBLEM.qid,
+        basis=PROBLEM.X[rows[:4]],
     )
     np.testing.assert_allclose(model.predict(PROBLEM.X_new), expected, rtol=1e-7, atol=1e-9)
 

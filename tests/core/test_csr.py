@@ -22,7 +22,9 @@ NEW = np.where(np.abs(PROBLEM.X_new) > 0.8, PROBLEM.X_new, 0.0)
 Y, QID = PROBLEM.y, PROBLEM.qid
 N = len(Y)
 BASES = {"dual": "all", "given": [0, 5, 17, 60, 110], "pivoted": 6}
-every_kind = pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array], ids=["matrix", "array"])
+every_kind = pytest.mark.parametrize(
+    "kind", [sparse.csr_matrix, sparse.csr_array], ids=["matrix", "array"]
+)
 every_basis = pytest.mark.parametrize("basis", BASES)
 every_learner = pytest.mark.parametrize("learner", [RLS, RankRLS])
 
@@ -71,7 +73,9 @@ def test_every_kernel_and_basis(kind, basis, learner, kernel):
 
 
 @every_learner
-@pytest.mark.parametrize("columns", [12, 300], ids=["fewer columns than rows", "more columns than rows"])
+@pytest.mark.parametrize(
+    "columns", [12, 300], ids=["fewer columns than rows", "more columns than rows"]
+)
 @pytest.mark.usefixtures("never_dense")
 def test_features_as_basis(learner, columns):
     X, new = (np.tile(values, columns // 12) for values in (DENSE, NEW))
@@ -80,12 +84,16 @@ def test_features_as_basis(learner, columns):
     errors, predictions = expected.path_.error, expected.predict(new)
     found = model.fit(sparse.csr_array(X), Y, qid=QID)
     np.testing.assert_allclose(found.path_.error, errors, rtol=1e-7)
-    np.testing.assert_allclose(found.predict(sparse.csr_array(new)), predictions, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict(sparse.csr_array(new)), predictions, rtol=1e-7, atol=1e-9
+    )
 
 
 @every_basis
 @every_learner
-@pytest.mark.parametrize("cv", [None, ShuffleSplit(3, random_state=0)], ids=["closed form", "refitted"])
+@pytest.mark.parametrize(
+    "cv", [None, ShuffleSplit(3, random_state=0)], ids=["closed form", "refitted"]
+)
 @pytest.mark.parametrize("scoring", ["squared", "disagreement"])
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 @pytest.mark.usefixtures("never_dense")
@@ -103,7 +111,9 @@ def test_weights_decide_on_the_width_as_for_dense_rows(basis):
     found = RankRLS(1.0, BASES[basis]).fit(sparse.csr_array(DENSE), Y, qid=QID, sample_weight=w)
     expected = RankRLS(1.0, BASES[basis]).fit(DENSE, Y, qid=QID, sample_weight=w)
     assert found.gamma_ == pytest.approx(expected.gamma_, rel=1e-12)
-    np.testing.assert_allclose(found.predict(sparse.csr_array(NEW)), expected.predict(NEW), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict(sparse.csr_array(NEW)), expected.predict(NEW), rtol=1e-7, atol=1e-9
+    )
 
 
 @every_basis
@@ -112,7 +122,9 @@ def test_comparisons(basis):
     winners, losers = np.arange(0, 120, 2), np.arange(1, 121, 2)
     model = RankRLS([0.1, 1.0], BASES[basis])
     expected = model.fit_comparisons(DENSE, winners, losers).predict(NEW)
-    found = model.fit_comparisons(sparse.csr_array(DENSE), winners, losers).predict(sparse.csr_array(NEW))
+    found = model.fit_comparisons(sparse.csr_array(DENSE), winners, losers).predict(
+        sparse.csr_array(NEW)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -130,7 +142,10 @@ def test_single_precision_keeps_its_type(kind, basis):
 
 @every_kind
 def test_a_model_on_csr_scores_dense_rows_and_the_other_way_round(kind):
-    on_csr, on_dense = RankRLS(0.5).fit(kind(DENSE), Y, qid=QID), RankRLS(0.5).fit(DENSE, Y, qid=QID)
+    on_csr, on_dense = (
+        RankRLS(0.5).fit(kind(DENSE), Y, qid=QID),
+        RankRLS(0.5).fit(DENSE, Y, qid=QID),
+    )
     expected = on_dense.predict(NEW)
     np.testing.assert_allclose(on_csr.predict(NEW), expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(on_dense.predict(kind(NEW)), expected, rtol=1e-7, atol=1e-9)
@@ -147,7 +162,9 @@ def test_update(kind, basis):
         .update(make(DENSE[later]), Y[later], qid=QID[later])
         for make in (np.asarray, kind)
     )
-    np.testing.assert_allclose(found.predict(kind(NEW)), expected.predict(NEW), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict(kind(NEW)), expected.predict(NEW), rtol=1e-7, atol=1e-9
+    )
 
 
 def test_precomputed_kernel_may_be_csr():

@@ -56,7 +56,9 @@ def test_unroot_undoes_root_up_to_the_level_of_a_query_where_that_costs_nothing(
         for query in np.unique(PROBLEM.qid):
             rows = PROBLEM.qid == query
             expected[rows] -= np.average(
-                expected[rows], axis=0, weights=np.ones(N)[rows] if weights is None else weights[rows]
+                expected[rows],
+                axis=0,
+                weights=np.ones(N)[rows] if weights is None else weights[rows],
             )
     np.testing.assert_allclose(back, expected, atol=1e-13)
 
@@ -64,7 +66,9 @@ def test_unroot_undoes_root_up_to_the_level_of_a_query_where_that_costs_nothing(
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_no_qid_is_one_query(weighting):
     applied = operator(Loss(weighting), qid=None).apply(PROBLEM.X)
-    np.testing.assert_allclose(applied, laplacian(np.zeros(N), Loss(weighting)) @ PROBLEM.X, atol=1e-12)
+    np.testing.assert_allclose(
+        applied, laplacian(np.zeros(N), Loss(weighting)) @ PROBLEM.X, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -84,7 +88,9 @@ def test_root_forgets_the_level_of_every_query(weighting):
 
 @pytest.mark.parametrize("weights", [None, PROBLEM.weights], ids=["plain", "weighted"])
 def test_weight_is_the_sum_of_weights(weights):
-    assert operator(Loss(), weights).weight == pytest.approx(N if weights is None else weights.sum())
+    assert operator(Loss(), weights).weight == pytest.approx(
+        N if weights is None else weights.sum()
+    )
 
 
 def test_blend_at_its_ends_is_ranking_and_regression():
@@ -97,7 +103,8 @@ def test_blend_at_its_ends_is_ranking_and_regression():
 def comparisons():
     rng = np.random.default_rng(3)
     winners = rng.integers(0, N, size=30)
-    losers = (winners + rng.integers(1, N, size=30)) % N  # never an item against itself; repeats happen
+    # never an item against itself; repeats happen
+    losers = (winners + rng.integers(1, N, size=30)) % N
     margins, weights = rng.uniform(0, 3, size=30), rng.uniform(0.1, 2, size=30)
     margins[:3] = 0
     own = PairLoss(winners, losers, margins, weights, N)
@@ -116,4 +123,6 @@ def test_pairs_are_their_incidence_rows(comparisons):
 def test_all_pairs_of_a_query_as_comparisons_are_the_unit_weighting():
     winners, losers = np.triu_indices(N, 1)
     own = PairLoss(winners, losers, np.ones(len(winners)), np.ones(len(winners)), N)
-    np.testing.assert_allclose(own.apply(np.eye(N)), laplacian(np.zeros(N), Loss("unit")), atol=1e-13)
+    np.testing.assert_allclose(
+        own.apply(np.eye(N)), laplacian(np.zeros(N), Loss("unit")), atol=1e-13
+    )

@@ -1,7 +1,9 @@
-"""Ill-conditioned problems against fifty digits: how much of the exact minimiser double precision keeps.
+"""Ill-conditioned problems against fifty digits: how much of the exact minimiser double precision
+keeps.
 
-The reference solves the stationarity condition of the stated objective, (L K + alpha I) a = L s, with mpmath; the
-tolerances are what holds with a margin of about ten, relative to the largest prediction.
+The reference solves the stationarity condition of the stated objective, (L K + alpha I) a = L s,
+with mpmath; the tolerances are what holds with a margin of about ten, relative to the largest
+prediction.
 """
 
 import mpmath
@@ -43,14 +45,17 @@ def exact_kernel(A, B, gamma):
 
     def value(a, b):
         return mp.exp(
-            -mp.mpf(gamma) * sum((mp.mpf(float(p)) - mp.mpf(float(q))) ** 2 for p, q in zip(a, b, strict=True))
+            -mp.mpf(gamma)
+            * sum((mp.mpf(float(p)) - mp.mpf(float(q))) ** 2 for p, q in zip(a, b, strict=True))
         )
 
     return mp.matrix([[value(a, b) for b in B] for a in A])
 
 
 def exact_laplacian(loss):
-    """The dense Laplacian in fifty digits: with queries of six and tenths for beta its entries are sixtieths."""
+    """The dense Laplacian in fifty digits: with queries of six and tenths for beta its entries are
+    sixtieths.
+    """
     sixtieths = np.round(60 * laplacian(QID, loss))
     np.testing.assert_allclose(sixtieths, 60 * laplacian(QID, loss), atol=1e-9)
     return mp.matrix(sixtieths.astype(int).tolist()) / 60
@@ -85,7 +90,8 @@ def relative_error(found, expected):
     return np.max(np.abs(found - expected)) / np.max(np.abs(expected))
 
 
-# gamma, alpha, what holds in the dual, what holds in the primal; the kernel matrix has condition 1e3 to beyond 1e16
+# gamma, alpha, what holds in the dual, what holds in the primal; the kernel matrix has condition
+# 1e3 to beyond 1e16
 HARD = [
     (1.0, 1e-2, 1e-12, 5e-11),
     (0.5, 1e-6, 2e-9, 1e-7),
@@ -106,7 +112,9 @@ every_case_with_a_loss = pytest.mark.parametrize(
 @every_case_with_a_loss
 def test_ranking_keeps_these_digits(gamma, alpha, dual_tolerance, primal_tolerance, loss):
     dual, primal = (
-        RankRLS(alpha, basis, loss.weighting, loss.beta, gamma=gamma).fit(X, Y, qid=QID).predict(NEW)
+        RankRLS(alpha, basis, loss.weighting, loss.beta, gamma=gamma)
+        .fit(X, Y, qid=QID)
+        .predict(NEW)
         for basis in ("all", ROWS)
     )
     assert relative_error(dual, exact_dual(loss, gamma, alpha)) < dual_tolerance
@@ -133,7 +141,9 @@ def test_the_cut_of_the_primal_costs_little_at_a_usual_alpha(gamma, loss):
 def test_a_common_level_of_the_scores_does_not_drown_a_regressor(basis, level):
     y = np.round(Y * 2**20) / 2**20  # so that adding the level loses nothing
     options = {"kernel": "linear"} if basis == "features" else {"gamma": 0.5}
-    low, high = (RLS([1e-3, 0.1, 10.0], basis, **options).fit(X, scores) for scores in (y, y + level))
+    low, high = (
+        RLS([1e-3, 0.1, 10.0], basis, **options).fit(X, scores) for scores in (y, y + level)
+    )
     np.testing.assert_allclose(high.path_.error, low.path_.error, rtol=1e-4)
     np.testing.assert_allclose(high.predict(NEW) - level, low.predict(NEW), atol=1e-5)
 
@@ -142,7 +152,9 @@ def test_a_common_level_of_the_scores_does_not_drown_a_regressor(basis, level):
 def test_a_common_level_of_the_scores_does_not_drown_a_ranker(basis):
     y = np.round(Y * 2**20) / 2**20
     options = {"kernel": "linear"} if basis == "features" else {"gamma": 0.5}
-    low, high = (RankRLS([1e-3, 0.1, 10.0], basis, **options).fit(X, s, qid=QID) for s in (y, y + 1e8))
+    low, high = (
+        RankRLS([1e-3, 0.1, 10.0], basis, **options).fit(X, s, qid=QID) for s in (y, y + 1e8)
+    )
     np.testing.assert_allclose(high.path_.error, low.path_.error, rtol=1e-4)
     np.testing.assert_allclose(high.predict(NEW), low.predict(NEW), atol=1e-5)
 
@@ -162,7 +174,9 @@ def test_held_out_errors_of_the_path_keep_their_digits_at_tiny_alphas(basis, lea
     splits = leave_groups_out(QID)
     closed = learner(alphas, basis, gamma=0.05).fit(X, Y, qid=QID).path_.error
     # test sets that overlap are refitted
-    overlapping = learner(alphas, basis, gamma=0.05, cv=[*splits, *splits]).fit(X, Y, qid=QID).path_.error
+    overlapping = (
+        learner(alphas, basis, gamma=0.05, cv=[*splits, *splits]).fit(X, Y, qid=QID).path_.error
+    )
     np.testing.assert_allclose(closed, overlapping, rtol=1e-6)
 
 

@@ -1,4 +1,6 @@
-"""Kernel widths are compared on the same folds, also where a splitter draws new ones whenever it is asked."""
+"""Kernel widths are compared on the same folds, also where a splitter draws new ones whenever it is
+asked.
+"""
 
 from functools import partial
 

@@ -10,8 +10,12 @@ from corank.core.sums import Accumulator, gather
 
 PROBLEM = small_problem(seed=1)
 N = len(PROBLEM.y)
-LOSSES = [Loss(weighting, beta) for weighting in WEIGHTINGS for beta in (0.0, 0.3)] + [Loss(beta=1.0)]
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.weighting}-{loss.beta}")
+LOSSES = [Loss(weighting, beta) for weighting in WEIGHTINGS for beta in (0.0, 0.3)] + [
+    Loss(beta=1.0)
+]
+every_loss = pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda loss: f"{loss.weighting}-{loss.beta}"
+)
 
 
 def features(X):
@@ -29,7 +33,9 @@ def dense(loss, rows, weights=None, qid=PROBLEM.qid, X=PROBLEM.X, y=PROBLEM.y):
 
 
 def gathered(loss, *, weights=None, folds=None, qid=PROBLEM.qid, **options):
-    return gather(PROBLEM.X, PROBLEM.y, qid, weights, comparison(loss), features, 4, folds, **options)
+    return gather(
+        PROBLEM.X, PROBLEM.y, qid, weights, comparison(loss), features, 4, folds, **options
+    )
 
 
 ALL = np.arange(N)
@@ -59,7 +65,9 @@ def test_chunks_of_any_size_are_the_whole(loss, chunk_rows):
 
 
 @every_loss
-@pytest.mark.parametrize("folds", [[0, 1, 2, 3, 4], [0, 1, 0, 1, 0]], ids=["query by query", "two folds"])
+@pytest.mark.parametrize(
+    "folds", [[0, 1, 2, 3, 4], [0, 1, 0, 1, 0]], ids=["query by query", "two folds"]
+)
 @pytest.mark.parametrize("chunk_rows", [3, N])
 def test_folds_are_the_dense_sums_of_their_queries(loss, folds, chunk_rows):
     folds = np.asarray(folds)
@@ -82,8 +90,12 @@ def test_folds_of_items_are_queries_of_what_they_leave(loss, chunk_rows, weighte
     found = gathered(loss, qid=None, folds=folds, weights=weights, chunk_rows=chunk_rows)
     for fold in range(3):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        np.testing.assert_allclose(found.of(fold).matrix, dense(loss, inside, weights, one), atol=1e-11)
-        np.testing.assert_allclose(found.without(fold).matrix, dense(loss, outside, weights, one), atol=1e-11)
+        np.testing.assert_allclose(
+            found.of(fold).matrix, dense(loss, inside, weights, one), atol=1e-11
+        )
+        np.testing.assert_allclose(
+            found.without(fold).matrix, dense(loss, outside, weights, one), atol=1e-11
+        )
     np.testing.assert_allclose(found.total().matrix, dense(loss, ALL, weights, one), atol=1e-11)
 
 
@@ -99,7 +111,9 @@ def test_a_cut_anywhere_changes_nothing(loss, cut):
     accumulator = Accumulator(comparison(loss), features, 4, y)
     for rows in (slice(0, cut), slice(cut, N)):
         accumulator.add(X[rows], y[rows], qid[rows], w[rows])
-    np.testing.assert_allclose(accumulator.result().total().matrix, dense(loss, ALL, PROBLEM.weights), atol=1e-11)
+    np.testing.assert_allclose(
+        accumulator.result().total().matrix, dense(loss, ALL, PROBLEM.weights), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -127,7 +141,11 @@ def test_one_query_over_many_chunks(loss):
 def test_blocks_smaller_than_a_query_change_nothing(loss, qid, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(260, 3)), rng.normal(size=260)
-    codes = {"large": np.repeat([0, 1], [150, 110]), "small": np.repeat(np.arange(20), 13), None: None}[qid]
+    codes = {
+        "large": np.repeat([0, 1], [150, 110]),
+        "small": np.repeat(np.arange(20), 13),
+        None: None,
+    }[qid]
     codes = codes if codes is None else rng.permutation(codes)
     expected = gather(X, y, codes, None, comparison(loss), features, 4).total()
     monkeypatch.setattr(corank.core.sums, "GRAM_ENTRIES", 1)  # blocks of 64 rows
@@ -140,10 +158,14 @@ def test_merged_sums_are_the_sums_of_all_rows():
     first, second = (np.flatnonzero(np.isin(PROBLEM.qid, own)) for own in ([0, 3], [1, 2, 4]))
     loss = Loss("size", 0.3)
     parts = [
-        gather(PROBLEM.X[rows], PROBLEM.y[rows], PROBLEM.qid[rows], None, comparison(loss), features, 4)
+        gather(
+            PROBLEM.X[rows], PROBLEM.y[rows], PROBLEM.qid[rows], None, comparison(loss), features, 4
+        )
         for rows in (first, second)
     ]
-    np.testing.assert_allclose(parts[0].merged(parts[1]).total().matrix, dense(loss, ALL), atol=1e-11)
+    np.testing.assert_allclose(
+        parts[0].merged(parts[1]).total().matrix, dense(loss, ALL), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -173,7 +195,14 @@ def test_mapped_is_the_pass_over_mapped_features(qid):
     folds = None if qid is not None else ALL % 2
     found = gathered(Loss("size", 0.3), qid=qid, folds=folds).mapped(W)
     expected = gather(
-        PROBLEM.X, PROBLEM.y, qid, None, comparison(Loss("size", 0.3)), lambda X: features(X) @ W, 2, folds
+        PROBLEM.X,
+        PROBLEM.y,
+        qid,
+        None,
+        comparison(Loss("size", 0.3)),
+        lambda X: features(X) @ W,
+        2,
+        folds,
     )
     for fold in range(found.n_folds):
         np.testing.assert_allclose(found.of(fold).matrix, expected.of(fold).matrix, atol=1e-11)
@@ -188,8 +217,12 @@ def test_right_loss_and_what_is_explained_are_the_literal_ones():
     literal = [(s - phi @ column) @ L @ (s - phi @ column) for column in c.T]
     np.testing.assert_allclose(gram.loss(c, 0.7), literal, rtol=1e-10)
     cross, own = gram.explained(c, 0.7)
-    np.testing.assert_allclose(cross, [(s - phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10)
-    np.testing.assert_allclose(own, [(phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10)
+    np.testing.assert_allclose(
+        cross, [(s - phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        own, [(phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10
+    )
 
 
 def test_mean_score_is_the_weighted_mean():
@@ -201,12 +234,17 @@ def test_mean_score_is_the_weighted_mean():
 @pytest.mark.parametrize("chunk_rows", [3, N])
 @pytest.mark.parametrize("qid", [PROBLEM.qid, None], ids=["queries", "items"])
 def test_a_huge_common_offset_does_not_destroy_accuracy(weighting, chunk_rows, qid):
-    y, offset = np.round(PROBLEM.y * 2**10) / 2**10, 2.0**30  # the sum is exact, so only the pass can lose digits
+    # the sum is exact, so only the pass can lose digits
+    y, offset = np.round(PROBLEM.y * 2**10) / 2**10, 2.0**30
     X = np.round(PROBLEM.X * 2**10) / 2**10
     own = Loss(weighting)
     exact = gather(X, y, qid, None, comparison(own), lambda x: x, 3).total().matrix
-    shifted = gather(X + offset, y + offset, qid, None, comparison(own), lambda x: x, 3, chunk_rows=chunk_rows)
-    np.testing.assert_allclose(shifted.total().matrix[:4, :4], exact[:4, :4], atol=1e-5 * np.abs(exact).max())
+    shifted = gather(
+        X + offset, y + offset, qid, None, comparison(own), lambda x: x, 3, chunk_rows=chunk_rows
+    )
+    np.testing.assert_allclose(
+        shifted.total().matrix[:4, :4], exact[:4, :4], atol=1e-5 * np.abs(exact).max()
+    )
 
 
 def test_pointwise_sums_ignore_queries():

@@ -1,4 +1,6 @@
-"""Sums over stretches of rows: however rows are cut and however the pieces are merged, they are the sums of the whole."""
+"""Sums over stretches of rows: however rows are cut and however the pieces are merged, they are the
+sums of the whole.
+"""
 
 from itertools import pairwise
 
@@ -32,7 +34,9 @@ def same(X):
 def stretch(comparison, codes, folds, begin, end):
     present, local = np.unique(codes[begin:end], return_inverse=True)
     of_query = np.asarray([folds[code] for code in present], dtype=np.int64)
-    sums = Accumulator(comparison, same, D, Y[:1], of_query, n_folds=3, keeps_ends=comparison.needs_queries)
+    sums = Accumulator(
+        comparison, same, D, Y[:1], of_query, n_folds=3, keeps_ends=comparison.needs_queries
+    )
     if end > begin:
         sums.add(X[begin:end], Y[begin:end], local, None)
     return Spans.of(sums, present)
@@ -84,7 +88,9 @@ def test_any_cut_and_any_tree_give_the_sums_of_the_whole(comparison, cuts, sizes
     spans = [stretch(comparison, codes, folds, begin, end) for begin, end in pairwise(bounds)]
     sums = merged_as_tree(spans, shape).closed()
     for fold in range(3):
-        np.testing.assert_allclose(sums.of(fold).matrix, expected(comparison, codes, folds, fold), atol=1e-12)
+        np.testing.assert_allclose(
+            sums.of(fold).matrix, expected(comparison, codes, folds, fold), atol=1e-12
+        )
     assert sum(sums.of(fold).weight for fold in range(3)) == N
 
 

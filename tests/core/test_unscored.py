@@ -1,4 +1,6 @@
-"""Unscored rows: in memory or in chunks, however they are cut, they give the same model; unreadable ones are refused."""
+"""Unscored rows: in memory or in chunks, however they are cut, they give the same model; unreadable
+ones are refused.
+"""
 
 from itertools import pairwise
 
@@ -19,7 +21,8 @@ N, M = 16, 24
 X, U, NEW = RNG.normal(size=(N, 6)), RNG.normal(size=(M, 6)), RNG.normal(size=(5, 6))
 Y = X[:, 0] + np.sin(X[:, 3])
 QID = np.repeat(np.arange(4), 4)
-LABELS = np.repeat([3, 0, 7, 1, 5], [7, 1, 4, 8, 4])  # whole queries one after the other, names out of order
+# whole queries one after the other, names out of order
+LABELS = np.repeat([3, 0, 7, 1, 5], [7, 1, 4, 8, 4])
 VIEWS = [View(slice(0, 3), gamma=0.3), View(slice(3, 6), gamma=0.2)]
 BASES = {"pivoted": 9, "given": [0, 3, 5, 8], "all": "all"}
 every_basis = pytest.mark.parametrize("basis", BASES)
@@ -66,12 +69,16 @@ def test_any_cut_into_chunks_gives_the_model_of_the_whole(basis, ends):
         np.testing.assert_array_equal(view_basis, view_expected)
 
 
-@pytest.mark.parametrize(("basis", "weighting"), [("pivoted", "size"), ("given", "unit"), ("all", "query")])
+@pytest.mark.parametrize(
+    ("basis", "weighting"), [("pivoted", "size"), ("given", "unit"), ("all", "query")]
+)
 def test_chunks_under_every_weighting_and_beside_unscored_rows_of_X(basis, weighting):
     y = np.where(np.arange(N) % 4 == 1, np.nan, Y)
     w = RNG.uniform(0.3, 2, size=N) if weighting != "query" else None
     model = ranker(basis, weighting=weighting)
-    expected = model.fit(X, y, qid=QID, sample_weight=w, unscored=U, unscored_qid=LABELS).predict_views(NEW)
+    expected = model.fit(
+        X, y, qid=QID, sample_weight=w, unscored=U, unscored_qid=LABELS
+    ).predict_views(NEW)
     chunks = cut(U, LABELS, [3, 3, 9, 20])
     found = model.fit(X, y, qid=QID, sample_weight=w, unscored=chunks).predict_views(NEW)
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -116,14 +123,18 @@ def test_labels_of_any_kind(kind):
 def test_numbers_and_the_same_numbers_as_text_are_different_queries():
     labels = [1] * 6 + ["1"] * 6
     expected = fitted(U[:12], labels).predict_views(NEW)
-    np.testing.assert_allclose(fitted(cut(U[:12], labels, [9])).predict_views(NEW), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        fitted(cut(U[:12], labels, [9])).predict_views(NEW), expected, atol=1e-10
+    )
     one_query = fitted(U[:12], [1] * 12).predict_views(NEW)
     assert np.abs(one_query - expected).max() > 1e-6
 
 
 def test_chunks_without_labels_are_one_query():
     expected = fitted(U, np.zeros(M)).predict_views(NEW)
-    np.testing.assert_allclose(fitted(cut(U, None, [5, 5, 12])).predict_views(NEW), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        fitted(cut(U, None, [5, 5, 12])).predict_views(NEW), expected, atol=1e-10
+    )
     np.testing.assert_allclose(fitted(U).predict_views(NEW), expected, atol=1e-10)
 
 
@@ -136,9 +147,13 @@ def test_a_source_may_be_anything_that_starts_again():
 def test_frames_and_csr_and_single_precision_come_in_chunks_too():
     expected = fitted(U, LABELS).predict_views(NEW)
     names = list("abcdef")
-    frames = [(pd.DataFrame(rows, columns=names), labels) for rows, labels in cut(U, LABELS, [5, 12])]
+    frames = [
+        (pd.DataFrame(rows, columns=names), labels) for rows, labels in cut(U, LABELS, [5, 12])
+    ]
     found = ranker().fit(pd.DataFrame(X, columns=names), Y, qid=QID, unscored=frames)
-    np.testing.assert_allclose(found.predict_views(pd.DataFrame(NEW, columns=names)), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        found.predict_views(pd.DataFrame(NEW, columns=names)), expected, atol=1e-10
+    )
     csr = [(sparse.csr_array(rows), labels) for rows, labels in cut(U, LABELS, [5, 5, 12])]
     found = ranker().fit(sparse.csr_array(X), Y, qid=QID, unscored=csr)
     np.testing.assert_allclose(found.predict_views(sparse.csr_array(NEW)), expected, atol=1e-9)
@@ -147,7 +162,10 @@ def test_frames_and_csr_and_single_precision_come_in_chunks_too():
 
 
 def test_a_query_larger_than_a_block_may_span_chunks(monkeypatch):
-    rows, labels = np.random.default_rng(1).normal(size=(300, 6)), np.repeat([0, 1, 2], [190, 5, 105])
+    rows, labels = (
+        np.random.default_rng(1).normal(size=(300, 6)),
+        np.repeat([0, 1, 2], [190, 5, 105]),
+    )
     expected = fitted(rows, labels).predict_views(NEW)
     monkeypatch.setattr("corank.core.sums.GRAM_ENTRIES", 1)  # 64 rows a block
     for unscored in (cut(rows, labels, [100, 192, 250]), cut(rows, labels, [])):
@@ -189,8 +207,14 @@ def nan_in_third():
 
 
 REFUSED = {
-    "a query that comes back": ([(U[:4], [1] * 4), (U[4:8], [2] * 4), (U[8:], [1] * 16)], "query 1 comes back"),
-    "a query that comes back, sorted": ([(U[:4], ["b"] * 4), (U[4:], ["a"] * 19 + ["b"])], "query 'b' comes back"),
+    "a query that comes back": (
+        [(U[:4], [1] * 4), (U[4:8], [2] * 4), (U[8:], [1] * 16)],
+        "query 1 comes back",
+    ),
+    "a query that comes back, sorted": (
+        [(U[:4], ["b"] * 4), (U[4:], ["a"] * 19 + ["b"])],
+        "query 'b' comes back",
+    ),
     "an unsorted query that comes back": (
         [(U[:4], [1, 2, 1, 2]), (U[4:8], [2, 2, 3, 3]), (U[8:], [1] * 16)],
         "query 1 comes back",
@@ -220,7 +244,9 @@ def test_chunks_that_cannot_be_are_refused(kind):
         fitted(chunks)
 
 
-@pytest.mark.parametrize("make", [lambda: iter([U]), lambda: (rows for rows in [U])], ids=["iterator", "generator"])
+@pytest.mark.parametrize(
+    "make", [lambda: iter([U]), lambda: (rows for rows in [U])], ids=["iterator", "generator"]
+)
 def test_what_can_be_read_only_once_is_refused(make):
     with pytest.raises(TypeError, match="read only once"):
         fitted(make())
@@ -256,7 +282,11 @@ def streamed(rows, ends):
 
 
 @settings(max_examples=25)
-@given(ends=st.lists(st.integers(0, 200), max_size=5).map(sorted), size=st.integers(0, 230), seed=st.integers(0, 5))
+@given(
+    ends=st.lists(st.integers(0, 200), max_size=5).map(sorted),
+    size=st.integers(0, 230),
+    seed=st.integers(0, 5),
+)
 def test_the_sample_does_not_depend_on_chunks(ends, size, seed):
     rows = np.arange(200.0)[:, None]
     expected, features = UnscoredRows((HeldRows(rows, None),)).sample(size, seed)
@@ -281,7 +311,9 @@ def test_every_row_is_as_likely_to_be_drawn_and_seeds_differ():
 def test_samples_of_more_rows_than_a_piece_are_the_same_whatever_the_chunks():
     rows = np.arange(2.5 * PIECE_ROWS)[:, None]
     expected = UnscoredRows((HeldRows(rows, None),)).sample(50, 3)[0]
-    np.testing.assert_array_equal(streamed(rows, [PIECE_ROWS - 1, 2 * PIECE_ROWS + 5]).sample(50, 3)[0], expected)
+    np.testing.assert_array_equal(
+        streamed(rows, [PIECE_ROWS - 1, 2 * PIECE_ROWS + 5]).sample(50, 3)[0], expected
+    )
     assert expected.max() > 2 * PIECE_ROWS
 
 
@@ -300,7 +332,9 @@ def test_queries_of_different_parts_are_different_ones_and_rows_stay_in_order():
     rows = np.arange(8.0)[:, None]
     labels = [np.asarray([5, 6, 5]), np.asarray([5, 7, 5, 8, 8])]
     chunks = [(rows[:3], labels[0]), (rows[3:], labels[1])]
-    held = HeldRows(rows, np.asarray([1, 0, 1, 0, 2, 2, 1, 0]), np.arange(8)[::-1], np.arange(1.0, 9.0))
+    held = HeldRows(
+        rows, np.asarray([1, 0, 1, 0, 2, 2, 1, 0]), np.arange(8)[::-1], np.arange(1.0, 9.0)
+    )
     both = UnscoredRows((held, StreamedRows(chunks, lambda chunk, check: chunk)))
     features, codes, weights = both.everything()
     np.testing.assert_array_equal(features[:, 0], [*range(7, -1, -1), *range(8)])

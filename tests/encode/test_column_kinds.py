@@ -8,7 +8,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from corank.encode.kinds import format_of_dates, is_free_text, kind_of_column, numbered_columns, quantity, vectors
+from corank.encode.kinds import (
+    format_of_dates,
+    is_free_text,
+    kind_of_column,
+    numbered_columns,
+    quantity,
+    vectors,
+)
 from corank.tables import TableError, to_arrow
 
 
@@ -27,7 +34,10 @@ def titles(n: int) -> list[str]:
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_every_type_of_text_is_recognised(kind: pa.DataType) -> None:
     assert kind_of_column("title", column(titles(40)).cast(kind)) == ("text", "")
-    assert kind_of_column("day", column(["31/12/2024", "1/2/2023"]).cast(kind)) == ("date", "%d/%m/%Y")
+    assert kind_of_column("day", column(["31/12/2024", "1/2/2023"]).cast(kind)) == (
+        "date",
+        "%d/%m/%Y",
+    )
     assert kind_of_column("colour", column(["red", "blue", "red"]).cast(kind)) == ("category", "")
 
 
@@ -106,7 +116,9 @@ def test_months_in_full_and_in_short_and_times_of_the_day_are_read() -> None:
     texts = column(["2 January 1970", "3 Feb 1970"], pa.string())
     np.testing.assert_array_equal(quantity(texts, "day", "date", format_of_dates(texts)), [1, 33])
     moments = column(["1970-01-02 12:00", "1970-01-03 00:00"], pa.string())
-    np.testing.assert_array_equal(quantity(moments, "time", *kind_of_column("time", moments)), [1.5, 2])
+    np.testing.assert_array_equal(
+        quantity(moments, "time", *kind_of_column("time", moments)), [1.5, 2]
+    )
 
 
 # ---- numbers with units
@@ -122,20 +134,27 @@ def test_months_in_full_and_in_short_and_times_of_the_day_are_read() -> None:
         (["1,299 kg", "12,5 kg"], "kg", [1299, 12.5]),
     ],
 )
-def test_numbers_with_one_unit_are_read(texts: list[str | None], unit: str, amounts: list[float]) -> None:
+def test_numbers_with_one_unit_are_read(
+    texts: list[str | None], unit: str, amounts: list[float]
+) -> None:
     assert kind_of_column("x", column(texts, pa.string())) == ("number", unit)
-    np.testing.assert_array_equal(quantity(column(texts, pa.string()), "x", "number", unit), amounts)
+    np.testing.assert_array_equal(
+        quantity(column(texts, pa.string()), "x", "number", unit), amounts
+    )
 
 
 @pytest.mark.parametrize(
-    "texts", [["5 kg", "500 g"], ["item-1", "item-2"], ["12A", "13B"], ["5 EUR", "dear"], ["7", "8"]]
+    "texts",
+    [["5 kg", "500 g"], ["item-1", "item-2"], ["12A", "13B"], ["5 EUR", "dear"], ["7", "8"]],
 )
 def test_other_texts_with_numbers_have_no_unit(texts: list[str]) -> None:
     assert kind_of_column("x", column(texts, pa.string())) == ("category", "")
 
 
 def test_a_number_of_another_unit_is_refused() -> None:
-    np.testing.assert_array_equal(quantity(column(["5", "6 EUR"]), "price", "number", "EUR"), [5, 6])
+    np.testing.assert_array_equal(
+        quantity(column(["5", "6 EUR"]), "price", "number", "EUR"), [5, 6]
+    )
     with pytest.raises(TableError, match="'5 USD' in data row 1 is not a number of EUR"):
         quantity(column(["5 USD"]), "price", "number", "EUR")
 
@@ -166,7 +185,10 @@ def test_lists_of_numbers_are_vectors(table: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([[1.0, 2.0], None, [3.0]], "'v' has a vector of length 1 in data row 3 and others of length 2"),
+        (
+            [[1.0, 2.0], None, [3.0]],
+            "'v' has a vector of length 1 in data row 3 and others of length 2",
+        ),
         (
             [[1.0, 2.0], [3.0, np.nan]],
             "'v' has a missing, infinite or far too large number in the vector of data row 2",
@@ -219,7 +241,9 @@ def test_other_numbered_columns_are_numbers_of_their_own(changes: dict[str, Any]
 
 @pytest.mark.parametrize("prefix", ["", "x", "feature_", "V"])
 def test_general_names_are_no_vector(prefix: str) -> None:
-    table = {f"{prefix}{at}": column(np.random.default_rng(at).normal(size=20)) for at in range(1, 20)}
+    table = {
+        f"{prefix}{at}": column(np.random.default_rng(at).normal(size=20)) for at in range(1, 20)
+    }
     assert numbered_columns(table, table) == []
 
 

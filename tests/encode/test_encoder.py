@@ -56,13 +56,20 @@ def test_missing_numbers_become_the_median_and_are_marked() -> None:
 
 
 def test_nan_is_missing() -> None:
-    assert encoded({"x": [1.0, np.nan, 3.0]}, scale=False) == {"x": [1, 2, 3], "x missing": [0, 1, 0]}
+    assert encoded({"x": [1.0, np.nan, 3.0]}, scale=False) == {
+        "x": [1, 2, 3],
+        "x missing": [0, 1, 0],
+    }
 
 
 def test_scaled_numbers_have_mean_0_and_standard_deviation_1() -> None:
-    result = encoded({"x": [1.0, None, 4.0, 10.0], "big": [1e149, -1e149, 0, 0], "small": [1e-149, 0, 0, 0]})
+    result = encoded(
+        {"x": [1.0, None, 4.0, 10.0], "big": [1e149, -1e149, 0, 0], "small": [1e-149, 0, 0, 0]}
+    )
     for name in ("x", "big", "small"):
-        np.testing.assert_allclose([np.mean(result[name]), np.std(result[name])], [0, 1], atol=1e-12)
+        np.testing.assert_allclose(
+            [np.mean(result[name]), np.std(result[name])], [0, 1], atol=1e-12
+        )
     assert result["x missing"] == [0, 1, 0, 0]
 
 
@@ -125,11 +132,19 @@ def test_unseen_texts_are_other_if_there_is_one_else_zeros() -> None:
 def test_numbers_declared_as_categories_are_categories_also_when_some_are_missing() -> None:
     encoder = TableEncoder().fit(pd.DataFrame({"x": pd.Categorical([1, 2, 1])}))
     assert encoder.get_feature_names_out().tolist() == ["x=1", "x=2"]
-    assert encoder.transform(pd.DataFrame({"x": [2.0, np.nan, 3.5]})).tolist() == [[0, 1], [0, 0], [0, 0]]
+    assert encoder.transform(pd.DataFrame({"x": [2.0, np.nan, 3.5]})).tolist() == [
+        [0, 1],
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_two_features_never_have_one_name() -> None:
-    assert list(encoded({"x": [1.0, None, 3.0], "x missing": [1, 2, 3]})) == ["x", "x missing", "x missing (2)"]
+    assert list(encoded({"x": [1.0, None, 3.0], "x missing": [1, 2, 3]})) == [
+        "x",
+        "x missing",
+        "x missing (2)",
+    ]
 
 
 def test_each_feature_knows_its_column() -> None:
@@ -144,17 +159,32 @@ def test_each_feature_knows_its_column() -> None:
 
 
 def test_columns_that_say_nothing_are_dropped_with_the_reason() -> None:
-    table = pa.table({**COLUMNS, "word": ["w"] * 4, "void": pa.array([None] * 4, pa.string()), "tenth": [0.1] * 4})
+    table = pa.table(
+        {
+            **COLUMNS,
+            "word": ["w"] * 4,
+            "void": pa.array([None] * 4, pa.string()),
+            "tenth": [0.1] * 4,
+        }
+    )
     encoder = TableEncoder().fit(table)
     same, missing = "always the same value", "all values are missing"
-    assert encoder.dropped_ == {"same": same, "gone": missing, "word": same, "void": missing, "tenth": same}
+    assert encoder.dropped_ == {
+        "same": same,
+        "gone": missing,
+        "word": same,
+        "void": missing,
+        "tenth": same,
+    }
     assert not {*encoder.dropped_} & {*encoder.get_feature_names_out()}
 
 
 def test_a_dropped_column_need_not_be_there_later() -> None:
     table = pa.table(COLUMNS)
     encoder = TableEncoder().fit(table)
-    np.testing.assert_array_equal(encoder.transform(table.drop(["same", "gone"])), encoder.transform(table))
+    np.testing.assert_array_equal(
+        encoder.transform(table.drop(["same", "gone"])), encoder.transform(table)
+    )
 
 
 def test_one_value_or_missing_keeps_only_the_mark() -> None:
@@ -163,7 +193,9 @@ def test_one_value_or_missing_keeps_only_the_mark() -> None:
 
 def test_a_text_column_that_is_mostly_numbers_is_noticed() -> None:
     prices = [str(price / 4) for price in range(46)] + ["unknown", "unknown", "cheap", "unknown"]
-    words = "92 % of 'price' are numbers, except for instance 'unknown', so it is treated as categories"
+    words = (
+        "92 % of 'price' are numbers, except for instance 'unknown', so it is treated as categories"
+    )
     with pytest.warns(UserWarning, match=words):
         encoder = TableEncoder().fit(pa.table({"price": prices, "size": range(50)}))
     assert encoder.text_columns == ["price"]
@@ -193,7 +225,9 @@ def test_a_text_of_its_own_in_every_row_is_dropped_with_a_warning() -> None:
 
 
 def test_a_table_of_which_nothing_is_left_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no column of the table can be used \('x': always the same value\)"):
+    with pytest.raises(
+        ValueError, match=r"no column of the table can be used \('x': always the same value\)"
+    ):
         TableEncoder().fit(pa.table({"x": [1, 1]}))
     for nothing in (pa.table({"x": pa.array([], pa.float64())}), pa.table({})):
         with pytest.raises(ValueError, match="the table is empty"):
@@ -211,7 +245,10 @@ def test_every_kind_of_table_gives_the_same_matrix(library: str) -> None:
     assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
     # columns lie in memory otherwise in every library, and are added up in another order
     np.testing.assert_allclose(
-        encoder.transform(FRAMES[library](COLUMNS)), expected.transform(pa.table(COLUMNS)), rtol=1e-12, atol=1e-12
+        encoder.transform(FRAMES[library](COLUMNS)),
+        expected.transform(pa.table(COLUMNS)),
+        rtol=1e-12,
+        atol=1e-12,
     )
 
 
@@ -230,8 +267,12 @@ def test_columns_that_lack_are_named() -> None:
 
 @pytest.mark.parametrize("library", FRAMES)
 def test_columns_that_lack_are_answered_with_names_that_are_near(library: str) -> None:
-    table = FRAMES[library]({"Price": [1.0, 2.0], "color": ["a", "b"], "size": [1, 2], "new": [True, False]})
-    encoder = TableEncoder().fit(pa.table(COLUMNS).select(["price", "colour", "size", "new", "day"]))
+    table = FRAMES[library](
+        {"Price": [1.0, 2.0], "color": ["a", "b"], "size": [1, 2], "new": [True, False]}
+    )
+    encoder = TableEncoder().fit(
+        pa.table(COLUMNS).select(["price", "colour", "size", "new", "day"])
+    )
     words = r"'price' \(did you mean 'Price'\?\), 'colour' \(did you mean 'color'\?\), 'day'$"
     with pytest.raises(ValueError, match=words):
         encoder.transform(table)
@@ -239,7 +280,13 @@ def test_columns_that_lack_are_answered_with_names_that_are_near(library: str) -
 
 def test_text_in_a_column_of_numbers_is_parsed_or_named() -> None:
     encoder = TableEncoder(scale=False).fit(pa.table({"x": [1.0, 2.0, 9.0]}))
-    assert encoder.transform(pa.table({"x": ["1.5", " 3 ", "", None, "NA"]})).ravel().tolist() == [1.5, 3, 2, 2, 2]
+    assert encoder.transform(pa.table({"x": ["1.5", " 3 ", "", None, "NA"]})).ravel().tolist() == [
+        1.5,
+        3,
+        2,
+        2,
+        2,
+    ]
     with pytest.raises(TableError, match="column 'x': 'many' in data row 2 is not a number"):
         encoder.transform(pa.table({"x": ["1", "many", "lots"]}))
     with pytest.raises(TableError, match="column 'x' should hold numbers"):
@@ -247,20 +294,26 @@ def test_text_in_a_column_of_numbers_is_parsed_or_named() -> None:
 
 
 def test_text_in_a_column_of_dates_is_parsed_or_named() -> None:
-    encoder = TableEncoder(scale=False).fit(pa.table({"day": [dt.date(1970, 1, 2), dt.date(1970, 1, 3)]}))
+    encoder = TableEncoder(scale=False).fit(
+        pa.table({"day": [dt.date(1970, 1, 2), dt.date(1970, 1, 3)]})
+    )
     texts = ["1970-01-11", "1970-01-11T12:00", "1970-01-11T12:00+12:00", None]
     assert encoder.transform(pa.table({"day": texts})).ravel().tolist() == [10, 10.5, 10, 1.5]
     assert encoder.transform(pa.table({"day": [None]})).ravel().tolist() == [1.5]
     with pytest.raises(TableError, match="column 'day': 'soon' in data row 1 is not a date like"):
         encoder.transform(pa.table({"day": ["soon"]}))
-    with pytest.raises(TableError, match="column 'day' should hold a date in each row as in fit, but holds int64"):
+    with pytest.raises(
+        TableError, match="column 'day' should hold a date in each row as in fit, but holds int64"
+    ):
         encoder.transform(pa.table({"day": [5]}))
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200])
 def test_infinite_values_are_named(value: float) -> None:
     table = pa.table({"x": [1.0, 2.0, value]})
-    with pytest.raises(TableError, match=r"column 'x' has an infinite or far too large value, .* in data row 3"):
+    with pytest.raises(
+        TableError, match=r"column 'x' has an infinite or far too large value, .* in data row 3"
+    ):
         TableEncoder().fit(table)
     with pytest.raises(TableError, match="column 'x' has an infinite"):
         TableEncoder().fit(table.slice(0, 2)).transform(table)
@@ -292,7 +345,12 @@ def test_no_rows_give_no_rows() -> None:
 
 def test_before_fit_nothing_works() -> None:
     encoder = TableEncoder()
-    for ask in (encoder.get_feature_names_out, encoder.summary, encoder.to_state, lambda: encoder.transform(None)):
+    for ask in (
+        encoder.get_feature_names_out,
+        encoder.summary,
+        encoder.to_state,
+        lambda: encoder.transform(None),
+    ):
         with pytest.raises(NotFittedError):
             ask()
 
@@ -318,7 +376,9 @@ def test_it_works_in_a_pipeline_and_a_search(frame: Any) -> None:
     rng = np.random.default_rng(0)
     table = frame({"x": rng.normal(size=40), "colour": rng.choice(["red", "blue"], 40)})
     y = rng.normal(size=40)
-    search = GridSearchCV(make_pipeline(TableEncoder(), Ridge()), {"tableencoder__max_categories": [1, 2]}, cv=2)
+    search = GridSearchCV(
+        make_pipeline(TableEncoder(), Ridge()), {"tableencoder__max_categories": [1, 2]}, cv=2
+    )
     assert search.fit(table, y).predict(table).shape == (40,)
 
 
@@ -329,27 +389,45 @@ def test_max_categories_is_a_number_from_1(value: Any) -> None:
 
 
 def test_the_summary_says_what_is_done_in_plain_words() -> None:
-    summary = TableEncoder(max_categories=1).fit(pa.table({**COLUMNS, "once": [5.0, None, 5.0, 5.0]})).summary()
+    summary = (
+        TableEncoder(max_categories=1)
+        .fit(pa.table({**COLUMNS, "once": [5.0, None, 5.0, 5.0]}))
+        .summary()
+    )
     assert [entry["column"] for entry in summary] == [*COLUMNS, "once"]
     kinds = ["number", "number", "number", "category", "date", "number", "empty", "number"]
     assert [entry["kind"] for entry in summary] == kinds
     treatments = {entry["column"]: entry["treatment"] for entry in summary}
-    assert treatments["price"].startswith("as a number, missing becomes 4 and is marked in a 0/1 column, minus 4.75, ")
+    assert treatments["price"].startswith(
+        "as a number, missing becomes 4 and is marked in a 0/1 column, minus 4.75, "
+    )
     assert treatments["day"].startswith("as days since 1970")
-    assert treatments["colour"] == "one 0/1 column for each of 1 values, one for all others, one for missing"
+    assert (
+        treatments["colour"]
+        == "one 0/1 column for each of 1 values, one for all others, one for missing"
+    )
     assert treatments["gone"] == "dropped: all values are missing"
-    assert treatments["once"] == "always the same where known: only a 0/1 column for missing is kept"
+    assert (
+        treatments["once"] == "always the same where known: only a 0/1 column for missing is kept"
+    )
 
 
 # ---- state
 
 values = st.one_of(
-    st.tuples(st.just(pa.float64()), st.lists(st.none() | st.floats(-1e100, 1e100), min_size=6, max_size=6)),
-    st.tuples(st.just(pa.int64()), st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=6, max_size=6)),
+    st.tuples(
+        st.just(pa.float64()),
+        st.lists(st.none() | st.floats(-1e100, 1e100), min_size=6, max_size=6),
+    ),
+    st.tuples(
+        st.just(pa.int64()),
+        st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=6, max_size=6),
+    ),
     st.tuples(st.just(pa.bool_()), st.lists(st.none() | st.booleans(), min_size=6, max_size=6)),
     st.tuples(st.just(pa.date32()), st.lists(st.none() | st.dates(), min_size=6, max_size=6)),
     st.tuples(
-        st.just(pa.string()), st.lists(st.none() | st.text(st.characters(codec="utf-8")), min_size=6, max_size=6)
+        st.just(pa.string()),
+        st.lists(st.none() | st.text(st.characters(codec="utf-8")), min_size=6, max_size=6),
     ),
 )
 tables = st.dictionaries(st.text(st.characters(codec="utf-8")), values, min_size=1, max_size=4).map(
@@ -376,7 +454,9 @@ def test_any_table_becomes_finite_numbers_and_survives_the_file(
     assert np.isfinite(matrix).all()
     assert (np.ptp(matrix[:4], axis=0) > 0).all()
     header, arrays = encoder.to_state()
-    copy = TableEncoder.from_state(json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()})
+    copy = TableEncoder.from_state(
+        json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()}
+    )
     assert copy.transform(table).tobytes() == matrix.tobytes()
     assert copy.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
     assert copy.get_params() == encoder.get_params()
@@ -393,7 +473,9 @@ def test_order_of_rows_does_not_matter(table: pa.Table, order: list[int]) -> Non
     encoder = fitted_or_skipped(table, max_categories=2)
     shuffled = TableEncoder(max_categories=2).fit(table.take(order))
     assert shuffled.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
-    np.testing.assert_allclose(shuffled.transform(table), encoder.transform(table), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        shuffled.transform(table), encoder.transform(table), rtol=1e-7, atol=1e-7
+    )
 
 
 def state() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -426,8 +508,13 @@ def items(n: int = 30) -> dict[str, Any]:
         "picture": list(rng.normal(size=(n, 3)) * [1.0, 2.0, 3.0]),
         **{f"emb_{at}": rng.normal(size=n) for at in range(8)},
         "code": rng.integers(0, 3, n),
-        "added": [f"{day:02d}.{month:02d}.{2019 + month % 3}" for day, month in rng.integers(1, 13, (n - 1, 2))]
-        + ["31.12.2020"],
+        "added": (
+            [
+                f"{day:02d}.{month:02d}.{2019 + month % 3}"
+                for day, month in rng.integers(1, 13, (n - 1, 2))
+            ]
+            + ["31.12.2020"]
+        ),
     }
 
 
@@ -451,7 +538,9 @@ def test_views_are_the_groups() -> None:
     encoder = TableEncoder().fit(pa.table(items()))
     views = encoder.views()
     assert [view.name for view in views] == [group.name for group in encoder.groups_]
-    assert [view.columns.tolist() for view in views] == [group.columns.tolist() for group in encoder.groups_]
+    assert [view.columns.tolist() for view in views] == [
+        group.columns.tolist() for group in encoder.groups_
+    ]
 
 
 def test_a_vector_is_centred_and_divided_by_one_number() -> None:
@@ -468,12 +557,16 @@ def test_a_vector_is_centred_and_divided_by_one_number() -> None:
     np.testing.assert_allclose(
         picture.std(axis=0) / picture.std(), vectors.std(axis=0) / (vectors - vectors.mean(0)).std()
     )
-    assert TableEncoder(scale=False).fit(table).transform(table)[:, group.columns[0]] == pytest.approx(items()["emb_0"])
+    assert TableEncoder(scale=False).fit(table).transform(table)[
+        :, group.columns[0]
+    ] == pytest.approx(items()["emb_0"])
 
 
 def test_a_missing_vector_becomes_the_mean() -> None:
     encoder = TableEncoder().fit({"v": [[1.0, 5.0], None, [3.0, 1.0]], "x": [1, 2, 3]})
-    assert encoder.transform({"v": pa.array([None], pa.list_(pa.float64())), "x": [2]})[0, :2].tolist() == [0, 0]
+    assert encoder.transform({"v": pa.array([None], pa.list_(pa.float64())), "x": [2]})[
+        0, :2
+    ].tolist() == [0, 0]
 
 
 def test_dates_have_year_and_season_where_they_differ() -> None:
@@ -537,7 +630,9 @@ def test_strings_can_be_called_numbers() -> None:
 
 @pytest.mark.parametrize("option", ["text", "category", "number", "ignore"])
 def test_names_of_no_column_are_answered_with_names_that_are_near(option: str) -> None:
-    with pytest.raises(ValueError, match=rf"{option}: the table has no column 'prise'; did you mean 'price'\?"):
+    with pytest.raises(
+        ValueError, match=rf"{option}: the table has no column 'prise'; did you mean 'price'\?"
+    ):
         TableEncoder(**{option: ["prise"]}).fit(pa.table(items()))  # type: ignore[arg-type]
 
 
@@ -553,7 +648,9 @@ def test_only_texts_can_be_called_text() -> None:
 
 def test_a_text_column_that_is_empty_is_dropped_with_the_reason() -> None:
     table = pa.table({"note": ["", None, " "] * 5, "x": range(15)})
-    assert TableEncoder(text=["note"]).fit(table).dropped_ == {"note": "all texts are empty, or none has a word"}
+    assert TableEncoder(text=["note"]).fit(table).dropped_ == {
+        "note": "all texts are empty, or none has a word"
+    }
     same = pa.table({"note": ["three words here"] * 15, "x": range(15)})
     assert TableEncoder(text=["note"]).fit(same).dropped_ == {"note": "always the same value"}
 
@@ -584,7 +681,9 @@ def test_fit_transform_is_fit_and_transform_and_survives_the_file() -> None:
     matrix = encoder.fit_transform(table)
     assert matrix.tobytes() == TableEncoder(category=["code"]).fit(table).transform(table).tobytes()
     header, arrays = encoder.to_state()
-    copy = TableEncoder.from_state(json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()})
+    copy = TableEncoder.from_state(
+        json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()}
+    )
     assert copy.transform(table).tobytes() == matrix.tobytes()
     assert copy.summary() == encoder.summary()
     assert [group.name for group in copy.groups_] == [group.name for group in encoder.groups_]
@@ -612,10 +711,15 @@ def test_hashed_texts_survive_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kinds_can_be_handed_on_to_an_encoder_of_fewer_rows() -> None:
     encoder = TableEncoder().fit(pa.table(items()))
     few = encoder.with_these_kinds().fit(pa.table(items()).slice(0, 6))
-    assert [column.kind for column in few.columns_ if column.name in ("title", "code")] == ["text", "number"]
+    assert [column.kind for column in few.columns_ if column.name in ("title", "code")] == [
+        "text",
+        "number",
+    ]
 
 
-def test_wide_tables_are_encoded_column_by_column_as_narrow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_tables_are_encoded_column_by_column_as_narrow_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(5, 300))
     matrix[rng.random((5, 300)) < 0.1] = np.nan
@@ -655,11 +759,15 @@ def test_no_list_of_names_is_searched_once_per_column() -> None:
 def test_one_far_too_large_number_does_not_crush_its_column():
     prices = np.linspace(5, 99, 50)
     with pytest.warns(UserWarning, match="'price' has 1e\\+18 in data row 8"):
-        encoder = TableEncoder().fit(pa.table({"price": np.where(np.arange(50) == 7, 1e18, prices)}))
+        encoder = TableEncoder().fit(
+            pa.table({"price": np.where(np.arange(50) == 7, 1e18, prices)})
+        )
     encoded = encoder.transform(pa.table({"price": [5.0, 99.0, 1e18]}))[:, 0]
     assert encoded[2] == encoded[1] > 1.5 > -1.5 > encoded[0]
     kept = TableEncoder.from_state(*encoder.to_state())
-    np.testing.assert_array_equal(kept.transform(pa.table({"price": [5.0, 99.0, 1e18]}))[:, 0], encoded)
+    np.testing.assert_array_equal(
+        kept.transform(pa.table({"price": [5.0, 99.0, 1e18]}))[:, 0], encoded
+    )
 
 
 def test_long_tails_are_not_taken_for_slips():

@@ -10,7 +10,20 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from corank.encode import text
 from corank.encode.text import TextFeatures, clean
 
-WORDS = ["solar", "panels", "heat", "water", "winter", "bread", "rises", "slowly", "warm", "ovens", "cats", "sleep"]
+WORDS = [
+    "solar",
+    "panels",
+    "heat",
+    "water",
+    "winter",
+    "bread",
+    "rises",
+    "slowly",
+    "warm",
+    "ovens",
+    "cats",
+    "sleep",
+]
 
 
 def column(texts: list[str | None]) -> pa.ChunkedArray:
@@ -62,7 +75,9 @@ def test_the_inner_product_of_two_texts_is_that_of_their_tf_idf_where_no_compone
         (features.words, text.ANALYZERS["words"]),
         (features.characters, text.ANALYZERS["characters"]),
     ):
-        weights = TfidfVectorizer(sublinear_tf=True, vocabulary=terms, **options).fit_transform(texts)
+        weights = TfidfVectorizer(sublinear_tf=True, vocabulary=terms, **options).fit_transform(
+            texts
+        )
         kernel += 0.5 * (weights @ weights.T).toarray()
     scores = encoded(features, [*texts])
     # eleven of twelve directions are kept: what is lost is the least of them
@@ -85,7 +100,9 @@ def test_learning_encodes_what_encoding_gives_bit_for_bit() -> None:
     assert features is not None
     assert by_the_way is not None
     assert by_the_way.tobytes() == encoded(features, texts).tobytes()
-    assert TextFeatures.learn(column(texts))[0].components.tobytes() == features.components.tobytes()  # type: ignore[union-attr]
+    assert (
+        TextFeatures.learn(column(texts))[0].components.tobytes() == features.components.tobytes()
+    )  # type: ignore[union-attr]
 
 
 def test_texts_on_one_subject_are_closer_than_others() -> None:

@@ -1,4 +1,6 @@
-"""Comparing methods: hidden scores stay hidden, draws and statistics are what they say, interrupted runs go on."""
+"""Comparing methods: hidden scores stay hidden, draws and statistics are what they say, interrupted
+runs go on.
+"""
 
 import itertools
 import json
@@ -15,13 +17,27 @@ from scipy import sparse, stats
 
 from corank import TableEncoder, View
 from corank.datasets import make_ranking, make_two_views
-from corank.experiments import FittedMethod, Items, Method, Protocol, compare, known_methods, protocol
+from corank.experiments import (
+    FittedMethod,
+    Items,
+    Method,
+    Protocol,
+    compare,
+    known_methods,
+    protocol,
+)
 from corank.experiments.compare import run
 from corank.experiments.jobs import JobsFailed, Keep, _digest, attempt_jobs
 from corank.experiments.methods import chosen_methods, default_methods
 from corank.experiments.peers import MethodRows, disagreements, folds, grouped, pairs_of
 from corank.experiments.protocol import Draw, draws_of, split
-from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
+from corank.experiments.uncertainty import (
+    corrected_resampled,
+    holm,
+    over_repeats,
+    signed_rank,
+    two_way_interval,
+)
 from corank.metrics import disagreement_error
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -58,7 +74,9 @@ def test_answers_are_unlocked_only_after_fit_and_predict(monkeypatch):
 
     unlock = protocol.HiddenScores.unlock
     monkeypatch.setattr(
-        protocol.HiddenScores, "unlock", lambda self, given: told.append("unlock") or unlock(self, given)
+        protocol.HiddenScores,
+        "unlock",
+        lambda self, given: told.append("unlock") or unlock(self, given),
     )
     for draw in draws_of(ITEMS, replace(QUICK, curves=True)):
         told.clear()
@@ -75,23 +93,32 @@ def test_a_draw_has_the_links_between_its_rows_and_only_averages_follow_them():
     order = np.concatenate([rows.train, rows.test])
     whole = linked.links.matrix.toarray()
     np.testing.assert_array_equal(task.links.matrix.toarray(), whole[np.ix_(order, order)])
-    np.testing.assert_array_equal(task.training_links.matrix.toarray(), whole[np.ix_(rows.train, rows.train)])
+    np.testing.assert_array_equal(
+        task.training_links.matrix.toarray(), whole[np.ix_(rows.train, rows.train)]
+    )
     for name, follows in {"ridge": False, "auto": True}.items():
         plain, other = (
-            known_methods()[name].fit(seen).predict(task.X_test) for seen in (replace(task, links=None), task)
+            known_methods()[name].fit(seen).predict(task.X_test)
+            for seen in (replace(task, links=None), task)
         )
         assert np.array_equal(plain, other) == (not follows)
 
 
 @pytest.mark.parametrize("name", ["ridge", "rankrls", "corankrls", "auto", "pursuit", "lightgbm"])
 def test_hidden_scores_change_no_prediction(name, monkeypatch):
-    """Scores of test rows and of rows taken for unscored may be anything: predictions stay bitwise the same."""
+    """Scores of test rows and of rows taken for unscored may be anything: predictions stay bitwise
+    the same.
+    """
     method = known_methods()[name]
     if not method.is_installed:
         pytest.skip(f"{name} is not installed")
     given = []
     unlock = protocol.HiddenScores.unlock
-    monkeypatch.setattr(protocol.HiddenScores, "unlock", lambda self, p: given.append(np.array(p)) or unlock(self, p))
+    monkeypatch.setattr(
+        protocol.HiddenScores,
+        "unlock",
+        lambda self, p: given.append(np.array(p)) or unlock(self, p),
+    )
     rows = split(ITEMS, QUICK, Draw(0))
     y = ITEMS.y.copy()
     hidden = np.setdiff1d(np.arange(len(y)), rows.scored)
@@ -127,16 +154,25 @@ def test_tables_are_encoded_without_the_test_rows():
 def test_views_of_a_table_are_named_by_its_columns():
     pd = pytest.importorskip("pandas")
     kinds = np.array(["red", "green", "blue"])[DATA.qid % 3]
-    frame = pd.DataFrame({"text_a": DATA.X[:, 0], "kind": kinds, "text_b": DATA.X[:, 1], "size": DATA.X[:, 2]})
+    frame = pd.DataFrame(
+        {"text_a": DATA.X[:, 0], "kind": kinds, "text_b": DATA.X[:, 1], "size": DATA.X[:, 2]}
+    )
     named = Items(frame, DATA.y, DATA.qid, views=[View("text_*"), View(["kind", "size"])])
     rows = split(named, QUICK, Draw(0))
     X, _, (text, rest), _ = named.features(rows.train, rows.test)
     assert [list(text.columns), list(rest.columns)] == [[0, 4], [1, 2, 3, 5]]  # a column a kind
     assert X.shape[1] == 6
-    halves = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)[2].views(6, np.random.default_rng(0))
+    halves = (
+        Items(frame, DATA.y, DATA.qid)
+        .features(rows.train, rows.test)[2]
+        .views(6, np.random.default_rng(0))
+    )
     assert sorted(np.concatenate([view.columns for view in halves])) == list(range(6))
-    assert any({1, 2, 3} <= set(view.columns) for view in halves)  # what one column became stays together
-    assert compare(named, ["ridge", "corankrls"], QUICK).rows()[1].estimates["disagreement"].mean < 0.5
+    # what one column became stays together
+    assert any({1, 2, 3} <= set(view.columns) for view in halves)
+    assert (
+        compare(named, ["ridge", "corankrls"], QUICK).rows()[1].estimates["disagreement"].mean < 0.5
+    )
 
 
 # ---------------------------------------------------------------- draws
@@ -161,13 +197,22 @@ def test_rows_of_a_draw_are_apart_and_queries_whole(qid):
 def test_parts_of_scored_and_unscored_rows_nest():
     protocol = replace(QUICK, max_unscored=60)
     whole, double = split(ITEMS, protocol, Draw(2)), split(ITEMS, protocol, Draw(2, scored=2.0))
-    half, none = split(ITEMS, protocol, Draw(2, scored=0.5)), split(ITEMS, protocol, Draw(2, unscored=0.0))
+    half, none = (
+        split(ITEMS, protocol, Draw(2, scored=0.5)),
+        split(ITEMS, protocol, Draw(2, unscored=0.0)),
+    )
     quarter = split(ITEMS, protocol, Draw(2, unscored=0.25))
     assert set(half.scored) < set(whole.scored) < set(double.scored)
     assert len(double.scored) == 2 * len(whole.scored)
     assert set(quarter.unscored) < set(whole.unscored)
     assert len(none.unscored) == 0
-    assert {draw.scored for draw in draws_of(ITEMS, replace(protocol, curves=True))} == {0.25, 0.5, 1.0, 2.0, 4.0}
+    assert {draw.scored for draw in draws_of(ITEMS, replace(protocol, curves=True))} == {
+        0.25,
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+    }
     capped = replace(protocol, curves=True, max_scored=40, scored_share=1.0)
     assert {draw.scored for draw in draws_of(ITEMS, capped)} == {0.25, 1.0}
     for other in (half, none, quarter):
@@ -190,7 +235,8 @@ def test_rows_without_a_score_are_never_tested_on():
     rows = split(items, QUICK, Draw(0))
     assert not np.isnan(y[rows.test]).any()
     assert not np.isnan(y[rows.scored]).any()
-    assert np.isin(DATA.qid[rows.unscored], DATA.qid[rows.scored]).any()  # a scored query has unscored rows of its own
+    # a scored query has unscored rows of its own
+    assert np.isin(DATA.qid[rows.unscored], DATA.qid[rows.scored]).any()
     y[::2] = np.nan
     assert Protocol().share(Items(DATA.X, y, DATA.qid)) == 1.0
 
@@ -202,7 +248,9 @@ def test_signed_rank_equals_counting_every_sign():
     differences = np.array([0.3, -0.1, 0.25, 0.7, -0.05, 0.4, 0.15])
     ranks = stats.rankdata(np.abs(differences))
     observed = ranks[differences > 0].sum()
-    sums = np.array([ranks[np.array(signs)].sum() for signs in itertools.product([False, True], repeat=7)])
+    sums = np.array(
+        [ranks[np.array(signs)].sum() for signs in itertools.product([False, True], repeat=7)]
+    )
     centre = ranks.sum() / 2
     expected = np.mean(np.abs(sums - centre) >= abs(observed - centre) - 1e-12)
     assert signed_rank(differences) == pytest.approx(expected)
@@ -223,7 +271,8 @@ def test_corrected_test_by_hand_and_its_size():
     t = 2.0 / np.sqrt((1 / 3 + 0.25) * 1.0)
     assert p == pytest.approx(2 * stats.t.sf(t, 2))
     assert corrected_resampled([0.0, 0.0], 8, 2)[0] == 1.0
-    # repeats that share a fifth of their noise, as subsamples do: the corrected test keeps its level, the plain one not
+    # repeats that share a fifth of their noise, as subsamples do: the corrected test keeps its
+    # level, the plain one not
     rng = np.random.default_rng(0)
     shared, own = rng.normal(0, np.sqrt(0.2), (2000, 1)), rng.normal(0, np.sqrt(0.8), (2000, 20))
     corrected = np.mean([corrected_resampled(line, 8, 2)[0] < 0.05 for line in shared + own])
@@ -264,7 +313,9 @@ def test_without_queries_repeats_are_tested_with_the_correction():
     found = compare(Items(DATA.X, DATA.y), [NEAREST, FIRST], replace(QUICK, repeats=6))
     assert found.measure == "rmse"
     gains = found.units("rmse", "nearest") - found.units("rmse", "first")
-    assert found.rows()[1].against.p == pytest.approx(corrected_resampled(gains, 0.75 * 192, 0.25 * 192)[0])
+    assert found.rows()[1].against.p == pytest.approx(
+        corrected_resampled(gains, 0.75 * 192, 0.25 * 192)[0]
+    )
     assert all(len(record.result["queries"]) == 1 for record in found.records)
 
 
@@ -272,7 +323,9 @@ def _mostly(sign, task):
     """The first column, or its reverse, which are the other way round in some draws."""
     rng = np.random.default_rng(task.seed)
     scale = sign if rng.random() < 0.7 else -sign
-    return FittedMethod(lambda rows: scale * rows[:, 0] + 0.02 * rng.normal(size=len(rows)), {}, 1, 8)
+    return FittedMethod(
+        lambda rows: scale * rows[:, 0] + 0.02 * rng.normal(size=len(rows)), {}, 1, 8
+    )
 
 
 @pytest.mark.parametrize("measure", ["disagreement", "ndcg", "rmse"])
@@ -290,7 +343,13 @@ def test_intervals_lie_within_the_range_of_their_measure(measure, has_queries):
         assert 0 <= point.low <= point.mean <= point.high <= largest
     for row in found.rows():
         for name, estimate in row.estimates.items():
-            assert 0 <= estimate.low <= estimate.mean <= estimate.high <= (1.0 if name != "rmse" else np.inf)
+            assert (
+                0
+                <= estimate.low
+                <= estimate.mean
+                <= estimate.high
+                <= (1.0 if name != "rmse" else np.inf)
+            )
     gain = found.rows()[1].against.gain
     assert -largest <= gain.low <= gain.mean <= gain.high <= largest
 
@@ -336,7 +395,9 @@ def test_verdicts_say_better_worse_and_cannot_tell():
 
 
 def test_unscored_rows_that_help_are_found_out():
-    whole = make_two_views(n_scored=400, n_unscored=0, n_test=0, queries=40, n_features=30, random_state=0)
+    whole = make_two_views(
+        n_scored=400, n_unscored=0, n_test=0, queries=40, n_features=30, random_state=0
+    )
     views = [View(columns, kernel="linear", basis="features") for columns in whole.views]
     items = Items(whole.X, whole.y, whole.qid, views)
     protocol = Protocol(repeats=5, curves=True, scored_share=0.1, max_unscored=200)
@@ -391,13 +452,23 @@ def test_staged_trees_predict_what_the_libraries_predict():
 
     rows, setting = MethodRows(DATA.X, DATA.y, DATA.qid), {"num_leaves": 4, "min_data_in_leaf": 5}
     predict, _ = lightgbm_stages(rows, setting, (3, 10))
-    same = {"objective": "lambdarank", "num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
-    data = lgb.Dataset(DATA.X, levels(DATA.y), group=group_sizes(DATA.qid), params={"verbosity": -1})
+    same = {
+        "objective": "lambdarank",
+        "num_threads": 1,
+        "deterministic": True,
+        "seed": 0,
+        "verbosity": -1,
+    }
+    data = lgb.Dataset(
+        DATA.X, levels(DATA.y), group=group_sizes(DATA.qid), params={"verbosity": -1}
+    )
     model = lgb.train(same | setting | {"label_gain": list(range(32))}, data, num_boost_round=10)
     expected = [model.predict(DATA.X, num_iteration=n) for n in (3, 10)]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected), rtol=1e-12)
     predict, _ = xgboost_stages(MethodRows(DATA.X, DATA.y, None), {"max_depth": 2}, (3, 10))
-    model = xgb.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1, tree_method="hist", base_score=0.0)
+    model = xgb.XGBRegressor(
+        n_estimators=10, max_depth=2, n_jobs=1, tree_method="hist", base_score=0.0
+    )
     model.fit(DATA.X, DATA.y - DATA.y.mean())
     expected = [DATA.y.mean() + model.predict(DATA.X, iteration_range=(0, n)) for n in (3, 10)]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected), rtol=1e-4, atol=1e-4)
@@ -415,8 +486,12 @@ def test_peers_solve_what_scikit_learn_solves():
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected))
     predict, _ = _kernel_path(0.3, alphas, rows, 0)
     centred = DATA.y - DATA.y.mean()
-    models = [KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(DATA.X, centred) for alpha in alphas]
-    np.testing.assert_allclose(predict(DATA.X), np.transpose([m.predict(DATA.X) + DATA.y.mean() for m in models]))
+    models = [
+        KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(DATA.X, centred) for alpha in alphas
+    ]
+    np.testing.assert_allclose(
+        predict(DATA.X), np.transpose([m.predict(DATA.X) + DATA.y.mean() for m in models])
+    )
     first, second = pairs_of(rows, 10**6, np.random.default_rng(0))
     assert len(first) == sum(a > b for a in DATA.y for b in DATA.y)
     assert (DATA.y[first] > DATA.y[second]).all()
@@ -435,7 +510,9 @@ def test_tuning_counts_pairs_as_the_metric_does():
     y[:5] = 1.0  # a query without different scores
     predicted = rng.integers(6, size=(60, 7)).astype(float)
     expected = [disagreement_error(y, column, qid=qid, average=False) for column in predicted.T]
-    np.testing.assert_allclose(disagreements(MethodRows(None, y, qid), predicted), np.transpose(expected)[1:])
+    np.testing.assert_allclose(
+        disagreements(MethodRows(None, y, qid), predicted), np.transpose(expected)[1:]
+    )
 
 
 # ---------------------------------------------------------------- going on
@@ -501,7 +578,12 @@ def test_an_interrupted_comparison_goes_on_to_the_same_numbers(tmp_path):
 
     whole = compare(ITEMS, methods, protocol)
     with pytest.raises(KeyboardInterrupt):
-        compare(ITEMS, [*methods, Method("stop", "stop", "", stopping)], replace(protocol, repeats=9), keep=tmp_path)
+        compare(
+            ITEMS,
+            [*methods, Method("stop", "stop", "", stopping)],
+            replace(protocol, repeats=9),
+            keep=tmp_path,
+        )
     resumed = compare(ITEMS, methods, protocol, keep=tmp_path)
     assert resumed.run_now == 0
     assert compare(ITEMS, methods, replace(protocol, seed=1), keep=tmp_path).run_now == 4
@@ -535,9 +617,13 @@ compare(Items(data.X, data.y, data.qid), ["ridge", "rankrls"], protocol, keep=sy
 
 
 def test_a_killed_comparison_goes_on_in_another_process_to_the_same_numbers(tmp_path):
-    killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False, capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, tmp_path], check=False, capture_output=True
+    )
     assert killed.returncode == -signal.SIGKILL
-    resumed, whole = (compare(ITEMS, ["ridge", "rankrls"], QUICK, keep=folder) for folder in (tmp_path, None))
+    resumed, whole = (
+        compare(ITEMS, ["ridge", "rankrls"], QUICK, keep=folder) for folder in (tmp_path, None)
+    )
     assert resumed.run_now == 3  # five of eight were kept
     for one, other in zip(whole.records, resumed.records, strict=True):
         assert one.result["disagreement"] == pytest.approx(other.result["disagreement"], abs=1e-12)
@@ -561,7 +647,9 @@ def test_a_method_that_fails_is_left_out_and_said(tmp_path):
 
 def test_a_changed_method_of_the_same_name_is_fitted_again(tmp_path):
     def mine(column):
-        return Method("mine", "mine", "", lambda task: FittedMethod(lambda rows: rows[:, column], {}, 1, 8))
+        return Method(
+            "mine", "mine", "", lambda task: FittedMethod(lambda rows: rows[:, column], {}, 1, 8)
+        )
 
     first = compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path)
     assert compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path).run_now == 0

@@ -1,4 +1,6 @@
-"""Real processes over TLS on loopback: folders as `corank federated init` makes them, and the commands run in them."""
+"""Real processes over TLS on loopback: folders as `corank federated init` makes them, and the
+commands run in them.
+"""
 
 import multiprocessing
 import os
@@ -26,9 +28,12 @@ from corank_federated.settings import read_site
 NAMES = ("north", "south", "west")
 AGREEMENT = 0.5
 
-# Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
+# Processes of their own, forked from one that has imported what takes seconds; grpc they import
+# themselves.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["corank.learners", "corank.encode.encoder", "corank_federated", "corank_federated.cli"])
+FORKS.set_forkserver_preload(
+    ["corank.learners", "corank.encode.encoder", "corank_federated", "corank_federated.cli"]
+)
 
 
 def free_port():
@@ -45,9 +50,18 @@ def corank(*words):
 
 
 def make_run(folder, *, names=NAMES, items=40, coordinator=(), site=(), ranking=False):
-    """Certificates, settings and tables of a run; `coordinator` and `site` are replacements in their settings."""
+    """Certificates, settings and tables of a run; `coordinator` and `site` are replacements in
+    their settings.
+    """
     port = free_port()
-    corank("federated", "init", folder, *(word for name in names for word in ("--site", name)), "--port", port)
+    corank(
+        "federated",
+        "init",
+        folder,
+        *(word for name in names for word in ("--site", name)),
+        "--port",
+        port,
+    )
     edit(
         folder / "coordinator/coordinator.toml",
         ("0.0.0.0", "127.0.0.1"),
@@ -55,13 +69,23 @@ def make_run(folder, *, names=NAMES, items=40, coordinator=(), site=(), ranking=
     )
     edit(folder / "coordinator/coordinator.toml", *coordinator)
     rng = np.random.default_rng(5)
-    shared = {"id": [f"i{row}" for row in range(items)], **{c: rng.normal(size=items) for c in "xyz"}}
+    shared = {
+        "id": [f"i{row}" for row in range(items)],
+        **{c: rng.normal(size=items) for c in "xyz"},
+    }
     for name in names:
         X = rng.normal(size=(30, 3))
         scores = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=30)
-        write_table(pa.table({"score": scores, **dict(zip("xyz", X.T, strict=True))}), folder / name / "rows.csv")
+        write_table(
+            pa.table({"score": scores, **dict(zip("xyz", X.T, strict=True))}),
+            folder / name / "rows.csv",
+        )
         write_table(pa.table(shared), folder / name / "shared.csv")
-        edit(folder / name / "site.toml", ("localhost", "127.0.0.1"), ('alpha = "tune"', "alpha = 0.5\ngamma = 0.3"))
+        edit(
+            folder / name / "site.toml",
+            ("localhost", "127.0.0.1"),
+            ('alpha = "tune"', "alpha = 0.5\ngamma = 0.3"),
+        )
         edit(folder / name / "site.toml", *(("regression", "ranking"),) if ranking else (), *site)
     return port
 
@@ -111,14 +135,18 @@ class Processes:
         return self.command("coordinator", "corank", "federated", "coordinate", toml, *words)
 
     def join(self, name, *words):
-        return self.command(name, "corank", "federated", "join", self.folder / name / "site.toml", *words)
+        return self.command(
+            name, "corank", "federated", "join", self.folder / name / "site.toml", *words
+        )
 
     def misbehave(self, name, how):
         script = Path(__file__).with_name("bad_site.py")
         return self.command(name, script, self.folder / name / "site.toml", how)
 
     def command(self, who, *words):
-        self.started[who] = FORKS.Process(target=_run, args=([str(word) for word in words], self.log(who)))
+        self.started[who] = FORKS.Process(
+            target=_run, args=([str(word) for word in words], self.log(who))
+        )
         self.started[who].start()
         return self.started[who]
 

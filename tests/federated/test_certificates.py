@@ -8,7 +8,15 @@ import pytest
 from tests.federated.site_processes import corank, make_run
 
 from corank_federated import Fault, Message, Refused
-from corank_federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
+from corank_federated.certificates import (
+    CertificateError,
+    Identity,
+    fingerprint,
+    issued,
+    key_pem,
+    new_authority,
+    pem,
+)
 from corank_federated.messages import VERSION
 from corank_federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
 from corank_federated.settings import read_coordinator, read_site
@@ -33,7 +41,13 @@ def server(authority, north):
     coordinator = issued(authority, "coordinator", days=1)
     pins = {"north": fingerprint(north.certificate), "south": None}
     channel = GrpcChannel(
-        "127.0.0.1:0", coordinator, authority.certificate, pins, join_timeout=5, answer_timeout=5, max_items=100
+        "127.0.0.1:0",
+        coordinator,
+        authority.certificate,
+        pins,
+        join_timeout=5,
+        answer_timeout=5,
+        max_items=100,
     )
     yield channel
     channel.close()
@@ -41,7 +55,9 @@ def server(authority, north):
 
 def refused(server, authority, identity, *, site="north", name="coordinator"):
     """How a raw client with this certificate fares."""
-    key, chain = (None, None) if identity is None else (key_pem(identity), pem(identity.certificate))
+    key, chain = (
+        (None, None) if identity is None else (key_pem(identity), pem(identity.certificate))
+    )
     credentials = grpc.ssl_channel_credentials(pem(authority.certificate), key, chain)
     options = [("grpc.ssl_target_name_override", name), ("grpc.enable_retries", 0)]
     with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, options=options) as channel:
@@ -72,7 +88,10 @@ def test_a_name_that_is_not_of_the_run_is_refused(server, authority):
 
 def test_a_site_cannot_speak_for_another(server, authority, north):
     code, why = refused(server, authority, north, site="south")
-    assert (code, why) == ("PERMISSION_DENIED", "the certificate is of 'north', but the hello is not")
+    assert (code, why) == (
+        "PERMISSION_DENIED",
+        "the certificate is of 'north', but the hello is not",
+    )
 
 
 def test_another_certificate_of_the_same_name_is_refused_where_one_is_pinned(server, authority):
@@ -82,28 +101,39 @@ def test_another_certificate_of_the_same_name_is_refused_where_one_is_pinned(ser
 
 
 def test_a_site_does_not_take_another_site_for_the_coordinator(authority, north):
-    fake = GrpcChannel("127.0.0.1:0", issued(authority, "south", 1), authority.certificate, {"north": None})
+    fake = GrpcChannel(
+        "127.0.0.1:0", issued(authority, "south", 1), authority.certificate, {"north": None}
+    )
     try:
-        with pytest.raises(JoinError, match="no certificate of this run's authority in the name 'coordinator'"):
-            Connection(f"127.0.0.1:{fake.port}", north, authority.certificate, patience=3).answer(Silent())
+        with pytest.raises(
+            JoinError, match="no certificate of this run's authority in the name 'coordinator'"
+        ):
+            Connection(f"127.0.0.1:{fake.port}", north, authority.certificate, patience=3).answer(
+                Silent()
+            )
     finally:
         fake.close()
 
 
 def test_a_site_does_not_take_a_coordinator_of_another_authority(server, north):
     with pytest.raises(JoinError, match="no certificate of this run's authority"):
-        Connection(f"127.0.0.1:{server.port}", north, new_authority(1).certificate, patience=3).answer(Silent())
+        Connection(
+            f"127.0.0.1:{server.port}", north, new_authority(1).certificate, patience=3
+        ).answer(Silent())
 
 
 def test_a_site_gives_up_on_a_coordinator_that_is_not_there(authority, north):
-    with pytest.raises(JoinError, match=r"no connection to the coordinator at 127.0.0.1:1 for 0 s: unavailable"):
+    with pytest.raises(
+        JoinError, match=r"no connection to the coordinator at 127.0.0.1:1 for 0 s: unavailable"
+    ):
         Connection("127.0.0.1:1", north, authority.certificate, patience=0.1).answer(Silent())
 
 
 def test_a_site_says_that_its_certificate_has_expired(server, authority):
     late = issued(authority, "south", 1, datetime.now(UTC) - timedelta(days=1))
     with pytest.raises(
-        JoinError, match=r"certificates of this site have expired at .* what it answered so far is kept"
+        JoinError,
+        match=r"certificates of this site have expired at .* what it answered so far is kept",
     ):
         Connection(f"127.0.0.1:{server.port}", late, authority.certificate).answer(Silent())
 
@@ -138,7 +168,9 @@ class Forgetful(Silent):
 
 
 def test_a_site_that_has_no_part_in_the_end_of_a_run_is_told_so(server, authority):
-    line = Connection(f"127.0.0.1:{server.port}", issued(authority, "south", 1), authority.certificate, patience=1)
+    line = Connection(
+        f"127.0.0.1:{server.port}", issued(authority, "south", 1), authority.certificate, patience=1
+    )
     found = []
 
     def join():
@@ -149,18 +181,26 @@ def test_a_site_that_has_no_part_in_the_end_of_a_run_is_told_so(server, authorit
     thread = threading.Thread(target=join, daemon=True)
     thread.start()
     assert isinstance(server.hello(["south"])["south"], Message)
-    fault = server.ask({"south": Message("finish", {"run": "r", "round": 9, "converged": True})})["south"]
+    fault = server.ask({"south": Message("finish", {"run": "r", "round": 9, "converged": True})})[
+        "south"
+    ]
     assert isinstance(fault, Fault)
     server._lines["south"].hang_up()
     thread.join(10)
-    assert "the run is over, but this site has no part in its end: the run ended at round 9" in found[0]
+    assert (
+        "the run is over, but this site has no part in its end: the run ended at round 9"
+        in found[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("asked", "late", "answer"),
     [
         (
-            Message("predict", {"request": "rows 6 to 9", "columns": [], "texts": {"id": ["a"]}, "rows": 1}),
+            Message(
+                "predict",
+                {"request": "rows 6 to 9", "columns": [], "texts": {"id": ["a"]}, "rows": 1},
+            ),
             Message("prediction", {"request": "rows 1 to 5", "reason": None}, [1.0]),
             Message("prediction", {"request": "rows 6 to 9", "reason": None}, [2.0]),
         ),
@@ -192,12 +232,18 @@ def test_init_makes_folders_that_read_back(tmp_path):
     for key in (tmp_path / "run").glob("*/*.key"):
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
     corank("federated", "init", tmp_path / "run", "--site", "west")
-    assert list(read_coordinator(tmp_path / "run/coordinator/coordinator.toml").pins) == ["north", "south", "west"]
+    assert list(read_coordinator(tmp_path / "run/coordinator/coordinator.toml").pins) == [
+        "north",
+        "south",
+        "west",
+    ]
     read_site(tmp_path / "run/west/site.toml").certificates.load("west")
 
 
 def test_init_writes_any_name_of_a_run(tmp_path):
-    corank("federated", "init", tmp_path, "--site", "north", "--site", "south", "--run", 'a "run" \\ é')
+    corank(
+        "federated", "init", tmp_path, "--site", "north", "--site", "south", "--run", 'a "run" \\ é'
+    )
     assert read_coordinator(tmp_path / "coordinator/coordinator.toml").plan.run == 'a "run" \\ é'
 
 
@@ -231,9 +277,14 @@ def test_wrong_certificates_are_said_before_anything_is_connected(tmp_path, auth
     with pytest.raises(CertificateError, match="is the certificate of 'north', not of 'south'"):
         given.load("south")
     then = datetime.now(UTC) - timedelta(days=9)
-    owner = Identity.read(tmp_path / "authority/authority.pem", tmp_path / "authority/authority.key")
+    owner = Identity.read(
+        tmp_path / "authority/authority.pem", tmp_path / "authority/authority.key"
+    )
     for identity, words in (
-        (issued(owner, "north", 1, then), "has expired on .* make new ones with corank federated init"),
+        (
+            issued(owner, "north", 1, then),
+            "has expired on .* make new ones with corank federated init",
+        ),
         (issued(authority, "north", 1), "was issued by another authority"),
         (issued(owner, "north", 5, datetime.now(UTC) + timedelta(days=2)), "is the clock right"),
     ):

@@ -1,4 +1,6 @@
-"""A site behind a link that is cut and mended, in a network namespace of its own; where the system allows that."""
+"""A site behind a link that is cut and mended, in a network namespace of its own; where the system
+allows that.
+"""
 
 import os
 import subprocess
@@ -52,9 +54,18 @@ def test_a_run_survives_a_cut_link(tmp_path, seconds):
         run.coordinate()
         run.join("north")
         run.join("south")
-        command = [sys.executable, "-m", "corank", "federated", "join", str(tmp_path / "west/site.toml")]
+        command = [
+            sys.executable,
+            "-m",
+            "corank",
+            "federated",
+            "join",
+            str(tmp_path / "west/site.toml"),
+        ]
         with run.log("west").open("wb") as log:
-            west = subprocess.Popen(["ip", "netns", "exec", space, *command], stdout=log, stderr=log)
+            west = subprocess.Popen(
+                ["ip", "netns", "exec", space, *command], stdout=log, stderr=log
+            )
         try:
             run.until("coordinator", "round=20 ", 120)
             ip("link", "set", link, "down")

@@ -1,4 +1,6 @@
-"""federated as a distribution of its own: what it brings to corank, what it takes from it, and corank without it."""
+"""federated as a distribution of its own: what it brings to corank, what it takes from it, and
+corank without it.
+"""
 
 import ast
 import subprocess
@@ -41,7 +43,10 @@ def test_it_is_released_with_corank():
 
 
 def test_the_list_of_commands_says_what_the_help_of_the_command_says():
-    assert distribution("corank-federated").metadata["Summary"] == corank_federated.cli.federated.info.help
+    assert (
+        distribution("corank-federated").metadata["Summary"]
+        == corank_federated.cli.federated.info.help
+    )
 
 
 def test_the_list_of_commands_does_not_wait_for_it(tmp_path):
@@ -58,7 +63,10 @@ def test_the_list_of_commands_does_not_wait_for_it(tmp_path):
 def test_names_are_where_they_were():
     import corank.federated
 
-    assert all(getattr(corank.federated, name) is getattr(corank_federated, name) for name in corank_federated.__all__)
+    assert all(
+        getattr(corank.federated, name) is getattr(corank_federated, name)
+        for name in corank_federated.__all__
+    )
 
 
 def test_modules_that_it_takes_from_corank_are_those_that_its_docstring_lists():
@@ -70,18 +78,32 @@ def test_modules_that_it_takes_from_corank_are_those_that_its_docstring_lists():
 
 
 def test_corank_without_it_says_what_to_install(tmp_path):
-    done = python(WITHOUT, NO_PLUGINS, corank_command("federated", "init", "party", "--site", "a"), cwd=tmp_path)
+    done = python(
+        WITHOUT,
+        NO_PLUGINS,
+        corank_command("federated", "init", "party", "--site", "a"),
+        cwd=tmp_path,
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "corank: federated is a distribution of its own: pip install corank-federated\n"
+    assert (
+        done.stderr
+        == "corank: federated is a distribution of its own: pip install corank-federated\n"
+    )
     listed = python(WITHOUT, NO_PLUGINS, corank_command("--help"), cwd=tmp_path)
     assert listed.returncode == 0
     assert "federated" not in listed.stdout
 
 
-@pytest.mark.parametrize("line", ["import corank.federated", "from corank.federated import Site", "corank.federated"])
+@pytest.mark.parametrize(
+    "line", ["import corank.federated", "from corank.federated import Site", "corank.federated"]
+)
 def test_names_of_old_without_it_say_what_to_install(line, tmp_path):
-    done = python(WITHOUT, "import corank; assert 'federated' not in dir(corank)\n", line, cwd=tmp_path)
-    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: corank.federated is a distribution of its own")
+    done = python(
+        WITHOUT, "import corank; assert 'federated' not in dir(corank)\n", line, cwd=tmp_path
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        "ModuleNotFoundError: corank.federated is a distribution of its own"
+    )
     assert "pip install corank-federated" in done.stderr
 
 

@@ -1,4 +1,6 @@
-"""The Flower adapter, where Flower is installed: the same rounds through its messages, a new site for every one."""
+"""The Flower adapter, where Flower is installed: the same rounds through its messages, a new site
+for every one.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,15 @@ def make(name, state=None):
     rng = np.random.default_rng(NAMES.index(name) + 1)
     X = rng.normal(size=(20, 3))
     items = np.random.default_rng(0).normal(size=(30, 3))
-    return Site(name, CoRLS(alpha=0.5, gamma=0.3), X, X[:, 0], SharedItems(items), limits=Limits(1000), state=state)
+    return Site(
+        name,
+        CoRLS(alpha=0.5, gamma=0.3),
+        X,
+        X[:, 0],
+        SharedItems(items),
+        limits=Limits(1000),
+        state=state,
+    )
 
 
 class Grid:
@@ -32,14 +42,17 @@ class Grid:
         for message in messages:
             node = message.metadata.dst_node_id
             config = {"site": NAMES[node - 11]}
-            context = flwr.Context(run_id=1, node_id=node, node_config=config, state=flwr.RecordDict(), run_config={})
+            context = flwr.Context(
+                run_id=1, node_id=node, node_config=config, state=flwr.RecordDict(), run_config={}
+            )
             reply = self.app(message, context)
             reply.metadata._src_node_id = node
             yield reply
 
 
 def test_rounds_over_flower_give_the_same(tmp_path, monkeypatch):
-    identity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity  # what a run would have set
+    # what a run would have set
+    identity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
     for name in ("_run_id", "_task_id", "_node_id"):
         monkeypatch.setattr(identity, name, 1, raising=False)
     kept = {}

@@ -1,4 +1,6 @@
-"""The fuzzer of messages, states and checkpoints: nothing is found today, and what is wrong would be."""
+"""The fuzzer of messages, states and checkpoints: nothing is found today, and what is wrong would
+be.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ def test_what_was_found_once_stays_mended(seed, number):
 
 def test_a_case_can_be_repeated():
     content = messages.encoded(messages.Message("stop", {"reason": "r", "row": None}))
-    first, again = (messages.changed_bytes(np.random.default_rng([0, 5]), content) for _ in range(2))
+    first, again = (
+        messages.changed_bytes(np.random.default_rng([0, 5]), content) for _ in range(2)
+    )
     assert first == again
 
 

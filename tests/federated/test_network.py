@@ -50,12 +50,27 @@ def test_three_processes_agree_and_predict_together(tmp_path):
         write_table(read_table(tmp_path / "north/shared.csv").slice(0, 7), tmp_path / "new.csv")
         toml = tmp_path / "coordinator/coordinator.toml"
         run.command(
-            "predict", "corank", "federated", "predict", toml, tmp_path / "new.csv", "--out", tmp_path / "out.csv"
+            "predict",
+            "corank",
+            "federated",
+            "predict",
+            toml,
+            tmp_path / "new.csv",
+            "--out",
+            tmp_path / "out.csv",
         )
         assert run.ends("predict") == 0, run.said("predict")
     new = read_table(tmp_path / "new.csv", text=["id"])
-    mean = np.mean([load(tmp_path / name / f"{name}.corank").predict(new.drop_columns("id")) for name in NAMES], axis=0)
-    np.testing.assert_allclose(read_table(tmp_path / "out.csv")["score"].to_numpy(), mean, rtol=1e-12)
+    mean = np.mean(
+        [
+            load(tmp_path / name / f"{name}.corank").predict(new.drop_columns("id"))
+            for name in NAMES
+        ],
+        axis=0,
+    )
+    np.testing.assert_allclose(
+        read_table(tmp_path / "out.csv")["score"].to_numpy(), mean, rtol=1e-12
+    )
 
 
 def test_other_shared_items_stop_the_run_and_name_the_row_on_both_ends(tmp_path):
@@ -89,7 +104,9 @@ def test_every_message_on_the_wire_is_predictions_and_three_numbers(tmp_path, re
     with Processes(tmp_path) as run:
         for name in NAMES:
             run.join(name)
-        channel = Recorder(given.address, identity, authority, given.pins, join_timeout=60, answer_timeout=60)
+        channel = Recorder(
+            given.address, identity, authority, given.pins, join_timeout=60, answer_timeout=60
+        )
         try:
             result = Coordinator(replace(given.plan, report=report), channel).run()
         finally:
@@ -153,7 +170,8 @@ def test_a_site_that_misbehaves_stops_the_run_or_is_left_behind(tmp_path, how, w
 @pytest.mark.parametrize("victim", ["coordinator", "south"])
 @pytest.mark.parametrize("schedule", ["sequential", "parallel"])
 def test_a_killed_process_goes_on_from_the_last_completed_round(tmp_path, victim, schedule):
-    slow_rounds = ("report = true", "report = true\naccelerate = false")  # enough of them to be hit in the middle
+    # enough of them to be hit in the middle
+    slow_rounds = ("report = true", "report = true\naccelerate = false")
     make_run(
         tmp_path,
         coordinator=[('"sequential"', f'"{schedule}"'), slow_rounds, ("= 200", "= 2000")],

@@ -31,7 +31,9 @@ def test_rows_are_scored_by_every_site(folder):
     table = read_table(folder / "north/shared.csv", text=["id"]).slice(3, 9)
     found = joint_prediction(servers(folder), NAMES, table)
     for name in NAMES:
-        np.testing.assert_array_equal(found[name], load(folder / name / f"{name}.corank").predict(table))
+        np.testing.assert_array_equal(
+            found[name], load(folder / name / f"{name}.corank").predict(table)
+        )
 
 
 def test_ids_are_enough_where_sites_have_their_own_table(folder):
@@ -42,13 +44,18 @@ def test_ids_are_enough_where_sites_have_their_own_table(folder):
     by_id = joint_prediction(servers(folder), NAMES, table.select(["id"]))
     for name in NAMES:
         np.testing.assert_array_equal(by_id[name], plain[name])
-    with pytest.raises(RunStopped, match="site 'north' does not predict: 'north' does not know the item 'who'"):
+    with pytest.raises(
+        RunStopped, match="site 'north' does not predict: 'north' does not know the item 'who'"
+    ):
         joint_prediction(servers(folder), NAMES, pa.table({"id": ["who"]}))
 
 
 def test_a_site_scores_only_so_many_rows(folder):
     edit(folder / "south/site.toml", ("allowed = false", "rows = 10"))
-    channel, table = servers(folder), read_table(folder / "north/shared.csv", text=["id"]).slice(0, 8)
+    channel, table = (
+        servers(folder),
+        read_table(folder / "north/shared.csv", text=["id"]).slice(0, 8),
+    )
     joint_prediction(channel, NAMES, table)
     with pytest.raises(RunStopped, match="'south' scores 2 more items at most; raise rows"):
         joint_prediction(channel, NAMES, table)
@@ -71,7 +78,9 @@ def test_a_missing_column_is_named(folder):
     ],
 )
 def test_items_that_make_no_table_are_refused(folder, change):
-    asked = question(pa.table({"id": ["a", "b"], "x": [1.0, 2.0], "y": [1, 2], "z": [0.0, 1.0]}), "rows")
+    asked = question(
+        pa.table({"id": ["a", "b"], "x": [1.0, 2.0], "y": [1, 2], "z": [0.0, 1.0]}), "rows"
+    )
     server = predictor_of(read_site(folder / "north/site.toml"))
     reply = server.handle(Message("predict", {**asked.fields, **change}, asked.numbers))
     assert reply.numbers is None
@@ -87,8 +96,14 @@ def test_ranking_sites_are_made_from_their_settings(tmp_path):
 @pytest.mark.parametrize("kind", ["numbers", "texts"])
 def test_wide_items_are_asked_about_in_messages_that_sites_take(kind):
     n = 6_000
-    wide = {"numbers": {f"c{k}": np.arange(n) + k for k in range(250)}, "texts": {"t": ["word " * 300] * n}}
+    wide = {
+        "numbers": {f"c{k}": np.arange(n) + k for k in range(250)},
+        "texts": {"t": ["word " * 300] * n},
+    }
     table = pa.table({"id": [f"i{k}" for k in range(n)], **wide[kind]})
     asked = [decoded(message.encoded(), max_values=1_000_000) for message in questions(table)]
     assert len(asked) > 2
-    assert pa.concat_tables([items_of(message) for message in asked])["id"].to_pylist() == table["id"].to_pylist()
+    assert (
+        pa.concat_tables([items_of(message) for message in asked])["id"].to_pylist()
+        == table["id"].to_pylist()
+    )

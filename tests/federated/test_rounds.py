@@ -1,4 +1,6 @@
-"""Sites that keep their data: the same solution as all data in one place, and nothing else crosses the wire."""
+"""Sites that keep their data: the same solution as all data in one place, and nothing else crosses
+the wire.
+"""
 
 import errno
 import shutil
@@ -53,7 +55,15 @@ def items():
 
 def make_sites(learners, shared, *, qid=None, limits=MANY, state=None):
     return [
-        Site(name, learner, *site_rows(v + 1), shared, qid=qid, limits=limits, state=state and state / f"{name}.state")
+        Site(
+            name,
+            learner,
+            *site_rows(v + 1),
+            shared,
+            qid=qid,
+            limits=limits,
+            state=state and state / f"{name}.state",
+        )
         for v, (name, learner) in enumerate(zip("abc", learners, strict=False))
     ]
 
@@ -61,12 +71,18 @@ def make_sites(learners, shared, *, qid=None, limits=MANY, state=None):
 def run(sites, agreement=0.4, **how):
     channel = how.pop("channel", None) or InProcess(sites)
     state = how.pop("state", None)
-    plan = Plan("test", tuple(site.name for site in sites), agreement, **{"max_rounds": 5000, **how})
+    plan = Plan(
+        "test", tuple(site.name for site in sites), agreement, **{"max_rounds": 5000, **how}
+    )
     return Coordinator(plan, channel, state=state).run()
 
 
-def joint_minimum(rows, points, alphas, agreement, items, loss, shared_loss, levels, qid=None, shared_qid=None):
-    """The stated objective as one least-squares problem; predictions on new points, one function a site."""
+def joint_minimum(
+    rows, points, alphas, agreement, items, loss, shared_loss, levels, qid=None, shared_qid=None
+):
+    """The stated objective as one least-squares problem; predictions on new points, one function a
+    site.
+    """
     ends = np.cumsum([0, *(len(own) for own in points)])
     matrix, right = [], []
 
@@ -82,7 +98,11 @@ def joint_minimum(rows, points, alphas, agreement, items, loss, shared_loss, lev
         add({v: T @ RBF(X, points[v])}, t)
         norm = np.sqrt(alphas[v]) * symmetric_root(RBF(points[v], points[v]))
         add({v: norm}, np.zeros(len(norm)))
-    T, _ = loss_rows(np.zeros(len(items)), np.zeros(len(items)) if shared_qid is None else shared_qid, shared_loss)
+    T, _ = loss_rows(
+        np.zeros(len(items)),
+        np.zeros(len(items)) if shared_qid is None else shared_qid,
+        shared_loss,
+    )
     for u, v in combinations(range(len(rows)), 2):
         root = np.sqrt(2 * agreement)
         gap = root * T @ np.full(len(items), levels[u] - levels[v])
@@ -104,7 +124,9 @@ def close(got, wanted, tol=1e-8):
 
 @pytest.mark.parametrize("report", [True, False])
 @pytest.mark.parametrize(("schedule", "accelerate"), WAYS)
-def test_regression_converges_to_the_minimum_of_the_stated_objective(items, schedule, accelerate, report):
+def test_regression_converges_to_the_minimum_of_the_stated_objective(
+    items, schedule, accelerate, report
+):
     learners = [CoRLS(alpha=alpha, gamma=0.3, basis="all") for alpha in ALPHAS]
     sites = make_sites(learners, SharedItems(items))
     result = run(sites, schedule=schedule, accelerate=accelerate, report=report)
@@ -122,14 +144,20 @@ def test_regression_converges_to_the_minimum_of_the_stated_objective(items, sche
 @pytest.mark.parametrize(("weighting", "beta"), [("size", 0.0), ("unit", 0.3), ("query", 0.0)])
 def test_ranking_converges_to_the_minimum_of_the_stated_objective(items, weighting, beta):
     qid, shared_qid = np.arange(14) % 3, np.arange(25) // 5
-    learners = [CoRankRLS(alpha=alpha, gamma=0.3, basis="scored", weighting=weighting, beta=beta) for alpha in ALPHAS]
+    learners = [
+        CoRankRLS(alpha=alpha, gamma=0.3, basis="scored", weighting=weighting, beta=beta)
+        for alpha in ALPHAS
+    ]
     sites = make_sites(learners, SharedItems(items, queries=shared_qid), qid=qid)
     result = run(sites)
     rows = [site_rows(v + 1) for v in range(3)]
     loss, shared_loss = Loss(weighting, beta), Loss(weighting, 0.0)
     points = [X for X, _ in rows]
-    functions = joint_minimum(rows, points, ALPHAS, 0.4, items, loss, shared_loss, [0] * 3, qid, shared_qid)
-    centre = np.eye(25) - (shared_qid[:, None] == shared_qid[None, :]) / 5  # a query's level is not exchanged
+    functions = joint_minimum(
+        rows, points, ALPHAS, 0.4, items, loss, shared_loss, [0] * 3, qid, shared_qid
+    )
+    # a query's level is not exchanged
+    centre = np.eye(25) - (shared_qid[:, None] == shared_qid[None, :]) / 5
     for v, (site, function) in enumerate(zip(sites, functions, strict=True)):
         close(result.predictions[v], centre @ function(items))
         close(site.model.predict(items), function(items))
@@ -138,14 +166,17 @@ def test_ranking_converges_to_the_minimum_of_the_stated_objective(items, weighti
 def test_sites_equal_the_views_of_corls_in_one_place(items):
     rows = [site_rows(v + 1) for v in range(3)]
     sites = make_sites(
-        [CoRLS(alpha=a, gamma=0.3, basis="all", fit_intercept=False) for a in ALPHAS], SharedItems(items)
+        [CoRLS(alpha=a, gamma=0.3, basis="all", fit_intercept=False) for a in ALPHAS],
+        SharedItems(items),
     )
     run(sites)
     X, Y = np.concatenate([own for own, _ in rows]), np.full((42, 3), np.nan)
     for v, (_, y) in enumerate(rows):
         Y[14 * v : 14 * (v + 1), v] = y
     views = [View(gamma=0.3, penalty=alpha) for alpha in ALPHAS]
-    pooled = CoRLS(views, alpha=1.0, agreement=0.4, basis="all", fit_intercept=False).fit(X, Y, unscored=items)
+    pooled = CoRLS(views, alpha=1.0, agreement=0.4, basis="all", fit_intercept=False).fit(
+        X, Y, unscored=items
+    )
     new = np.random.default_rng(3).normal(size=(10, 3))
     close(np.stack([site.model.predict(new) for site in sites], axis=1), pooled.predict_views(new))
 
@@ -155,15 +186,23 @@ def test_a_site_tunes_its_own_alpha_and_may_have_columns_of_its_own(items):
     other = np.random.default_rng(5).normal(size=(25, 2))
     ids = [f"item {row}" for row in range(25)]
     wide = pd.DataFrame(items, columns=["x", "y", "z"])
-    first = Site("a", CoRLS(), pd.DataFrame(X, columns=["x", "y", "z"]), y, SharedItems(wide, ids=ids))
-    second = Site("b", CoRLS(kernel="linear", basis="features"), X[:, :2], y, SharedItems(other, ids=ids))
-    assert first.model.alpha_ == pytest.approx(CoRLS(views=1, agreement=0.0).fit(X, y, unscored=items).alpha_)
+    first = Site(
+        "a", CoRLS(), pd.DataFrame(X, columns=["x", "y", "z"]), y, SharedItems(wide, ids=ids)
+    )
+    second = Site(
+        "b", CoRLS(kernel="linear", basis="features"), X[:, :2], y, SharedItems(other, ids=ids)
+    )
+    assert first.model.alpha_ == pytest.approx(
+        CoRLS(views=1, agreement=0.0).fit(X, y, unscored=items).alpha_
+    )
     assert run([first, second]).converged
 
 
 def test_shared_features_that_are_too_many_to_keep_are_made_anew(items, monkeypatch):
     def predictions():
-        return run(make_sites([CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS], SharedItems(items))).predictions
+        return run(
+            make_sites([CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS], SharedItems(items))
+        ).predictions
 
     kept = predictions()
     monkeypatch.setattr("corank_federated.site.HELD", 0)
@@ -179,7 +218,15 @@ def test_features_of_other_libraries_give_the_same(items, kind):
         X, y = site_rows(v + 1)
         learner = CoRLS(alpha=alpha, gamma=0.3, basis="all")
         plain.append(Site("abc"[v], learner, X, y, SharedItems(items)))
-        other.append(Site("abc"[v], learner, made(X), made(y) if kind == "torch" else y, SharedItems(made(items))))
+        other.append(
+            Site(
+                "abc"[v],
+                learner,
+                made(X),
+                made(y) if kind == "torch" else y,
+                SharedItems(made(items)),
+            )
+        )
     assert plain[0].shared.fingerprint.digest == other[0].shared.fingerprint.digest
     close(run(other).predictions, run(plain).predictions)
     close(np.asarray(other[1].model.predict(made(items))), plain[1].model.predict(items))
@@ -191,7 +238,9 @@ def test_ten_thousand_items_end_within_1e8_of_the_joint_solution():
     for times in (1.0, 20.0):
         joint = case.joint(times * case.agreement)
         channel = InProcess([case.site(v) for v in range(3)])
-        result = Coordinator(Plan("figure", case.names, times * case.agreement, max_rounds=2000), channel).run()
+        result = Coordinator(
+            Plan("figure", case.names, times * case.agreement, max_rounds=2000), channel
+        ).run()
         close(result.predictions, joint)
         assert max(own.sent + own.received for own in result.rounds) <= 2 * 3 * 10_000 * 8 * 1.05
 
@@ -207,9 +256,13 @@ def test_acceleration_halves_the_rounds_where_plain_needs_many(items):
 
 
 def test_the_estimated_error_is_not_the_step(items):
-    sites = make_sites([CoRLS(alpha=0.3, gamma=0.3, basis="all") for _ in range(3)], SharedItems(items))
+    sites = make_sites(
+        [CoRLS(alpha=0.3, gamma=0.3, basis="all") for _ in range(3)], SharedItems(items)
+    )
     exact = run(sites, agreement=20.0).predictions
-    sites = make_sites([CoRLS(alpha=0.3, gamma=0.3, basis="all") for _ in range(3)], SharedItems(items))
+    sites = make_sites(
+        [CoRLS(alpha=0.3, gamma=0.3, basis="all") for _ in range(3)], SharedItems(items)
+    )
     early = run(sites, agreement=20.0, accelerate=False, report=False, tol=1e-3)
     error = np.linalg.norm(early.predictions - exact) / np.linalg.norm(exact - exact.mean())
     assert error < 2e-3  # steps are far smaller than that: contraction is 0.99 and more
@@ -233,8 +286,18 @@ def test_every_message_is_predictions_and_three_numbers_or_predictions_alone(ite
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
     channel = Recorder(sites)
     result = run(sites, report=report, channel=channel)
-    own = {v: np.concatenate([X.ravel(), y]) for v, (X, y) in enumerate(site_rows(v + 1) for v in range(3))}
-    allowed = {"hello": "from", "terms": "to", "accepted": "from", "round": "to", "answer": "from", "finish": "to"}
+    own = {
+        v: np.concatenate([X.ravel(), y])
+        for v, (X, y) in enumerate(site_rows(v + 1) for v in range(3))
+    }
+    allowed = {
+        "hello": "from",
+        "terms": "to",
+        "accepted": "from",
+        "round": "to",
+        "answer": "from",
+        "finish": "to",
+    }
     rounds = {"to": 0, "from": 0}
     for way, site, message, _ in channel.seen:
         assert {**allowed, "saved": "from"}[message.kind] == way
@@ -243,7 +306,9 @@ def test_every_message_is_predictions_and_three_numbers_or_predictions_alone(ite
             assert message.numbers is None
             continue
         rounds[way] += 1
-        assert set(message.fields) == ({"run", "round", "sites"} if way == "to" else {"run", "round", "report"})
+        assert set(message.fields) == (
+            {"run", "round", "sites"} if way == "to" else {"run", "round", "report"}
+        )
         first = message["round"] == 1
         assert (message.numbers is None) == (way == "to" and first)
         if way == "from":
@@ -252,7 +317,10 @@ def test_every_message_is_predictions_and_three_numbers_or_predictions_alone(ite
             assert (message["report"] is None) == (not report)
             assert not report or [type(number) for number in message["report"]] == [float] * 3
     assert rounds == {"to": 3 * result.n_rounds, "from": 3 * result.n_rounds}
-    assert sum(size for _, _, message, size in channel.seen if message.kind in ("round", "answer")) == result.bytes
+    assert (
+        sum(size for _, _, message, size in channel.seen if message.kind in ("round", "answer"))
+        == result.bytes
+    )
 
 
 def test_bytes_of_a_round_are_those_of_the_predictions():
@@ -269,7 +337,9 @@ def test_bytes_of_a_round_are_those_of_the_predictions():
 def test_a_site_answers_only_so_many_rounds_in_all_its_runs(items, tmp_path):
     learners = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
     sites = make_sites(learners, SharedItems(items), limits=Limits(rounds=4), state=tmp_path)
-    with pytest.raises(RunStopped, match=r"has answered 4 rounds, the most .* raise rounds in its limits"):
+    with pytest.raises(
+        RunStopped, match=r"has answered 4 rounds, the most .* raise rounds in its limits"
+    ):
         run(sites)
     again = make_sites(learners, SharedItems(items), limits=Limits(rounds=4), state=tmp_path)
     again[0].handle(again_terms("another run", again[0]))
@@ -278,7 +348,13 @@ def test_a_site_answers_only_so_many_rounds_in_all_its_runs(items, tmp_path):
 
 
 def again_terms(name, site):
-    fields = {"run": name, "sites": ["a", "b"], "comparison": site.comparison, "agreement": 1.0, "report": True}
+    fields = {
+        "run": name,
+        "sites": ["a", "b"],
+        "comparison": site.comparison,
+        "agreement": 1.0,
+        "report": True,
+    }
     fields |= {"items": len(site.shared), "digest": site.shared.fingerprint.digest}
     return Message("terms", fields)
 
@@ -298,7 +374,9 @@ def test_a_refusal_says_nothing_about_the_scores(items, scale):
     X, y = site_rows(1)
     site = Site("a", CoRLS(alpha=1.0, basis="all"), X, scale * y, SharedItems(items))
     site.handle(again_terms("run", site))
-    refusal = answered(site, Message("round", {"run": "run", "round": 1, "sites": 2}, np.full(25, 1e9)))
+    refusal = answered(
+        site, Message("round", {"run": "run", "round": 1, "sites": 2}, np.full(25, 1e9))
+    )
     assert refusal.kind == "refusal"
     assert refusal["too_far"]
     assert not any(character.isdigit() for character in refusal["reason"])
@@ -317,9 +395,13 @@ def test_answers_are_affine_in_the_questions_as_the_page_says(items):
 
 
 def test_a_site_may_give_predictions_alone_and_terms_stay(items):
-    (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items), limits=Limits(report=False))
+    (site,) = make_sites(
+        [CoRLS(alpha=1.0, basis="all")], SharedItems(items), limits=Limits(report=False)
+    )
     asked = again_terms("run", site)
-    with pytest.raises(Refused, match="'a' gives predictions alone; set report = false for the run"):
+    with pytest.raises(
+        Refused, match="'a' gives predictions alone; set report = false for the run"
+    ):
         site.handle(asked)
     site.handle(replace(asked, fields={**asked.fields, "report": False}))
     with pytest.raises(Refused, match="terms of the run 'run' are others than they were"):
@@ -380,17 +462,27 @@ FAULTS = {
     "it sent nan as prediction of item 4": lambda reply: replace(
         reply, numbers=np.r_[np.zeros(3), np.nan, np.zeros(21)]
     ),
-    "it sent 24 predictions for 25 shared items": lambda reply: replace(reply, numbers=np.zeros(24)),
+    "it sent 24 predictions for 25 shared items": lambda reply: replace(
+        reply, numbers=np.zeros(24)
+    ),
     "it answered for the run 'other', not for 'test'": lambda reply: replace(
         reply, fields={**reply.fields, "run": "other"}
     ),
-    "it sent a message of the kind 'saved' where 'answer' was due": lambda reply: Message("saved", {"run": "test"}),
-    "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
-    "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
+    "it sent a message of the kind 'saved' where 'answer' was due": lambda reply: Message(
+        "saved", {"run": "test"}
+    ),
+    "it answered round 2 in round 3": lambda reply: replace(
+        reply, fields={**reply.fields, "round": 2}
+    ),
+    "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(
+        reply, numbers=np.r_[0, 1e200, np.zeros(23)]
+    ),
     "its report is not a loss, a norm and a": lambda reply: replace(
         reply, fields={**reply.fields, "report": [1.0, 1.0, 1e200]}
     ),
-    "its report is not a loss": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
+    "its report is not a loss": lambda reply: replace(
+        reply, fields={**reply.fields, "report": [1.0]}
+    ),
 }
 
 
@@ -419,11 +511,16 @@ def test_a_reply_for_another_run_is_called_that(items, kind, caplog):
 
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
     if kind == "accepted":
-        with pytest.raises(RunStopped, match="'a' does not take part: it answered for the run 'other', not for 'test'"):
+        with pytest.raises(
+            RunStopped,
+            match="'a' does not take part: it answered for the run 'other', not for 'test'",
+        ):
             run(sites, channel=Elsewhere(sites))
     else:
         assert run(sites, channel=Elsewhere(sites)).converged
-        assert "it did not say that it kept its model: it answered for the run 'other'" in caplog.text
+        assert (
+            "it did not say that it kept its model: it answered for the run 'other'" in caplog.text
+        )
 
 
 class Liar(InProcess):
@@ -451,12 +548,16 @@ LIES = {
 @pytest.mark.parametrize("since", [1, 4])
 @pytest.mark.parametrize("schedule", ["sequential", "parallel"])
 @pytest.mark.parametrize("lie", LIES)
-def test_whoever_sends_wild_predictions_is_blamed_not_those_who_refuse_them(items, lie, schedule, since):
+def test_whoever_sends_wild_predictions_is_blamed_not_those_who_refuse_them(
+    items, lie, schedule, since
+):
     def three():
         return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
 
     sites, how = three(), {"schedule": schedule}
-    with pytest.raises(RunStopped, match=r"^site 'b' is lost .* far from those of all other sites") as stopped:
+    with pytest.raises(
+        RunStopped, match=r"^site 'b' is lost .* far from those of all other sites"
+    ) as stopped:
         run(sites, channel=Liar(sites, LIES[lie], since), **how)
     assert "site 'a' is lost" not in str(stopped.value)
     sites = three()
@@ -468,7 +569,9 @@ def test_whoever_sends_wild_predictions_is_blamed_not_those_who_refuse_them(item
 
 def test_a_run_goes_on_once_the_site_with_wild_predictions_is_mended(items, tmp_path):
     def three(**how):
-        return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items), **how)
+        return make_sites(
+            [CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items), **how
+        )
 
     sites, how = three(state=tmp_path), {"state": tmp_path / "coordinator.state"}
     with pytest.raises(RunStopped, match="site 'b' is lost in round 3"):
@@ -480,7 +583,10 @@ def test_a_run_goes_on_once_the_site_with_wild_predictions_is_mended(items, tmp_
 
 def test_of_two_sites_both_are_named(items):
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
-    with pytest.raises(RunStopped, match=r"'a' is lost .* came from site 'b', and with two sites nobody else can say"):
+    with pytest.raises(
+        RunStopped,
+        match=r"'a' is lost .* came from site 'b', and with two sites nobody else can say",
+    ):
         run(sites, channel=Liar(sites, LIES["all large"]), on_missing="continue")
 
 
@@ -508,7 +614,8 @@ def test_models_are_kept_also_where_the_last_round_was_broken_off(items):
 def test_a_site_that_forgot_everything_does_not_end_the_run_too_early(items):
     class Forgetful(InProcess):
         def ask(self, questions):
-            if len(questions) > 1 and next(iter(questions.values())).kind == "round":  # when the gradient is measured
+            # when the gradient is measured
+            if len(questions) > 1 and next(iter(questions.values())).kind == "round":
                 self.sites["b"]._memory.coefficients[:] = 0.0
             return super().ask(questions)
 
@@ -545,7 +652,9 @@ class Dies(InProcess):
 
 
 @pytest.mark.parametrize(("schedule", "accelerate"), WAYS)
-def test_coordinator_and_sites_resume_from_the_last_completed_round(items, tmp_path, schedule, accelerate):
+def test_coordinator_and_sites_resume_from_the_last_completed_round(
+    items, tmp_path, schedule, accelerate
+):
     def fresh():
         learners = [CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS]
         return make_sites(learners, SharedItems(items), state=tmp_path)
@@ -560,14 +669,19 @@ def test_coordinator_and_sites_resume_from_the_last_completed_round(items, tmp_p
     assert result.rounds[0].number > 3
     assert all(site.answered == result.n_rounds for site in sites)
     learners = [CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS]
-    close(result.predictions, run(make_sites(learners, SharedItems(items)), schedule=schedule).predictions)
+    close(
+        result.predictions,
+        run(make_sites(learners, SharedItems(items)), schedule=schedule).predictions,
+    )
 
 
 def test_a_state_of_other_settings_is_refused(items, tmp_path):
     state = tmp_path / "coordinator.state"
     learners = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
     run(make_sites(learners, SharedItems(items)), state=state)
-    with pytest.raises(StateError, match="under other settings; give this run a name and a state of its own"):
+    with pytest.raises(
+        StateError, match="under other settings; give this run a name and a state of its own"
+    ):
         run(make_sites(learners, SharedItems(items)), state=state, agreement=2.0)
     facts, arrays = read_state(state)
     write_state(state, {**facts, "sites": None}, arrays)
@@ -643,7 +757,9 @@ def test_a_damaged_state_is_refused(items, states, whose):
     content = bytearray(state.read_bytes())
     content[-5] ^= 1
     state.write_bytes(content)
-    with pytest.raises(StateError, match=rf"{whose}.state .* does not match its checksum; move it away"):
+    with pytest.raises(
+        StateError, match=rf"{whose}.state .* does not match its checksum; move it away"
+    ):
         run(make_sites(PAIR, SharedItems(items), state=states), state=states / "coordinator.state")
 
 
@@ -686,18 +802,29 @@ def test_a_site_with_other_data_does_not_take_up_what_it_said_before(items, tmp_
     learners = [CoRLS(alpha=1.0, gamma=0.3, basis=5) for _ in range(2)]
     report = run(make_sites(learners, SharedItems(items, ids=range(25)), state=tmp_path))
     given = {"X": X, "y": y, "learner": learners[0], "shared": SharedItems(items, ids=range(25))}
-    other = {"scores": {"y": -y}, "rows": {"X": X + 1}, "alpha": {"learner": CoRLS(alpha=2.0, gamma=0.3, basis=5)}}
+    other = {
+        "scores": {"y": -y},
+        "rows": {"X": X + 1},
+        "alpha": {"learner": CoRLS(alpha=2.0, gamma=0.3, basis=5)},
+    }
     other["items"] = {"shared": SharedItems(items + 1, ids=range(25))}
     site = Site("a", limits=MANY, state=tmp_path / "a.state", **{**given, **other[change]})
     assert site.answered == report.n_rounds
-    site.handle(Terms("test", ("a", "b"), "regression", 0.4, 25, site.shared.fingerprint.digest).message())
-    with pytest.raises(Refused, match=f"ended at round {report.n_rounds}, but the last one here is 0"):
+    site.handle(
+        Terms("test", ("a", "b"), "regression", 0.4, 25, site.shared.fingerprint.digest).message()
+    )
+    with pytest.raises(
+        Refused, match=f"ended at round {report.n_rounds}, but the last one here is 0"
+    ):
         site.handle(Message("finish", {"run": "test", "round": report.n_rounds, "converged": True}))
 
 
 def test_an_agreement_beyond_all_numbers_is_refused_in_words(items):
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
-    with np.errstate(all="ignore"), pytest.raises(RunStopped, match="finds no finite answer to round 2"):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(RunStopped, match="finds no finite answer to round 2"),
+    ):
         run(sites, agreement=1e308)
 
 
@@ -752,9 +879,13 @@ def test_a_plan_names_what_is_wrong_with_it(change, words):
 def test_a_site_whose_scores_are_all_the_same_says_how_far_it_may_be_pulled(items):
     X, y = site_rows(1)
     for level in (0.0, 0.1, 3.0):
-        with pytest.raises(ValueError, match=r"scores of site 'a' are all the same.*give norm in its limits"):
+        with pytest.raises(
+            ValueError, match=r"scores of site 'a' are all the same.*give norm in its limits"
+        ):
             Site("a", CoRLS(1, alpha=1.0), X, 0 * y + level, SharedItems(items))
-    tame = Site("a", CoRLS(1, alpha=1.0), X, 0 * y + 3, SharedItems(items), limits=Limits(norm=20.0))
+    tame = Site(
+        "a", CoRLS(1, alpha=1.0), X, 0 * y + 3, SharedItems(items), limits=Limits(norm=20.0)
+    )
     assert run([tame, make_sites([CoRLS(alpha=1.0)] * 2, SharedItems(items))[1]]).converged
 
 
@@ -780,7 +911,9 @@ def test_a_site_names_what_is_wrong_with_its_learner(items):
 def test_a_site_that_only_predicts_is_told_so(items):
     sites = make_sites([CoRLS(alpha=1.0) for _ in range(2)], SharedItems(items))
     sites[1].hello = ModelServer("b", None, "regression", 10).hello
-    with pytest.raises(RunStopped, match="site 'b' has its model and only predicts; start it with --force"):
+    with pytest.raises(
+        RunStopped, match="site 'b' has its model and only predicts; start it with --force"
+    ):
         run(sites)
 
 

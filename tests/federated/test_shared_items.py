@@ -28,7 +28,9 @@ def site(name, ids, **more):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(len(ids), 2))
     X = rng.normal(size=(12, 2))
-    return Site(name, CoRLS(alpha=1.0, basis="scored"), X, X[:, 0], SharedItems(features, ids=ids, **more))
+    return Site(
+        name, CoRLS(alpha=1.0, basis="scored"), X, X[:, 0], SharedItems(features, ids=ids, **more)
+    )
 
 
 def refused(second, own=None):
@@ -36,7 +38,10 @@ def refused(second, own=None):
     channel = InProcess([site("a", IDS), second])
     questions = []
     record = channel.record
-    channel.record = lambda way, name, content: (questions.append(decoded(content).kind), record(way, name, content))
+    channel.record = lambda way, name, content: (
+        questions.append(decoded(content).kind),
+        record(way, name, content),
+    )
     with pytest.raises(SharedItemsError) as error:
         Coordinator(Plan("run", ("a", "b"), 1.0), channel, items=own).run()
     return str(error.value), questions.count("compare")
@@ -166,7 +171,10 @@ def test_damaged_bytes_are_refused_or_a_message_of_the_same_kind(place, value):
         (ANSWER.encoded()[:-8], "24 bytes of numbers where its header says 4"),
         (ANSWER.encoded().replace(b"answer", b"anvwer"), "unknown kind, 'anvwer'"),
         (ANSWER.encoded().replace(b'"round": 2', b'"ruond": 2'), "other fields than"),
-        (ANSWER.encoded().replace(b'"round": 2', b'"round": 0.'), "its header is not JSON|begin like one|round of"),
+        (
+            ANSWER.encoded().replace(b'"round": 2', b'"round": 0.'),
+            "its header is not JSON|begin like one|round of",
+        ),
         (ANSWER.encoded().replace(b"1.0", b"NaN"), "holds NaN"),
     ],
 )

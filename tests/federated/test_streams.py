@@ -1,4 +1,6 @@
-"""Streams at the coordinator: one per site, with deadlines, and nothing that outlives its connection."""
+"""Streams at the coordinator: one per site, with deadlines, and nothing that outlives its
+connection.
+"""
 
 import itertools
 import logging
@@ -95,7 +97,14 @@ class Client:
 
 def hello(name, items=3):
     return Message(
-        "hello", {"version": VERSION, "site": name, "comparison": "regression", "items": items, "digest": str(items)}
+        "hello",
+        {
+            "version": VERSION,
+            "site": name,
+            "comparison": "regression",
+            "items": items,
+            "digest": str(items),
+        },
     )
 
 
@@ -109,7 +118,9 @@ def digest(text):
 def answer_through(client, server, name, reply):
     """What the coordinator hears when a client answers its question."""
     heard = []
-    thread = threading.Thread(target=lambda: heard.append(server.ask({name: COMPARE})[name]), daemon=True)
+    thread = threading.Thread(
+        target=lambda: heard.append(server.ask({name: COMPARE})[name]), daemon=True
+    )
     thread.start()
     assert client.hears() == COMPARE
     client.say(reply)
@@ -117,7 +128,9 @@ def answer_through(client, server, name, reply):
     return heard[0]
 
 
-def test_a_second_stream_of_a_site_is_refused_and_said_to_both(server, authority, identities, caplog):
+def test_a_second_stream_of_a_site_is_refused_and_said_to_both(
+    server, authority, identities, caplog
+):
     caplog.set_level(logging.WARNING, logger="corank.federated")
     with Client(server, authority, identities["north"]).say(hello("north")) as owner:
         assert server.hello(["north"])["north"] == hello("north")
@@ -147,7 +160,9 @@ def joined(server, authority, identity):
     """The site 'south', which dials until it is let in, and how its run ended."""
     ended = []
     line = Connection(f"127.0.0.1:{server.port}", identity, authority.certificate)
-    thread = threading.Thread(target=lambda: ended.append(line.answer(Answering()).kind), daemon=True)
+    thread = threading.Thread(
+        target=lambda: ended.append(line.answer(Answering()).kind), daemon=True
+    )
     thread.start()
     yield ended
     server.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
@@ -155,7 +170,9 @@ def joined(server, authority, identity):
     assert ended == ["stop"]
 
 
-def test_a_site_that_is_refused_as_the_second_waits_for_its_turn(server, authority, identities, caplog):
+def test_a_site_that_is_refused_as_the_second_waits_for_its_turn(
+    server, authority, identities, caplog
+):
     caplog.set_level(logging.WARNING, logger="corank.federated")
     with ExitStack() as stack:
         with Client(server, authority, identities["south"]).say(hello("south", 9)) as first:
@@ -179,12 +196,19 @@ def test_a_warning_is_no_question_and_no_end(server, authority, identities, capl
 
 def test_silent_streams_of_one_site_lock_nobody_out(authority, coordinator, identities):
     with listening(authority, coordinator, handshake_timeout=0.5) as server, ExitStack() as streams:
-        silent = [streams.enter_context(Client(server, authority, identities["south"])) for _ in range(30)]
+        silent = [
+            streams.enter_context(Client(server, authority, identities["south"])) for _ in range(30)
+        ]
         for name in ("north", "west"):
             streams.enter_context(Client(server, authority, identities[name]).say(hello(name)))
         assert server.hello(["north", "west"]) == {name: hello(name) for name in ("north", "west")}
-        assert {client.refusal()[0] for client in silent} <= {"ALREADY_EXISTS", "CANCELLED", "INVALID_ARGUMENT"}
-        with joined(server, authority, identities["south"]):  # the time of the silent stream is over
+        assert {client.refusal()[0] for client in silent} <= {
+            "ALREADY_EXISTS",
+            "CANCELLED",
+            "INVALID_ARGUMENT",
+        }
+        # the time of the silent stream is over
+        with joined(server, authority, identities["south"]):
             assert server.hello(["south"]) == {"south": hello("south")}
 
 
@@ -206,7 +230,9 @@ def test_a_hello_ends_with_its_connection(server, authority, identities):
         streams.enter_context(joined(server, authority, identities["south"]))
         server.hello(["south"])
         assert waiting.is_alive()  # 'north' has left
-        streams.enter_context(Client(server, authority, identities["north"]).say(hello("north", 300)))
+        streams.enter_context(
+            Client(server, authority, identities["north"]).say(hello("north", 300))
+        )
         waiting.join(20)
         assert [hellos[name]["items"] for name in NAMES] == [300, 3, 300]
 
@@ -241,7 +267,9 @@ channel.close()
 """
 
 
-def test_idle_connections_do_not_use_up_the_files_of_the_coordinator(authority, coordinator, identities, tmp_path):
+def test_idle_connections_do_not_use_up_the_files_of_the_coordinator(
+    authority, coordinator, identities, tmp_path
+):
     resource = pytest.importorskip("resource")
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 600:
         pytest.skip("opens 400 connections")
@@ -249,7 +277,9 @@ def test_idle_connections_do_not_use_up_the_files_of_the_coordinator(authority, 
     coordinator.write(tmp_path, "coordinator")
     command = [sys.executable, "-c", FEW_FILES, tmp_path]
     with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as server,
         ExitStack() as idle,
     ):
         port = int(server.stdout.readline())

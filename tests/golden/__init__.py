@@ -1,1 +1,3 @@
-"""Fits whose results are kept, so that a change of code that should not change results is seen not to."""
+"""Fits whose results are kept, so that a change of code that should not change results is seen not
+to.
+"""

@@ -1,12 +1,13 @@
-"""The golden fits: small, seeded, and stating every parameter, so that a changed default does not touch them.
+"""The golden fits: small, seeded, and stating every parameter, so that a changed default does not
+touch them.
 
-They use what users use (`from corank import ...`) and nothing else, so that they survive moved modules, and can be run
-on the sources of any commit:
+They use what users use (`from corank import ...`) and nothing else, so that they survive moved
+modules, and can be run on the sources of any commit:
 
     PYTHONPATH=src python tests/golden/fits.py FILE.npz
 
-Two thirds of them bring their folds. The others, marked `default_folds`, take the hold-out of the learner itself, which
-may be changed deliberately; write them anew then (`tools/golden.py write`).
+Two thirds of them bring their folds. The others, marked `default_folds`, take the hold-out of the
+learner itself, which may be changed deliberately; write them anew then (`tools/golden.py write`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ QID = np.repeat(np.arange(N_QUERIES), N_ROWS // N_QUERIES)
 POSITION = np.arange(N_ROWS) % (N_ROWS // N_QUERIES)
 HALF = np.where(POSITION == 3, np.nan, Y)  # one unscored row per query
 WHOLE = np.where(QID >= 6, np.nan, Y)  # two unscored queries
-PER_VIEW = np.stack([np.where(POSITION == 0, np.nan, HALF), np.where(POSITION == 1, np.nan, HALF)], axis=1)
+PER_VIEW = np.stack(
+    [np.where(POSITION == 0, np.nan, HALF), np.where(POSITION == 1, np.nan, HALF)], axis=1
+)
 WEIGHTS = rng.uniform(0.5, 2.0, size=N_ROWS)
 MORE, MORE_QID = rng.normal(size=(9, 5)), np.repeat(np.arange(3), 3)
 NEW = rng.normal(size=(12, 5))
@@ -76,7 +79,9 @@ def thinned(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(rows) > 0.4, rows, 0.0)
 
 
-def leave_out(groups: NDArray[np.int64], n_folds: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def leave_out(
+    groups: NDArray[np.int64], n_folds: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Splits that leave out whole groups."""
     fold = groups % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
@@ -88,7 +93,14 @@ BY_PAIR = leave_out(np.arange(len(PAIRS)), 4)
 
 # ---------------------------------------------------------------- every parameter of every learner
 
-KERNEL = {"kernel": "rbf", "gamma": 0.3, "degree": 3, "coef0": 1, "kernel_params": None, "random_state": 5}
+KERNEL = {
+    "kernel": "rbf",
+    "gamma": 0.3,
+    "degree": 3,
+    "coef0": 1,
+    "kernel_params": None,
+    "random_state": 5,
+}
 HOLD_OUT = {"cv": BY_QUERY, "scoring": "squared"}
 BASIS = {"basis": "all", "basis_selection": "pivoted"}
 SOLVER = {"solver": "direct", "max_iter": 1000, "tol": 1e-8}
@@ -98,7 +110,10 @@ ALPHAS = [0.1, 1.0, 10.0]
 VIEW = {"kernel": "rbf", "gamma": 0.3, "basis": None, "penalty": 1.0, "name": None}
 TWO_VIEWS = [View([0, 1, 2], **VIEW), View([3, 4], **{**VIEW, "gamma": 0.5, "penalty": 2.0})]
 THREE_VIEWS = [View([0, 1], **VIEW), View([2, 3], **VIEW), View([4], **VIEW)]
-LINEAR_VIEWS = [View([0, 1, 2], **{**VIEW, "kernel": "linear"}), View([3, 4], **{**VIEW, "kernel": "linear"})]
+LINEAR_VIEWS = [
+    View([0, 1, 2], **{**VIEW, "kernel": "linear"}),
+    View([3, 4], **{**VIEW, "kernel": "linear"}),
+]
 
 EVERY: dict[Any, dict[str, Any]] = {
     RLS: {**KERNEL, **HOLD_OUT, **BASIS, "alpha": ALPHAS, "fit_intercept": True},
@@ -124,8 +139,22 @@ EVERY: dict[Any, dict[str, Any]] = {
         "weighting": "size",
         "beta": 0.0,
     },
-    KPCR: {**KERNEL, **HOLD_OUT, **BASIS, "n_components": [2, 4, 6], "alpha": 0.0, "fit_intercept": True},
-    KPCRank: {**KERNEL, **HOLD_OUT, **BASIS, "n_components": [2, 4, 6], "alpha": 0.0, "weighting": "size"},
+    KPCR: {
+        **KERNEL,
+        **HOLD_OUT,
+        **BASIS,
+        "n_components": [2, 4, 6],
+        "alpha": 0.0,
+        "fit_intercept": True,
+    },
+    KPCRank: {
+        **KERNEL,
+        **HOLD_OUT,
+        **BASIS,
+        "n_components": [2, 4, 6],
+        "alpha": 0.0,
+        "weighting": "size",
+    },
     MatchingPursuit: {
         **KERNEL,
         **HOLD_OUT,
@@ -156,11 +185,24 @@ EVERY: dict[Any, dict[str, Any]] = {
         "beta": 0.0,
         "weighting": "size",
     },
-    TransductiveRankRLS: {**KERNEL, **HOLD_OUT, **BASIS, "alpha": ALPHAS, "pull": 1.0, "weighting": "query"},
+    TransductiveRankRLS: {
+        **KERNEL,
+        **HOLD_OUT,
+        **BASIS,
+        "alpha": ALPHAS,
+        "pull": 1.0,
+        "weighting": "query",
+    },
     PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},
     AutoRanker: {"views": TWO_VIEWS, "candidates": None, "random_state": 0, "encoder": None},
-    AutoRegressor: {"views": TWO_VIEWS, "candidates": None, "fit_intercept": True, "random_state": 0, "encoder": None},
+    AutoRegressor: {
+        "views": TWO_VIEWS,
+        "candidates": None,
+        "fit_intercept": True,
+        "random_state": 0,
+        "encoder": None,
+    },
 }
 
 
@@ -189,7 +231,10 @@ class GoldenFit:
     @property
     def default_folds(self) -> bool:
         """Whether the hold-out of the learner itself chooses something."""
-        return self.parameters.get("cv", "no such parameter") is None or self.learner in (AutoRanker, AutoRegressor)
+        return self.parameters.get("cv", "no such parameter") is None or self.learner in (
+            AutoRanker,
+            AutoRegressor,
+        )
 
     def results(self) -> dict[str, NDArray[Any]]:
         """Fit, and collect what is kept: by name, arrays of numbers."""
@@ -197,7 +242,9 @@ class GoldenFit:
             warnings.simplefilter("ignore")
             if self.rows == "scan":
                 with tempfile.TemporaryDirectory() as folder:
-                    return self._results(_scan(Path(folder), self.given["y"], self.given.get("qid")), {})
+                    return self._results(
+                        _scan(Path(folder), self.given["y"], self.given.get("qid")), {}
+                    )
             return self._results(_converted(X, self.rows), self.given)
 
     def _results(self, training: Any, given: dict[str, Any]) -> dict[str, NDArray[Any]]:
@@ -215,7 +262,10 @@ class GoldenFit:
         if path is not None:
             results |= {f"path_.{name}": getattr(path, name, None) for name in ON_THE_PATH}
         return {
-            name: numbers for name, values in results.items() for name, numbers in _flat(name, values) if numbers.size
+            name: numbers
+            for name, values in results.items()
+            for name, numbers in _flat(name, values)
+            if numbers.size
         }
 
 
@@ -269,7 +319,9 @@ def _scan(folder: Path, y: NDArray[np.float64], qid: Any) -> Any:
         lines = [",".join([*names, "y", "q"])]
         for row in rows:
             score = "" if np.isnan(y[row]) else repr(float(y[row]))
-            lines.append(",".join([*(repr(float(value)) for value in X[row]), score, str(QID[row])]))
+            lines.append(
+                ",".join([*(repr(float(value)) for value in X[row]), score, str(QID[row])])
+            )
         (folder / f"part-{number}.csv").write_text("\n".join(lines) + "\n")
     return corank.scan(
         str(folder / "*.csv"),
@@ -320,17 +372,33 @@ def _fits() -> Iterator[GoldenFit]:
         "dual-default": ({**DEFAULT}, SOME_SCORES, "array"),
         "dual-unscored": ({}, UNSCORED_TOO, "array"),
         "three-views": ({"views": THREE_VIEWS}, SOME_SCORES, "array"),
-        "one-view": ({"views": [View([0, 1, 2, 3, 4], **VIEW)], "agreement": 0.0}, SOME_SCORES, "array"),
+        "one-view": (
+            {"views": [View([0, 1, 2, 3, 4], **VIEW)], "agreement": 0.0},
+            SOME_SCORES,
+            "array",
+        ),
         "scored": ({"basis": "scored"}, SOME_SCORES, "array"),
         "subset": ({"basis": SUBSET}, SOME_SCORES, "array"),
         "subset-default": ({"basis": SUBSET, **DEFAULT}, UNSCORED_TOO, "array"),
         "features": ({"views": LINEAR_VIEWS, "basis": "features"}, SOME_SCORES, "array"),
-        "features-default": ({"views": LINEAR_VIEWS, "basis": "features", **DEFAULT}, SOME_SCORES, "array"),
+        "features-default": (
+            {"views": LINEAR_VIEWS, "basis": "features", **DEFAULT},
+            SOME_SCORES,
+            "array",
+        ),
         "scores-per-view": ({}, {"y": PER_VIEW, "qid": QID}, "array"),
         "scores-per-view-default": ({**DEFAULT}, {"y": PER_VIEW, "qid": QID}, "array"),
-        "coordinate": ({"solver": "coordinate", "alpha": 1.0, "agreement": 0.2, "tol": 1e-13}, SOME_SCORES, "array"),
+        "coordinate": (
+            {"solver": "coordinate", "alpha": 1.0, "agreement": 0.2, "tol": 1e-13},
+            SOME_SCORES,
+            "array",
+        ),
         "random-split": ({"views": random_split(2)}, SOME_SCORES, "array"),
-        "random-bases-widths": ({"views": random_bases(2), "gamma": [0.1, 0.5]}, SOME_SCORES, "array"),
+        "random-bases-widths": (
+            {"views": random_bases(2), "gamma": [0.1, 0.5]},
+            SOME_SCORES,
+            "array",
+        ),
         "csr": ({}, SOME_SCORES, "csr"),
         "weights": ({}, {**SOME_SCORES, "sample_weight": WEIGHTS}, "array"),
         "torch": ({}, SOME_SCORES, "torch"),
@@ -409,7 +477,11 @@ def _fits() -> Iterator[GoldenFit]:
         "RankRLS-comparisons-subset": (RankRLS, {**by_pair, "basis": SUBSET}, COMPARED),
         "RankRLS-comparisons-default": (RankRLS, DEFAULT, MEASURED),
         "CoRankRLS-comparisons": (CoRankRLS, by_pair, {**MEASURED, "unscored": MORE}),
-        "CoRankRLS-comparisons-default": (CoRankRLS, {**DEFAULT, "basis": SUBSET}, {**COMPARED, "unscored": MORE}),
+        "CoRankRLS-comparisons-default": (
+            CoRankRLS,
+            {**DEFAULT, "basis": SUBSET},
+            {**COMPARED, "unscored": MORE},
+        ),
         "KPCRank-comparisons": (KPCRank, by_pair, MEASURED),
         "PreferenceGP-comparisons": (PreferenceGP, {}, COMPARED),
         "DifferenceGP-comparisons": (DifferenceGP, {}, MEASURED),
@@ -422,7 +494,8 @@ FITS = {fit.name: fit for fit in _fits()}
 
 
 def record(*, keep_errors: bool = False) -> dict[str, NDArray[Any]]:
-    """The results of all fits, under `fit/array`; without PyTorch those of its tensors are left out.
+    """The results of all fits, under `fit/array`; without PyTorch those of its tensors are left
+    out.
 
     keep_errors : what a fit raised stands in place of its results, for sources that lack something
     """
@@ -448,7 +521,9 @@ def spread_of(values: NDArray[Any]) -> float:
 
 
 def distance(expected: NDArray[Any], found: NDArray[Any]) -> float:
-    """The largest difference of two arrays in units of the spread of the first; 0 where they are the same bits."""
+    """The largest difference of two arrays in units of the spread of the first; 0 where they are
+    the same bits.
+    """
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return np.inf
     if expected.tobytes() == found.tobytes():

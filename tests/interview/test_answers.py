@@ -1,4 +1,6 @@
-"""The file of answers: what is confirmed is never lost, an undo is a line, one process writes, half a line harms nothing."""
+"""The file of answers: what is confirmed is never lost, an undo is a line, one process writes, half
+a line harms nothing.
+"""
 
 import errno
 import os
@@ -78,7 +80,9 @@ def test_what_an_answer_says_about_pairs(given, comparisons, ties):
 
 def test_an_undo_is_a_line_and_goes_back_answer_by_answer(path):
     with AnswersFile(path) as file:
-        first, second, third = (file.append("compare", pair, "first", person=pair[0]) for pair in ("ab", "cd", "ae"))
+        first, second, third = (
+            file.append("compare", pair, "first", person=pair[0]) for pair in ("ab", "cd", "ae")
+        )
         assert file.undo() == third
         assert file.undo() == second
         fourth = file.append("compare", "fg", "first")
@@ -135,8 +139,17 @@ def test_a_file_saved_by_a_spreadsheet_is_read(path):
 
 
 def test_damaged_lines_are_reported(path):
-    lines = (b"2,com\0pare", b"\xff\xfe", b'3,"compare', b"four" + compare(4).encode()[1:], b"9" * 5000, b"x" * 200_000)
-    path.write_bytes(b"\n".join([HEADER.encode(), compare(1).encode(), b"", *lines, compare(8).encode(), b""]))
+    lines = (
+        b"2,com\0pare",
+        b"\xff\xfe",
+        b'3,"compare',
+        b"four" + compare(4).encode()[1:],
+        b"9" * 5000,
+        b"x" * 200_000,
+    )
+    path.write_bytes(
+        b"\n".join([HEADER.encode(), compare(1).encode(), b"", *lines, compare(8).encode(), b""])
+    )
     log = read_answers(path)
     assert [answer.number for answer in log.answers] == [1, 8]
     assert log.broken == [4, 5, 6, 7, 8, 9]
@@ -289,8 +302,13 @@ def test_an_answer_whose_way_to_the_disk_fails_is_not_in_the_file(tmp_path, monk
     with AnswersFile(tmp_path / "a.csv") as file:
         file.append("compare", ("a", "b"), "first")
         with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "broken disk")))
+            broken.setattr(
+                os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "broken disk"))
+            )
             with pytest.raises(OSError, match="broken disk"):
                 file.append("compare", ("a", "c"), "first")
         file.append("compare", ("a", "c"), "second")
-    assert [answer.answer for answer in read_answers(tmp_path / "a.csv").answers] == ["first", "second"]
+    assert [answer.answer for answer in read_answers(tmp_path / "a.csv").answers] == [
+        "first",
+        "second",
+    ]

@@ -1,4 +1,6 @@
-"""Beliefs about items: moments against draws, questions against literal search, what is foreseen against simulation."""
+"""Beliefs about items: moments against draws, questions against literal search, what is foreseen
+against simulation.
+"""
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ def test_a_score_shrinks_the_variance_of_its_row_most():
     belief = some_belief()
     after = belief.after_score(3, 0.0)
     np.testing.assert_allclose(after.mean, belief.mean)
-    assert after.covariance[3, 3] == pytest.approx(belief.covariance[3, 3] / (1 + belief.covariance[3, 3]))
+    assert after.covariance[3, 3] == pytest.approx(
+        belief.covariance[3, 3] / (1 + belief.covariance[3, 3])
+    )
 
 
 def test_the_best_pair_is_that_of_most_information_among_those_not_asked():
@@ -50,7 +54,8 @@ def test_the_best_pair_is_that_of_most_information_among_those_not_asked():
 
     ranked = sorted(pairs_within(range(7)), key=lambda pair: -gain(*pair))
     assert belief.best_pair([]) == tuple(3 * place for place in ranked[0])
-    asked = [(3 * b, 3 * a) for a, b in ranked[:4]]  # in either order, beside rows that are not in the pool
+    # in either order, beside rows that are not in the pool
+    asked = [(3 * b, 3 * a) for a, b in ranked[:4]]
     assert belief.best_pair([*asked, (1, 2)]) == tuple(3 * place for place in ranked[4])
     assert belief.best_pair(pairs_within(belief.rows.tolist())) is None
 
@@ -68,7 +73,8 @@ def test_the_expected_share_of_misordered_pairs_is_that_of_draws():
     belief = some_belief()
     draws = drawn(belief, 50_000)
     wrong = [
-        np.mean((draws[:, a] > draws[:, b]) != (belief.mean[a] > belief.mean[b])) for a, b in pairs_within(range(7))
+        np.mean((draws[:, a] > draws[:, b]) != (belief.mean[a] > belief.mean[b]))
+        for a, b in pairs_within(range(7))
     ]
     assert belief.misordered == pytest.approx(np.mean(wrong), abs=0.01)
 
@@ -76,7 +82,9 @@ def test_the_expected_share_of_misordered_pairs_is_that_of_draws():
 def test_drawn_places_are_permutations_and_count_items_that_others_stand_for():
     belief = some_belief()
     places = belief.drawn_places(0)
-    np.testing.assert_array_equal(np.sort(places, axis=1), np.tile(np.arange(1, 8), (len(places), 1)))
+    np.testing.assert_array_equal(
+        np.sort(places, axis=1), np.tile(np.arange(1, 8), (len(places), 1))
+    )
     heavy = Belief(belief.rows, np.full(7, 10.0), belief.mean, belief.covariance)
     np.testing.assert_allclose(heavy.drawn_places(0), 10 * (places - 1) + 1)
 
@@ -95,9 +103,18 @@ def test_what_is_foreseen_is_what_simulated_answers_bring():
             assert pair is not None
             asked.append(pair)
             a, b = later.places(pair) or []
-            later = later.after_win(a, b) if rng.random() < ndtr(truth[a] - truth[b]) else later.after_win(b, a)
+            later = (
+                later.after_win(a, b)
+                if rng.random() < ndtr(truth[a] - truth[b])
+                else later.after_win(b, a)
+            )
         errors.append(
-            np.mean([(truth[a] > truth[b]) != (later.mean[a] > later.mean[b]) for a, b in pairs_within(range(6))])
+            np.mean(
+                [
+                    (truth[a] > truth[b]) != (later.mean[a] > later.mean[b])
+                    for a, b in pairs_within(range(6))
+                ]
+            )
         )
     assert shares[1] == pytest.approx(np.mean(errors), abs=0.03)
 
@@ -128,7 +145,9 @@ def test_without_answers_the_belief_is_the_prior():
 def test_few_comparisons_of_many_items_are_believed_as_one_after_the_other():
     """Pairs without a common item, of items that are not alike, say nothing about each other."""
     rows, weights = np.arange(5), np.ones(5)
-    belief = Beliefs(Prior.of(np.zeros((5, 0)), 0)).after(np.asarray([[0, 1], [3, 2]]), rows, weights)
+    belief = Beliefs(Prior.of(np.zeros((5, 0)), 0)).after(
+        np.asarray([[0, 1], [3, 2]]), rows, weights
+    )
     parts = [
         Belief(rows, weights, np.zeros(5), variance * np.eye(5)).after_win(0, 1).after_win(3, 2)
         for variance in VARIANCES

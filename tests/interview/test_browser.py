@@ -1,4 +1,6 @@
-"""The page in a real browser: keys and clicks, texts that want to be scripts, and answers that survive a killed process."""
+"""The page in a real browser: keys and clicks, texts that want to be scripts, and answers that
+survive a killed process.
+"""
 
 import csv
 import io
@@ -68,12 +70,15 @@ def served(page):
 
 
 def titles(tab):
-    return [title.inner_text() for title in tab.locator(".card h2 span:not(.number):not(.mark)").all()]
+    return [
+        title.inner_text() for title in tab.locator(".card h2 span:not(.number):not(.mark)").all()
+    ]
 
 
 def after(tab, act):
     """The titles after something that brings another question."""
-    answers = "document.querySelector('.count').innerText.split(' · ')[0]"  # what follows changes with the ranking too
+    # what follows changes with the ranking too
+    answers = "document.querySelector('.count').innerText.split(' · ')[0]"
     count = tab.evaluate(answers)
     act()
     tab.wait_for_function(f"before => {answers} !== before", arg=count)
@@ -90,13 +95,19 @@ def test_keys_answer_and_take_back(browser):
         assert titles(tab) == ["ape", "bee"]
         for key in ("ArrowLeft", "2", "ArrowDown", " "):
             after(tab, lambda key=key: tab.keyboard.press(key))
-        assert [answer[1] for answer in page.interview.log.answers] == ["first", "second", "tie", "skip"]
+        assert [answer[1] for answer in page.interview.log.answers] == [
+            "first",
+            "second",
+            "tie",
+            "skip",
+        ]
         after(tab, lambda: tab.keyboard.press("u"))
         after(tab, lambda: tab.keyboard.press("Backspace"))
         assert [answer[1] for answer in page.interview.log.answers] == ["first", "second"]
         after(tab, lambda: tab.locator(".card").nth(1).click())
         after(tab, lambda: tab.get_by_role("button", name="Tie").click())
-        after(tab, lambda: tab.keyboard.press("Space"))  # skips, and does not press the button again
+        # skips, and does not press the button again
+        after(tab, lambda: tab.keyboard.press("Space"))
         assert [answer[1] for answer in page.interview.log.answers][2:] == ["second", "tie", "skip"]
         tab.keyboard.press("?")
         assert tab.get_by_role("dialog").is_visible()
@@ -111,7 +122,10 @@ def test_the_best_and_the_worst_of_four(browser):
         after(tab, lambda: tab.keyboard.press("2"))
         tab.locator(".card").nth(0).click()
         after(tab, lambda: tab.get_by_role("button", name="3 is worst").click())
-        assert [answer[1:3] for answer in page.interview.log.answers] == [("fourth", "second"), ("first", "third")]
+        assert [answer[1:3] for answer in page.interview.log.answers] == [
+            ("fourth", "second"),
+            ("first", "third"),
+        ]
 
 
 def test_scores_are_typed_or_slid(browser):
@@ -167,7 +181,9 @@ def test_two_ranked_items_are_explained_and_the_end_says_what_next(browser):
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
 def test_it_fits_and_buttons_stay_where_they_are(browser, kind, width, scheme):
     words = [" ".join(["word"] * length) for length in (1, 300, 2, 400, 900, 5, 20, 1000)]
-    table = pa.table({"name": [f"{'long name ' * n}{n}" for n in range(8)], "text": words, "price": range(8)})
+    table = pa.table(
+        {"name": [f"{'long name ' * n}{n}" for n in range(8)], "text": words, "price": range(8)}
+    )
     with served(small_page(table, kind)) as address, tab_of(browser, address, width, scheme) as tab:
         boxes = []
         for _ in range(3):
@@ -198,7 +214,10 @@ def test_texts_stand_out_and_pictures_are_shown(browser, tmp_path, scheme):
         b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
     )
     table = pa.table({"name": ["a", "b", "c", "d"], "photo": ["dot.gif"] * 4, "size": [1, 2, 3, 4]})
-    with served(small_page(table, folder=tmp_path)) as address, tab_of(browser, address, scheme=scheme) as tab:
+    with (
+        served(small_page(table, folder=tmp_path)) as address,
+        tab_of(browser, address, scheme=scheme) as tab,
+    ):
         titles_after_answer(tab)
         tab.wait_for_selector(".ranking .moved.down")
         shown = (
@@ -215,8 +234,14 @@ def test_texts_stand_out_and_pictures_are_shown(browser, tmp_path, scheme):
             ".up",
             ".down",
         )
-        assert {selector: ratio for selector in shown if (ratio := tab.evaluate(CONTRAST, selector)) < 4.5} == {}
-        assert tab.evaluate("[...document.querySelectorAll('.card img')].map((picture) => picture.naturalWidth)") == [
+        assert {
+            selector: ratio
+            for selector in shown
+            if (ratio := tab.evaluate(CONTRAST, selector)) < 4.5
+        } == {}
+        assert tab.evaluate(
+            "[...document.querySelectorAll('.card img')].map((picture) => picture.naturalWidth)"
+        ) == [
             1,
             1,
         ]
@@ -274,8 +299,20 @@ class AskProcess:
     """`corank ask` as a process of its own."""
 
     def __init__(self, folder, *words):
-        command = [*COMMAND, "ask", "items.csv", "--id", "title", "--out", "answers.csv", "--no-browser", *words]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ})
+        command = [
+            *COMMAND,
+            "ask",
+            "items.csv",
+            "--id",
+            "title",
+            "--out",
+            "answers.csv",
+            "--no-browser",
+            *words,
+        ]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        )
         self.greeting = ""
         while not ADDRESS.search(self.greeting):
             line = self.process.stdout.readline()
@@ -304,7 +341,10 @@ def test_thirty_answers_with_undo_and_a_killed_process_rank_as_the_file_does(bro
         for _ in range(number):
             first, second = titles(tab)
             after(
-                tab, lambda first=first, second=second: tab.keyboard.press("1" if words[first] > words[second] else "2")
+                tab,
+                lambda first=first, second=second: tab.keyboard.press(
+                    "1" if words[first] > words[second] else "2"
+                ),
             )
 
     asked = AskProcess(tmp_path)
@@ -330,7 +370,9 @@ def test_thirty_answers_with_undo_and_a_killed_process_rank_as_the_file_does(bro
         with tab_of(browser, asked.address) as tab:
             answer(tab, 15)
             tab.wait_for_selector(".corank-ask[data-learned='30']")
-            ranking = tab.context.request.get(asked.address.partition("?")[0] + "ranking.csv").text()
+            ranking = tab.context.request.get(
+                asked.address.partition("?")[0] + "ranking.csv"
+            ).text()
         said = asked.interrupt()
     finally:
         asked.kill()
@@ -340,7 +382,9 @@ def test_thirty_answers_with_undo_and_a_killed_process_rank_as_the_file_does(bro
     learned = (tmp_path / "items.csv", "--comparisons", tmp_path / "answers.csv", "--id", "title")
     run("fit", *learned, "--out", tmp_path / "model.corank", "--quiet")
     ranked = run("rank", tmp_path / "model.corank", tmp_path / "items.csv", "--out", "-").stdout
-    on_page, fitted = ([row["title"] for row in csv.DictReader(io.StringIO(text))] for text in (ranking, ranked))
+    on_page, fitted = (
+        [row["title"] for row in csv.DictReader(io.StringIO(text))] for text in (ranking, ranked)
+    )
     assert on_page == fitted
     for title in on_page[:5]:
         assert title in said

@@ -1,4 +1,6 @@
-"""What the page shows of an item: fields in order, cells as people write them, pictures below the folder of the table."""
+"""What the page shows of an item: fields in order, cells as people write them, pictures below the
+folder of the table.
+"""
 
 from datetime import date, datetime
 
@@ -51,7 +53,9 @@ def test_empty_cells_are_left_out_and_long_texts_come_last():
 
 
 def test_what_nobody_can_read_is_not_shown():
-    shown = cards({"Unnamed: 0": [1, 2], "vector": [[1.0], [2.0]], "bytes": [b"1", b"2"], "price": [1, 2]})
+    shown = cards(
+        {"Unnamed: 0": [1, 2], "vector": [[1.0], [2.0]], "bytes": [b"1", b"2"], "price": [1, 2]}
+    )
     assert [name for name, _, _ in shown.card(0)["fields"]] == ["price"]
 
 
@@ -63,7 +67,10 @@ def test_most_fields_of_a_wide_table_are_folded():
 
 def test_columns_are_chosen_in_order():
     columns = {"price": [1, 2], "size": [3, 4], "age": [5, 6]}
-    assert cards(columns, show=["age", "price"]).card(0)["fields"] == [("age", "5", False), ("price", "1", False)]
+    assert cards(columns, show=["age", "price"]).card(0)["fields"] == [
+        ("age", "5", False),
+        ("price", "1", False),
+    ]
     with pytest.raises(TableError, match="colour"):
         cards(columns, show=["colour"])
 
@@ -71,13 +78,32 @@ def test_columns_are_chosen_in_order():
 def test_pictures_are_addresses_and_files_below_the_folder(tmp_path):
     folder = tmp_path / "table"
     (folder / "inner").mkdir(parents=True)
-    for path in (folder / "inner" / "a.PNG", tmp_path / "secret.png", folder / "notes.txt", folder / "drawing.svg"):
+    for path in (
+        folder / "inner" / "a.PNG",
+        tmp_path / "secret.png",
+        folder / "notes.txt",
+        folder / "drawing.svg",
+    ):
         path.write_bytes(b"picture")
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "renamed.png").symlink_to(folder / "notes.txt")
     (folder / "folder.png").mkdir()
-    bad = ["../secret.png", str(tmp_path / "secret.png"), "link.png", "renamed.png", "notes.txt", "drawing.svg"]
-    bad += ["folder.png", "none.png", "nul\0.png", "x" * 5000 + ".png", "javascript:alert(1).png", "//host/x.png"]
+    bad = [
+        "../secret.png",
+        str(tmp_path / "secret.png"),
+        "link.png",
+        "renamed.png",
+        "notes.txt",
+        "drawing.svg",
+    ]
+    bad += [
+        "folder.png",
+        "none.png",
+        "nul\0.png",
+        "x" * 5000 + ".png",
+        "javascript:alert(1).png",
+        "//host/x.png",
+    ]
     good = ["inner/a.PNG", "https://example.org/a.jpg?size=2", "http://example.org/A.GIF"]
     names = [str(number) for number in range(len(bad + good))]
     shown = cards({"picture": bad + good}, names, folder=folder)

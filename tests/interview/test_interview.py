@@ -35,7 +35,9 @@ def answer_all(interview: Interview, count: int, *, refresh: bool = True) -> Non
         elif question.kind == "compare":
             interview.answer(str(words[np.argmax(sizes)]), number=question.number)
         else:
-            interview.answer(str(words[np.argmax(sizes)]), str(words[np.argmin(sizes)]), number=question.number)
+            interview.answer(
+                str(words[np.argmax(sizes)]), str(words[np.argmin(sizes)]), number=question.number
+            )
         if refresh:
             interview.refresh(ranks=False)
     interview.refresh()
@@ -94,13 +96,17 @@ def test_saved_and_fitted_from_the_file_are_one_model(kind, tmp_path):
 def test_scores_fitted_from_the_file_are_the_same_model(tmp_path):
     FRAME.to_csv(tmp_path / "items.csv", index=False)
     for person in ("ann", "bob"):
-        with Interview(FRAME, id="name", answers=tmp_path / "a.csv", kind="score", person=person) as interview:
+        with Interview(
+            FRAME, id="name", answers=tmp_path / "a.csv", kind="score", person=person
+        ) as interview:
             answer_all(interview, 10)
             ranking = interview.ranking()
     words = ("--items", tmp_path / "items.csv", "--id", "name", "--score", "score", "--quiet")
     run("fit", tmp_path / "a.csv", *words, "--out", tmp_path / "m.corank")
     assert ranking is not None
-    np.testing.assert_allclose(load(tmp_path / "m.corank").predict(FRAME), ranking.scores, atol=1e-9)
+    np.testing.assert_allclose(
+        load(tmp_path / "m.corank").predict(FRAME), ranking.scores, atol=1e-9
+    )
 
 
 def test_the_question_stays_until_it_is_answered_and_stale_answers_are_refused():
@@ -142,7 +148,9 @@ def test_best_and_worst_of_four_are_asked_until_every_pair_was_compared():
 
 def test_everybody_is_asked_about_all_pairs(tmp_path):
     for person in ("ann", "bob"):
-        with Interview(FRAME[:4], id="name", answers=tmp_path / "a.csv", person=person) as interview:
+        with Interview(
+            FRAME[:4], id="name", answers=tmp_path / "a.csv", person=person
+        ) as interview:
             answer_all(interview, 6)
             assert interview.next() is None
             assert interview.settled().people[person] == 6
@@ -155,7 +163,9 @@ def test_undo_leaves_the_answers_of_others_and_of_other_kinds(tmp_path):
         answer_all(interview, 2)
     with Interview(FRAME, id="name", answers=tmp_path / "a.csv") as interview:
         assert interview.undo() is None
-    with Interview(FRAME, id="name", answers=tmp_path / "a.csv", person="ann", kind="best-worst") as interview:
+    with Interview(
+        FRAME, id="name", answers=tmp_path / "a.csv", person="ann", kind="best-worst"
+    ) as interview:
         assert interview.undo() is None
         assert len(interview.log.answers) == 2
 
@@ -278,7 +288,9 @@ def test_repeated_questions_say_how_consistent_a_person_is():
 def test_people_who_judge_the_same_pairs_are_compared(tmp_path):
     with Interview(FRAME, id="name", answers=tmp_path / "a.csv", person="ann") as interview:
         answer_all(interview, 10)
-    with Interview(FRAME, id="name", answers=tmp_path / "a.csv", person="bob", repeat=0.5) as interview:
+    with Interview(
+        FRAME, id="name", answers=tmp_path / "a.csv", person="bob", repeat=0.5
+    ) as interview:
         for _ in range(10):
             question = interview.next()
             assert question is not None

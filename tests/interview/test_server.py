@@ -67,7 +67,17 @@ def test_the_token_opens_the_page_and_leaves_the_address(page):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/page.js", "/page.css", "/ranking.csv", "/picture/0/0", "/nothing", "/?token=", "/?token=é"]
+    "path",
+    [
+        "/",
+        "/page.js",
+        "/page.css",
+        "/ranking.csv",
+        "/picture/0/0",
+        "/nothing",
+        "/?token=",
+        "/?token=é",
+    ],
 )
 def test_without_the_token_there_is_nothing(page, path):
     refusal = client_of(page).get(path)
@@ -79,7 +89,8 @@ def test_a_wrong_token_or_cookie_is_refused(page):
     browser = client_of(page)
     assert browser.get("/", params={"token": TOKEN[:-1]}).status_code == 403
     assert browser.get("/", headers={"Cookie": f"corank_{PORT}=wrong"}).status_code == 403
-    assert browser.get("/page.js", params={"token": TOKEN}).status_code == 403  # the token counts at the entry alone
+    # the token counts at the entry alone
+    assert browser.get("/page.js", params={"token": TOKEN}).status_code == 403
     assert send(browser, {"action": "start"}).status_code == 403
     assert page.interview.log.answers == []
 
@@ -102,7 +113,10 @@ def test_a_wrong_token_or_cookie_is_refused(page):
 def test_another_host_is_refused(client, page, host):
     assert client.get("/", headers={"Host": host}).status_code == 421
     assert client.get("/", params={"token": TOKEN}, headers={"Host": host}).status_code == 421
-    assert send(client, {"action": "answer", "number": 1, "answer": "first"}, Host=host).status_code == 421
+    assert (
+        send(client, {"action": "answer", "number": 1, "answer": "first"}, Host=host).status_code
+        == 421
+    )
     assert page.interview.log.answers == []
 
 
@@ -114,7 +128,12 @@ def test_this_machine_has_several_names(client, host):
 def test_in_a_network_addresses_are_hosts_and_names_of_others_are_not(page):
     browser = client_of(page, host="0.0.0.0", base=f"http://192.168.0.7:{PORT}")
     assert browser.get("/", params={"token": TOKEN}).status_code == 200
-    assert browser.get("/", params={"token": TOKEN}, headers={"Host": f"evil.example:{PORT}"}).status_code == 421
+    assert (
+        browser.get(
+            "/", params={"token": TOKEN}, headers={"Host": f"evil.example:{PORT}"}
+        ).status_code
+        == 421
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +242,10 @@ def test_nonsense_is_refused_in_one_sentence(client, page, body):
 
 
 def test_a_connection_that_ends_within_a_message_is_no_error_of_the_server(page):
-    events = [{"type": "http.request", "body": b'{"action": "ans', "more_body": True}, {"type": "http.disconnect"}]
+    events = [
+        {"type": "http.request", "body": b'{"action": "ans', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
     sent = []
 
     async def receive():
@@ -233,7 +255,13 @@ def test_a_connection_that_ends_within_a_message_is_no_error_of_the_server(page)
         sent.append(event)
 
     headers = {"host": f"127.0.0.1:{PORT}", "origin": ORIGIN, "cookie": f"corank_{PORT}={TOKEN}"}
-    scope = {"type": "http", "method": "POST", "path": "/messages", "query_string": b"", "root_path": ""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/messages",
+        "query_string": b"",
+        "root_path": "",
+    }
     scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
     asyncio.run(build_app(page, TOKEN, "127.0.0.1", PORT)(scope, receive, send))
     assert sent[0]["status"] == 400
@@ -318,7 +346,10 @@ def test_news_come_when_the_ranking_is_new(client, page):
     assert client.get("/ranking.csv").text.splitlines()[1].split(",")[:2] == ["1", '"bee"']
     why = send(client, {"action": "why", "first": 1, "second": 0}).json()["why"]
     assert [why["first"], why["second"]] == ["bee", "ape"]
-    assert why["groups"] == [["By column", [["words", 0.7], ["type", -0.2]]], ["By comparison", [["words", 0.7]]]]
+    assert why["groups"] == [
+        ["By column", [["words", 0.7], ["type", -0.2]]],
+        ["By comparison", [["words", 0.7]]],
+    ]
 
 
 def test_there_is_no_ranking_before_the_first(client):
@@ -363,7 +394,10 @@ def test_texts_of_items_reach_the_page_as_json_alone():
     assert start.headers["content-type"] == "application/json"
     assert start.json()["question"]["cards"][0]["title"] == script
     assert script not in browser.get("/").text
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", browser.get("/page.js").text)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(",
+        browser.get("/page.js").text,
+    )
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(client):

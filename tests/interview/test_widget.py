@@ -1,4 +1,6 @@
-"""The page as a widget in a notebook: messages in both directions, and imports that wait until they are needed."""
+"""The page as a widget in a notebook: messages in both directions, and imports that wait until they
+are needed.
+"""
 
 import subprocess
 import sys
@@ -39,10 +41,15 @@ def test_messages_are_answered_and_news_are_sent(widget):
     assert not start["about"]["download"]
     assert widget.fresh.wait(10)
     widget.fresh.clear()
-    widget._handle_custom_msg({"action": "answer", "number": start["question"]["number"], "answer": "second"}, [])
+    widget._handle_custom_msg(
+        {"action": "answer", "number": start["question"]["number"], "answer": "second"}, []
+    )
     assert widget.fresh.wait(10)
     assert widget.interview.log.answers == [((0, 1), "second", "", None)]
-    assert [card["title"] for card in next(m for m in widget.sent if "answers" in m)["question"]["cards"]] == [
+    assert [
+        card["title"]
+        for card in next(m for m in widget.sent if "answers" in m)["question"]["cards"]
+    ] == [
         "cat",
         "dog",
     ]
@@ -50,7 +57,11 @@ def test_messages_are_answered_and_news_are_sent(widget):
 
 
 def test_nonsense_is_refused_in_words(widget):
-    for message in ("start", {"action": "answer"}, {"action": "answer", "number": 1, "answer": "fifth"}):
+    for message in (
+        "start",
+        {"action": "answer"},
+        {"action": "answer", "number": 1, "answer": "fifth"},
+    ):
         widget._handle_custom_msg(message, [])
         assert widget.sent[-1]["error"]
 
@@ -75,7 +86,13 @@ def test_without_anywidget_there_is_a_sentence(monkeypatch):
 
 
 def test_importing_corank_imports_neither_servers_nor_widgets():
-    program = "import corank, corank.interview, sys; print({'starlette', 'uvicorn', 'anywidget'} & set(sys.modules))"
+    program = (
+        "import corank, corank.interview, sys; print({'starlette', 'uvicorn', 'anywidget'} &"
+        " set(sys.modules))"
+    )
     assert (
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
     )

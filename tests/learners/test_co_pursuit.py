@@ -1,4 +1,6 @@
-"""CoRankingPursuit against a loop over all combinations of atoms that evaluates the stated objective."""
+"""CoRankingPursuit against a loop over all combinations of atoms that evaluates the stated
+objective.
+"""
 
 import pickle
 import warnings
@@ -46,17 +48,27 @@ def check(model, reference, steps):
     np.testing.assert_array_equal(labels_of(model), steps.labels)
     np.testing.assert_allclose(model.objective_, steps.objective, rtol=1e-9, atol=1e-9)
     for number, path in enumerate(model.predict_path(NEW).T, start=1):
-        np.testing.assert_allclose(path, reference.predict(steps, number, NEW).mean(axis=1), atol=1e-8)
-    np.testing.assert_allclose(model.predict_views(NEW), reference.predict(steps, len(steps.labels), NEW), atol=1e-8)
-    np.testing.assert_allclose(model.predict(NEW), model.predict_views(NEW).mean(axis=1), atol=1e-12)
+        np.testing.assert_allclose(
+            path, reference.predict(steps, number, NEW).mean(axis=1), atol=1e-8
+        )
+    np.testing.assert_allclose(
+        model.predict_views(NEW), reference.predict(steps, len(steps.labels), NEW), atol=1e-8
+    )
+    np.testing.assert_allclose(
+        model.predict(NEW), model.predict_views(NEW).mean(axis=1), atol=1e-12
+    )
 
 
 def objective_of(model, views, agreement, loss, points=X, y=Y, qid=QID, weights=None, **apart):
     """Eq. (3), from nothing but predictions."""
-    reference = CoPursuit(looks(views, points=points), points, y, agreement, loss, qid=qid, weights=weights, **apart)
+    reference = CoPursuit(
+        looks(views, points=points), points, y, agreement, loss, qid=qid, weights=weights, **apart
+    )
     scored = ~np.isnan(y)
     shared = [points[~scored]] + ([apart["unscored"]] if apart else [])
-    return reference.objective(model.predict_views(points[scored]).T, model.predict_views(np.concatenate(shared)).T)
+    return reference.objective(
+        model.predict_views(points[scored]).T, model.predict_views(np.concatenate(shared)).T
+    )
 
 
 # ------------------------------------------------------------------ every mode against the loop
@@ -73,11 +85,15 @@ def test_every_mode_takes_the_steps_of_the_loop(search, objective, refit):
     check(model, reference, reference.pursue(4, objective, search, refit))
 
 
-@pytest.mark.parametrize("loss", [Loss("size"), Loss("query"), Loss("size", 0.3), Loss("unit", 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Loss("size"), Loss("query"), Loss("size", 0.3), Loss("unit", 1.0)], ids=str
+)
 @searches
 def test_every_loss(loss, search):
     reference = CoPursuit(looks(), X, Y, 0.7, loss, qid=QID)
-    model = CoRankingPursuit(VIEWS, 3, 0.7, search=search, weighting=loss.weighting, beta=loss.beta).fit(X, Y, qid=QID)
+    model = CoRankingPursuit(
+        VIEWS, 3, 0.7, search=search, weighting=loss.weighting, beta=loss.beta
+    ).fit(X, Y, qid=QID)
     check(model, reference, reference.pursue(3, search=search))
 
 
@@ -101,7 +117,12 @@ def test_basic_takes_an_atom_again():
     check(model, reference, steps)
     assert model.n_atoms_ == 25 > len(SCORED) >= len(model.basis_[0])
     np.testing.assert_array_equal(model.atoms_[0], list(dict.fromkeys(model.steps_[0].tolist())))
-    assert len(model.atoms_[0]) == len(model.basis_[0]) == len(model.coef_[0]) == len(model.basis_points_[0])
+    assert (
+        len(model.atoms_[0])
+        == len(model.basis_[0])
+        == len(model.coef_[0])
+        == len(model.basis_points_[0])
+    )
 
 
 def test_scores_of_each_view():
@@ -111,9 +132,13 @@ def test_scores_of_each_view():
     reference = CoPursuit(own, X, y, 0.5, Loss("size"), qid=QID)
     model = CoRankingPursuit(VIEWS, 3, 0.5).fit(X, y, qid=QID)
     steps = reference.pursue(3)
-    found = np.stack([np.searchsorted(r, atoms) for r, atoms in zip(rows, model.steps_, strict=True)], axis=1)
+    found = np.stack(
+        [np.searchsorted(r, atoms) for r, atoms in zip(rows, model.steps_, strict=True)], axis=1
+    )
     np.testing.assert_array_equal(found, steps.labels)
-    np.testing.assert_allclose(model.predict_views(NEW), reference.predict(steps, 3, NEW), atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_views(NEW), reference.predict(steps, 3, NEW), atol=1e-8
+    )
     assert CoRankingPursuit(VIEWS, [1, 3], [0.0, 0.5]).fit(X, y, qid=QID).path_.error.shape == (4,)
     with pytest.raises(ValueError, match="objective='paper' has one residual"):
         CoRankingPursuit(VIEWS, 3, 0.5, "paper").fit(X, y, qid=QID)
@@ -132,26 +157,36 @@ def test_exact_steps_decrease_the_objective_that_predictions_have(search, refit)
         value = objective_of(model, VIEWS, 2.0, loss, weights=W, **APART)
         np.testing.assert_allclose(model.objective_[-1], value, rtol=1e-9)
         falls = -np.diff(model.objective_)
-        assert np.all(falls > (-1e-9 if refit == "final" else 0))  # an atom that comes again adds nothing to a refit
+        # an atom that comes again adds nothing to a refit
+        assert np.all(falls > (-1e-9 if refit == "final" else 0))
 
 
 def test_the_printed_steps_may_increase_it():
     model = CoRankingPursuit(VIEWS, 30, 0.01, "paper", refit="basic").fit(X, Y, qid=QID)
     assert np.any(np.diff(model.objective_) > 0)
-    np.testing.assert_allclose(model.objective_[-1], objective_of(model, VIEWS, 0.01, Loss("size")), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.objective_[-1], objective_of(model, VIEWS, 0.01, Loss("size")), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("agreement", [0.0, 3.0])
 @objectives
 @refits
 def test_tied_equals_full_and_plain_pursuit_where_views_are_identical(agreement, objective, refit):
-    models = [CoRankingPursuit(ALIKE, 4, agreement, objective, search, refit) for search in ("full", "tied")]
+    models = [
+        CoRankingPursuit(ALIKE, 4, agreement, objective, search, refit)
+        for search in ("full", "tied")
+    ]
     full, tied = (model.fit(X, Y, qid=QID) for model in models)
     np.testing.assert_array_equal(full.steps_, tied.steps_)
     np.testing.assert_allclose(full.predict_views(NEW), tied.predict_views(NEW), atol=1e-9)
-    atoms, weights = ranking_pursuit(rbf(0.5)(X[SCORED], X[SCORED]), Y[SCORED], QID[SCORED], 4, refit)
+    atoms, weights = ranking_pursuit(
+        rbf(0.5)(X[SCORED], X[SCORED]), Y[SCORED], QID[SCORED], 4, refit
+    )
     np.testing.assert_array_equal(labels_of(tied), np.stack([atoms, atoms], axis=1))
-    np.testing.assert_allclose(tied.predict(NEW), rbf(0.5)(NEW, X[SCORED[atoms]]) @ weights, atol=1e-8)
+    np.testing.assert_allclose(
+        tied.predict(NEW), rbf(0.5)(NEW, X[SCORED[atoms]]) @ weights, atol=1e-8
+    )
 
 
 @refits
@@ -160,7 +195,9 @@ def test_without_agreement_every_view_pursues_by_itself(refit):
     for v, look in enumerate(looks()):
         atoms, weights = ranking_pursuit(look.values(X[SCORED]), Y[SCORED], QID[SCORED], 5, refit)
         np.testing.assert_array_equal(model.steps_[v], SCORED[atoms])
-        np.testing.assert_allclose(model.predict_views(NEW)[:, v], look.values(NEW)[:, atoms] @ weights, atol=1e-8)
+        np.testing.assert_allclose(
+            model.predict_views(NEW)[:, v], look.values(NEW)[:, atoms] @ weights, atol=1e-8
+        )
 
 
 def ranking_pursuit(D, scores, qid, n_steps, refit):
@@ -200,13 +237,18 @@ def test_more_steps_go_on_from_fewer():
 
 def test_steps_at_the_rows_of_a_view():
     rows = [np.asarray([3, 0, 9, 20, 5]), np.asarray([2, 7, 11])]
-    views = [View(view.columns, gamma=view.gamma, basis=own) for view, own in zip(VIEWS, rows, strict=True)]
+    views = [
+        View(view.columns, gamma=view.gamma, basis=own)
+        for view, own in zip(VIEWS, rows, strict=True)
+    ]
     own = [Look(view.columns, rbf(view.gamma), X[r]) for view, r in zip(VIEWS, rows, strict=True)]
     reference = CoPursuit(own, X, Y, 0.7, qid=QID)
     model, steps = CoRankingPursuit(views, 3, 0.7).fit(X, Y, qid=QID), reference.pursue(3)
     for v in range(2):
         np.testing.assert_array_equal(model.steps_[v], rows[v][steps.labels[:, v]])
-    np.testing.assert_allclose(model.predict_views(NEW), reference.predict(steps, 3, NEW), atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_views(NEW), reference.predict(steps, 3, NEW), atol=1e-8
+    )
 
 
 def test_a_number_of_rows_is_chosen_from_scored_and_unscored_ones():
@@ -244,7 +286,9 @@ def test_two_steps_that_are_one_count_once():
     costs = atom_search.Costs(
         [np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0]
     )
-    step = atom_search.make_search(costs, "full").best([np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2)
+    step = atom_search.make_search(costs, "full").best(
+        [np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2
+    )
     assert step.labels == (0, 0)
     np.testing.assert_allclose(step.weights, [0.5, 0.0])
     np.testing.assert_allclose(step.gain, 0.5)
@@ -254,7 +298,9 @@ def test_equal_steps_are_taken_by_their_number():
     twice = np.concatenate([X, X[SCORED]])
     scores, qid = np.concatenate([Y, Y[SCORED]]), np.concatenate([QID, QID[SCORED]])
     for search in ("full", "tied"):
-        model = CoRankingPursuit(VIEWS, 4, 0.7, search=search, refit="basic").fit(twice, scores, qid=qid)
+        model = CoRankingPursuit(VIEWS, 4, 0.7, search=search, refit="basic").fit(
+            twice, scores, qid=qid
+        )
         assert all(np.all(own < len(X)) for own in model.steps_)
 
 
@@ -279,7 +325,9 @@ def test_near_optimal_models(search):
     for k, own in enumerate(model.models_):
         first = tuple(int(np.searchsorted(SCORED, s.atoms[0])) for s in own.solutions)
         steps = reference.pursue(3, search=search, first=first)
-        np.testing.assert_allclose(model.predict_solutions(NEW)[:, k], reference.predict(steps, 3, NEW), atol=1e-8)
+        np.testing.assert_allclose(
+            model.predict_solutions(NEW)[:, k], reference.predict(steps, 3, NEW), atol=1e-8
+        )
         np.testing.assert_allclose(own.objective, steps.objective[-1], rtol=1e-9)
 
 
@@ -291,19 +339,24 @@ def test_the_model_is_the_alternative_with_the_least_objective(search, refit):
     for seed in range(6):
         problem = small_views(seed=seed)
         scored = problem.scored
-        reference = CoPursuit(looks(rows=scored, points=problem.X), problem.X, problem.y, 0.7, qid=problem.qid)
+        reference = CoPursuit(
+            looks(rows=scored, points=problem.X), problem.X, problem.y, 0.7, qid=problem.qid
+        )
         greedy = CoRankingPursuit(VIEWS, 3, 0.7, search=search, refit=refit)
         model = clone(greedy).set_params(n_solutions=4).fit(problem.X, problem.y, qid=problem.qid)
         on_scored = model.predict_solutions(problem.X[scored])
         on_unscored = model.predict_solutions(problem.X[np.isnan(problem.y)])
         values = [reference.objective(on_scored[:, k].T, on_unscored[:, k].T) for k in range(4)]
         value = reference.objective(
-            model.predict_views(problem.X[scored]).T, model.predict_views(problem.X[np.isnan(problem.y)]).T
+            model.predict_views(problem.X[scored]).T,
+            model.predict_views(problem.X[np.isnan(problem.y)]).T,
         )
         np.testing.assert_allclose(value, min(values), rtol=1e-9)
         np.testing.assert_allclose(model.objective_[-1], min(values), rtol=1e-9)
         np.testing.assert_allclose([own.objective for own in model.models_], values, rtol=1e-9)
-        assert [own.atoms.tolist() for own in model.solutions_] == [atoms.tolist() for atoms in model.atoms_]
+        assert [own.atoms.tolist() for own in model.solutions_] == [
+            atoms.tolist() for atoms in model.atoms_
+        ]
         greedy_value = greedy.fit(problem.X, problem.y, qid=problem.qid).objective_[-1]
         assert value <= greedy_value * (1 + 1e-9)
         places.append(value < 0.999 * greedy_value)
@@ -325,7 +378,11 @@ def test_fewer_models_than_asked_for_are_a_warning():
     views = [View(view.columns, gamma=view.gamma, basis=[1, 2, 3, 4]) for view in VIEWS]
     with pytest.warns(UserWarning, match="only 3 of 9 models"):
         model = CoRankingPursuit(views, 2, 0.7, search="tied", n_solutions=9).fit(X, Y, qid=QID)
-    assert len({tuple(sorted(own.solutions[0].atoms)) for own in model.models_}) == len(model.models_) == 3
+    assert (
+        len({tuple(sorted(own.solutions[0].atoms)) for own in model.models_})
+        == len(model.models_)
+        == 3
+    )
 
 
 def test_every_view_keeps_its_solution():
@@ -357,8 +414,12 @@ PAIRS = [0.0, 0.7, 5.0], [1, 2, 3]
 
 @cache
 def queries_left_out(rules):
-    splits = [(SCORED[QID[SCORED] != q], SCORED[QID[SCORED] == q]) for q in dict.fromkeys(QID[SCORED])]
-    return left_out(looks(), X, Y, splits, *PAIRS, Loss("unit"), qid=QID, weights=W, rules=rules, **APART)
+    splits = [
+        (SCORED[QID[SCORED] != q], SCORED[QID[SCORED] == q]) for q in dict.fromkeys(QID[SCORED])
+    ]
+    return left_out(
+        looks(), X, Y, splits, *PAIRS, Loss("unit"), qid=QID, weights=W, rules=rules, **APART
+    )
 
 
 @pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
@@ -379,7 +440,10 @@ def test_held_out_queries_equal_literal_loops(scoring, rules):
 
 @pytest.mark.parametrize(
     "loss",
-    [Loss("size", 0.4), *(pytest.param(loss, marks=pytest.mark.slow) for loss in (Loss("size"), Loss("unit")))],
+    [
+        Loss("size", 0.4),
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in (Loss("size"), Loss("unit"))),
+    ],
     ids=str,
 )
 def test_held_out_items_of_one_query_equal_literal_loops(loss):
@@ -400,7 +464,9 @@ def test_splits_of_a_user():
     by_query = CoRankingPursuit(VIEWS, [2], 0.5, cv=LeaveOneGroupOut()).fit(X, Y, qid=QID)
     own = CoRankingPursuit(VIEWS, [2], 0.5).fit(X, Y, qid=QID)
     np.testing.assert_allclose(by_query.path_.error, own.path_.error)
-    assert CoRankingPursuit(VIEWS, [1, 2], 0.5, cv=GroupKFold(2)).fit(X, Y, qid=QID).path_.error.shape == (2,)
+    assert CoRankingPursuit(VIEWS, [1, 2], 0.5, cv=GroupKFold(2)).fit(
+        X, Y, qid=QID
+    ).path_.error.shape == (2,)
 
 
 def test_tuning_stops_when_more_steps_do_not_help():
@@ -423,10 +489,15 @@ def test_the_own_grid_starts_at_no_agreement():
     model = CoRankingPursuit(VIEWS, [2]).fit(X, Y, qid=QID)
     assert model.path_.agreement[0] == 0
     assert len(model.path_.agreement) == 10
-    scored = sum(np.trace(D.T @ laplacian(QID[SCORED], Loss()) @ D) for D in (v.values(X[SCORED]) for v in looks()))
+    scored = sum(
+        np.trace(D.T @ laplacian(QID[SCORED], Loss()) @ D)
+        for D in (v.values(X[SCORED]) for v in looks())
+    )
     reference = CoPursuit(looks(), X, Y, 1.0, qid=QID)
     unscored = sum(np.trace(D.T @ reference.L_bar @ D) for D in reference.D_bar)
-    np.testing.assert_allclose(model.path_.agreement[1:], co_pursuit.AGREEMENTS[1:] * scored / (2 * unscored))
+    np.testing.assert_allclose(
+        model.path_.agreement[1:], co_pursuit.AGREEMENTS[1:] * scored / (2 * unscored)
+    )
 
 
 def test_a_kernel_width_is_tuned_for_all_views_together():
@@ -441,7 +512,9 @@ def test_a_kernel_width_is_tuned_for_all_views_together():
 
 def test_too_little_to_hold_out():
     with pytest.warns(UserWarning, match="nothing was tuned.*n_atoms was set to 2"):
-        model = CoRankingPursuit(VIEWS, [1, 2]).fit(X[:6], np.r_[1.0, 2.0, 3.0, np.nan, np.nan, np.nan])
+        model = CoRankingPursuit(VIEWS, [1, 2]).fit(
+            X[:6], np.r_[1.0, 2.0, 3.0, np.nan, np.nan, np.nan]
+        )
     assert (model.path_, model.agreement_) == (None, 0.0)
 
 
@@ -471,7 +544,9 @@ def test_chunks_of_unscored_rows_give_the_same_model(size):
 def test_the_search_does_not_depend_on_its_blocks(monkeypatch):
     expected = CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID)
     monkeypatch.setattr(atom_search, "BLOCK_PAIRS", 20)
-    np.testing.assert_array_equal(CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID).steps_, expected.steps_)
+    np.testing.assert_array_equal(
+        CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID).steps_, expected.steps_
+    )
 
 
 def test_weights_are_repetitions():
@@ -489,15 +564,22 @@ def test_csr_gives_the_model_of_dense_rows(search):
     options = {"qid": QID, "unscored_qid": P.apart_qid}
     model = CoRankingPursuit(VIEWS, [2, 4], [0.0, 0.7], search=search)
     dense = clone(model).fit(sparser, Y, unscored=apart, **options)
-    found = clone(model).fit(sparse.csr_array(sparser), Y, unscored=sparse.csr_array(apart), **options)
+    found = clone(model).fit(
+        sparse.csr_array(sparser), Y, unscored=sparse.csr_array(apart), **options
+    )
     np.testing.assert_allclose(found.path_.error, dense.path_.error, rtol=1e-8)
-    np.testing.assert_allclose(found.predict_views(sparse.csr_array(NEW)), dense.predict_views(NEW), atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict_views(sparse.csr_array(NEW)), dense.predict_views(NEW), atol=1e-9
+    )
     assert all(sparse.issparse(points) for points in found.basis_points_)
 
 
 def test_precomputed_kernels():
     n = len(X)
-    kernels, new = (np.hstack([look.k(A[:, look.columns], X[:, look.columns]) for look in looks()]) for A in (X, NEW))
+    kernels, new = (
+        np.hstack([look.k(A[:, look.columns], X[:, look.columns]) for look in looks()])
+        for A in (X, NEW)
+    )
     views = [View(slice(k * n, (k + 1) * n), "precomputed") for k in range(2)]
     expected = CoRankingPursuit(VIEWS, [2, 4], [0.0, 0.7]).fit(X, Y, qid=QID)
     found = CoRankingPursuit(views, [2, 4], [0.0, 0.7]).fit(kernels, Y, qid=QID)
@@ -521,7 +603,9 @@ def test_other_array_libraries(name, search):
     for method in ("predict", "predict_views", "predict_path", "predict_solutions"):
         values = getattr(found, method)(new)
         assert type(values).__module__.split(".")[0] == name
-        np.testing.assert_allclose(np.from_dlpack(values), getattr(expected, method)(NEW), atol=1e-9)
+        np.testing.assert_allclose(
+            np.from_dlpack(values), getattr(expected, method)(NEW), atol=1e-9
+        )
     assert all(type(own).__module__.split(".")[0] == name for own in found.coef_)
 
 
@@ -536,7 +620,9 @@ def saved(tmp_path):
 @pytest.mark.parametrize("csr", [False, True])
 def test_a_loaded_model_says_the_same(saved, csr):
     rows = sparse.csr_array(X) if csr else X
-    model = CoRankingPursuit(VIEWS, [2, 3], [0.0, 0.7], refit="basic", n_solutions=3).fit(rows, Y, qid=QID)
+    model = CoRankingPursuit(VIEWS, [2, 3], [0.0, 0.7], refit="basic", n_solutions=3).fit(
+        rows, Y, qid=QID
+    )
     again = round_trip(model, saved)
     for method in ("predict", "predict_views", "predict_path", "predict_solutions"):
         np.testing.assert_array_equal(getattr(again, method)(NEW), getattr(model, method)(NEW))
@@ -548,7 +634,9 @@ def test_a_loaded_model_says_the_same(saved, csr):
 
 def test_pickle_and_clone():
     model = CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2).fit(X, Y, qid=QID)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW)
+    )
     np.testing.assert_array_equal(clone(model).fit(X, Y, qid=QID).predict(NEW), model.predict(NEW))
     assert len(pickle.dumps(model)) < 10_000
 
@@ -584,14 +672,22 @@ def test_it_is_a_ranker():
         ({"beta": 2}, "beta must lie"),
         ({"weighting": "items"}, "weighting 'items'"),
         ({"views": 3}, "search='full'.*two views, but there are 3.*search='tied'"),
-        ({"views": [View(kernel="linear", basis="features")] * 2}, "basis='features'.*atoms are rows"),
-        ({"views": [View(basis=[1, 2]), View(basis=[1, 3])], "search": "tied", "n_atoms": 1}, "search='tied'"),
+        (
+            {"views": [View(kernel="linear", basis="features")] * 2},
+            "basis='features'.*atoms are rows",
+        ),
+        (
+            {"views": [View(basis=[1, 2]), View(basis=[1, 3])], "search": "tied", "n_atoms": 1},
+            "search='tied'",
+        ),
     ],
     ids=str,
 )
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
-        CoRankingPursuit(**{"views": VIEWS, "n_atoms": 2, "agreement": 0.5} | options).fit(X, Y, qid=QID)
+        CoRankingPursuit(**{"views": VIEWS, "n_atoms": 2, "agreement": 0.5} | options).fit(
+            X, Y, qid=QID
+        )
 
 
 def test_nothing_to_agree_on_is_a_warning():

@@ -19,15 +19,22 @@ Y = np.where(np.arange(N + M) < N, TRUTH, np.nan)
 QID = np.r_[np.repeat(np.arange(6), 4), np.repeat(np.arange(6, 9), 5)]
 NEW = RNG.normal(size=(7, 6))
 VIEWS = [View(slice(0, 3), gamma=0.2), View([3, 4, 5], gamma=0.3)]
-both = pytest.mark.parametrize("pair", [(CoRLS, RLS), (CoRankRLS, RankRLS)], ids=["regression", "ranking"])
+both = pytest.mark.parametrize(
+    "pair", [(CoRLS, RLS), (CoRankRLS, RankRLS)], ids=["regression", "ranking"]
+)
 
 
 @both
-@pytest.mark.parametrize("basis", ["all", "scored", np.arange(N + M)], ids=["all", "scored", "given"])
+@pytest.mark.parametrize(
+    "basis", ["all", "scored", np.arange(N + M)], ids=["all", "scored", "given"]
+)
 def test_without_agreement_every_view_is_a_learner_of_its_own(pair, basis):
     several, single = pair
     model = several(VIEWS, alpha=0.3, agreement=0.0, basis=basis).fit(X, Y, qid=QID)
-    expected = [single(0.3, gamma=v.gamma).fit(X[:N, c], Y[:N], qid=QID[:N]).predict(NEW[:, c]) for v, c in parts()]
+    expected = [
+        single(0.3, gamma=v.gamma).fit(X[:N, c], Y[:N], qid=QID[:N]).predict(NEW[:, c])
+        for v, c in parts()
+    ]
     np.testing.assert_allclose(model.predict_views(NEW), np.stack(expected, axis=1), atol=1e-8)
     np.testing.assert_allclose(model.predict(NEW), np.mean(expected, axis=0), atol=1e-8)
 
@@ -41,7 +48,9 @@ def test_one_view_is_the_single_learner_with_the_same_alpha_chosen(pair):
     several, single = pair
     with pytest.warns(UserWarning, match="only one view"):
         model = several([View(gamma=0.2)]).fit(X, Y, qid=QID)
-    expected = single(gamma=0.2, scoring="squared" if single is RLS else "rescaled").fit(X, Y, qid=QID)
+    expected = single(gamma=0.2, scoring="squared" if single is RLS else "rescaled").fit(
+        X, Y, qid=QID
+    )
     assert model.alpha_ == pytest.approx(expected.alpha_)
     np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), atol=1e-8)
 
@@ -68,8 +77,12 @@ def test_unscored_rows_may_be_handed_over_apart(pair):
 
 
 def test_unscored_query_labels_that_clash_are_kept_apart():
-    clash = CoRankRLS(VIEWS, 0.3, 0.5).fit(X[:N], Y[:N], qid=QID[:N], unscored=X[N:], unscored_qid=QID[N:] - 6)
-    clear = CoRankRLS(VIEWS, 0.3, 0.5).fit(X[:N], Y[:N], qid=QID[:N], unscored=X[N:], unscored_qid=QID[N:])
+    clash = CoRankRLS(VIEWS, 0.3, 0.5).fit(
+        X[:N], Y[:N], qid=QID[:N], unscored=X[N:], unscored_qid=QID[N:] - 6
+    )
+    clear = CoRankRLS(VIEWS, 0.3, 0.5).fit(
+        X[:N], Y[:N], qid=QID[:N], unscored=X[N:], unscored_qid=QID[N:]
+    )
     np.testing.assert_allclose(clash.predict(NEW), clear.predict(NEW), atol=1e-12)
 
 
@@ -135,10 +148,15 @@ def test_rows_that_are_all_alike_are_fitted(n):
 
 
 def test_what_is_wrong_is_named():
-    X, y = np.random.default_rng(0).normal(size=(20, 4)), np.where(np.arange(20) < 12, 1.0 * np.arange(20), np.nan)
+    X, y = (
+        np.random.default_rng(0).normal(size=(20, 4)),
+        np.where(np.arange(20) < 12, 1.0 * np.arange(20), np.nan),
+    )
     with pytest.raises(ValueError, match="basis must be 1 or more, got 0"):
         RankRLS(basis=0).fit(X, y)
-    with pytest.raises(ValueError, match="sample_weight leaves no scored row: all of them have weight zero"):
+    with pytest.raises(
+        ValueError, match="sample_weight leaves no scored row: all of them have weight zero"
+    ):
         CoRLS().fit(X, y, sample_weight=(np.arange(20) >= 12) * 1.0)
     with pytest.raises(ValueError, match="unscored_qid has 1 labels but unscored has 12 rows"):
         CoRankRLS().fit(X, y, qid=np.arange(20) // 4, unscored=X[:12], unscored_qid=[1])

@@ -1,4 +1,6 @@
-"""CoRLS and CoRankRLS on what users hold: kernels made before, CSR, frames, other array libraries; and on bad input."""
+"""CoRLS and CoRankRLS on what users hold: kernels made before, CSR, frames, other array libraries;
+and on bad input.
+"""
 
 import warnings
 
@@ -37,12 +39,20 @@ def tuned(learner, basis="all", **options):
 @pytest.mark.parametrize("csr", [False, True], ids=["dense", "CSR"])
 def test_precomputed_kernels_equal_the_same_kernels_computed(learner, basis, csr):
     expected = tuned(learner, basis).fit(X, Y, qid=QID)
-    kernels, new = (np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS]) for rows in (X, NEW))
-    views = [View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty) for k, v in enumerate(VIEWS)]
+    kernels, new = (
+        np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS])
+        for rows in (X, NEW)
+    )
+    views = [
+        View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty)
+        for k, v in enumerate(VIEWS)
+    ]
     form = sparse.csr_array if csr else np.asarray
     found = learner(views, [0.1, 1.0], [0.0, 0.5, 5.0], BASES[basis]).fit(form(kernels), Y, qid=QID)
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
-    np.testing.assert_allclose(found.predict_views(form(new)), expected.predict_views(NEW), atol=1e-8)
+    np.testing.assert_allclose(
+        found.predict_views(form(new)), expected.predict_views(NEW), atol=1e-8
+    )
     for own, other in zip(found.basis_, expected.basis_, strict=True):
         np.testing.assert_array_equal(own, other)
 
@@ -52,10 +62,16 @@ def test_precomputed_kernels_equal_the_same_kernels_computed(learner, basis, csr
 def test_unscored_rows_apart_bring_their_kernel_values(learner, basis):
     expected = learner(VIEWS, 0.3, 0.5, BASES[basis]).fit(X, Y, qid=QID, **APART)
     kernels, new, apart = (
-        np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS]) for rows in (X, NEW, P.apart)
+        np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS])
+        for rows in (X, NEW, P.apart)
     )
-    views = [View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty) for k, v in enumerate(VIEWS)]
-    found = learner(views, 0.3, 0.5, BASES[basis]).fit(kernels, Y, qid=QID, unscored=apart, unscored_qid=P.apart_qid)
+    views = [
+        View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty)
+        for k, v in enumerate(VIEWS)
+    ]
+    found = learner(views, 0.3, 0.5, BASES[basis]).fit(
+        kernels, Y, qid=QID, unscored=apart, unscored_qid=P.apart_qid
+    )
     np.testing.assert_allclose(found.predict_views(new), expected.predict_views(NEW), atol=1e-8)
 
 
@@ -80,9 +96,13 @@ def test_csr_gives_the_model_of_dense_rows(learner, basis):
     apart = np.where(np.abs(P.apart) < 0.5, 0.0, P.apart)
     options = {"qid": QID, "sample_weight": W, "unscored_qid": P.apart_qid}
     expected = tuned(learner, basis).fit(sparser, Y, unscored=apart, **options)
-    found = tuned(learner, basis).fit(sparse.csr_array(sparser), Y, unscored=sparse.csr_array(apart), **options)
+    found = tuned(learner, basis).fit(
+        sparse.csr_array(sparser), Y, unscored=sparse.csr_array(apart), **options
+    )
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
-    np.testing.assert_allclose(found.predict_views(sparse.csr_array(NEW)), expected.predict_views(NEW), atol=1e-8)
+    np.testing.assert_allclose(
+        found.predict_views(sparse.csr_array(NEW)), expected.predict_views(NEW), atol=1e-8
+    )
     assert basis == "given" or all(sparse.issparse(points) for points in found.basis_points_)
 
 
@@ -106,7 +126,9 @@ def test_scores_of_their_own_may_be_a_frame():
     own = P.own_scores[:, :2]
     expected = CoRankRLS(VIEWS, 0.3, 0.5).fit(X, own, qid=QID).predict(NEW)
     for y in (pd.DataFrame(own), pl.DataFrame(own), own.tolist()):
-        np.testing.assert_allclose(CoRankRLS(VIEWS, 0.3, 0.5).fit(X, y, qid=QID).predict(NEW), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            CoRankRLS(VIEWS, 0.3, 0.5).fit(X, y, qid=QID).predict(NEW), expected, atol=1e-12
+        )
 
 
 @pytest.fixture(
@@ -138,7 +160,9 @@ def in_both(library, values):
 @learners
 @every_basis
 def test_other_array_libraries_give_what_numpy_gives(library, learner, basis):
-    (x, own_x), (new, own_new), (apart, own_apart) = (in_both(library, v) for v in (X, NEW, P.apart))
+    (x, own_x), (new, own_new), (apart, own_apart) = (
+        in_both(library, v) for v in (X, NEW, P.apart)
+    )
     options = {"unscored_qid": P.apart_qid, "qid": QID}
     expected = tuned(learner, basis).fit(x, Y, sample_weight=W, unscored=apart, **options)
     found = tuned(learner, basis).fit(
@@ -152,10 +176,14 @@ def test_other_array_libraries_give_what_numpy_gives(library, learner, basis):
     assert effects[0].difference == pytest.approx(effects[1].difference, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", pytest.param("refit", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "way", ["kernel", "inverse", "sums", pytest.param("refit", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("scoring", ["rescaled", "disagreement"])
 @pytest.mark.parametrize("with_queries", [True, False], ids=["queries", "items"])
-def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, scoring, with_queries):
+def test_other_array_libraries_take_every_way_to_held_out_errors(
+    library, way, scoring, with_queries
+):
     if library.dtype == "float32":
         pytest.skip("one precision is enough")
     qid = QID if with_queries else None
@@ -164,12 +192,16 @@ def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, s
             model = tuned(learner, basis, scoring=scoring)
             with forced(way):
                 expected = model.fit(X, P.own_scores[:, :2], qid=qid).path_.error
-                found = model.fit(library.array(X), library.array(P.own_scores[:, :2]), qid=qid).path_.error
+                found = model.fit(
+                    library.array(X), library.array(P.own_scores[:, :2]), qid=qid
+                ).path_.error
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_other_array_libraries_descend_compare_and_come_in_chunks(library):
-    (x, own_x), (new, own_new), (apart, own_apart) = (in_both(library, v) for v in (X, NEW, P.apart))
+    (x, own_x), (new, own_new), (apart, own_apart) = (
+        in_both(library, v) for v in (X, NEW, P.apart)
+    )
     order = np.argsort(P.apart_qid, kind="stable")
     labels = P.apart_qid[order]
     apart, own_apart = apart[order], library.array(np.asarray(apart)[order])
@@ -177,17 +209,28 @@ def test_other_array_libraries_descend_compare_and_come_in_chunks(library):
         model = CoRankRLS(VIEWS, 0.5, 0.5, 8, solver=solver)
         expected = model.fit(x, Y, qid=QID).predict(new)
         library.same(
-            model.fit(own_x, library.array(Y), qid=library.array(QID)).predict(own_new), expected, library.dtype
+            model.fit(own_x, library.array(Y), qid=library.array(QID)).predict(own_new),
+            expected,
+            library.dtype,
         )
     for basis in ("all", 8):
         model = CoRankRLS(VIEWS, 0.5, 0.5, basis)
         expected = model.fit(x, Y, qid=QID, unscored=apart, unscored_qid=labels).predict(new)
-        chunks = [(own_apart[:2, ...], library.array(labels[:2])), (own_apart[2:, ...], library.array(labels[2:]))]
+        chunks = [
+            (own_apart[:2, ...], library.array(labels[:2])),
+            (own_apart[2:, ...], library.array(labels[2:])),
+        ]
         library.same(
-            model.fit(own_x, library.array(Y), qid=QID, unscored=chunks).predict(own_new), expected, library.dtype
+            model.fit(own_x, library.array(Y), qid=QID, unscored=chunks).predict(own_new),
+            expected,
+            library.dtype,
         )
-        expected = model.fit_comparisons(x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(new)
-        found = model.fit_comparisons(own_x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(own_new)
+        expected = model.fit_comparisons(x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(
+            new
+        )
+        found = model.fit_comparisons(own_x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(
+            own_new
+        )
         library.same(found, expected, library.dtype)
 
 
@@ -195,11 +238,23 @@ def test_arrays_side_by_side_are_views():
     arrays = [X[:, :2], X[:, 2:]]
     stacked, views = side_by_side(arrays, kernel="linear")
     np.testing.assert_array_equal(stacked, X)
-    expected = CoRLS([View([0, 1], "linear"), View([2, 3, 4, 5], "linear")], 0.3, 0.5).fit(X, Y).predict(NEW)
-    np.testing.assert_allclose(CoRLS(views, 0.3, 0.5).fit(stacked, Y).predict(NEW), expected, atol=1e-12)
+    expected = (
+        CoRLS([View([0, 1], "linear"), View([2, 3, 4, 5], "linear")], 0.3, 0.5)
+        .fit(X, Y)
+        .predict(NEW)
+    )
+    np.testing.assert_allclose(
+        CoRLS(views, 0.3, 0.5).fit(stacked, Y).predict(NEW), expected, atol=1e-12
+    )
     both, views = side_by_side([sparse.csr_array(arrays[0]), arrays[1]], kernel="linear")
-    np.testing.assert_allclose(CoRLS(views, 0.3, 0.5).fit(both, Y).predict(sparse.csr_array(NEW)), expected, atol=1e-10)
-    for wrong, message in (([], "empty"), ([X, X[:3]], r"arrays\[1\] has 3 rows"), ([X[0]], "two dimensions")):
+    np.testing.assert_allclose(
+        CoRLS(views, 0.3, 0.5).fit(both, Y).predict(sparse.csr_array(NEW)), expected, atol=1e-10
+    )
+    for wrong, message in (
+        ([], "empty"),
+        ([X, X[:3]], r"arrays\[1\] has 3 rows"),
+        ([X[0]], "two dimensions"),
+    ):
         with pytest.raises(ValueError, match=message):
             side_by_side(wrong)
 
@@ -215,16 +270,48 @@ WRONG_VIEWS = {
     "none": ([], TypeError, "views must be a number"),
     "no list of views": (["text"], TypeError, "views must be a number"),
     "a number below one": (0, ValueError, "views must be at least 1"),
-    "more parts than columns": (None, ValueError, "6 columns cannot be divided into 7 views; see random_bases"),
+    "more parts than columns": (
+        None,
+        ValueError,
+        "6 columns cannot be divided into 7 views; see random_bases",
+    ),
     "empty": ([View([]), View([1])], ValueError, "columns of view 1 are empty"),
     "an empty slice": ([View([1]), View(slice(6, 9))], ValueError, "columns of view 2 are empty"),
-    "a glob that matches nothing": ([View("sound_*"), View([1])], ValueError, "nothing in X matches 'sound_\\*'"),
-    "a name that is not there": ([View(["text_a", "text_z"])], ValueError, "nothing in X matches 'text_z'"),
-    "a column outside": ([View([0, 6])], ValueError, "columns of view 1 lie outside X, which has 6 columns"),
-    "columns that are no numbers": ([View([0.5])], ValueError, "must be names, globs, indices or a slice"),
-    "a penalty of zero": ([View(penalty=0.0, name="left")], ValueError, "penalty of left must be greater than 0"),
-    "a penalty without end": ([View(penalty=np.inf)], ValueError, "penalty of view 1 must be greater than 0"),
-    "a width below zero": ([View(gamma=-1.0)], ValueError, "gamma of view 1 must be greater than 0"),
+    "a glob that matches nothing": (
+        [View("sound_*"), View([1])],
+        ValueError,
+        "nothing in X matches 'sound_\\*'",
+    ),
+    "a name that is not there": (
+        [View(["text_a", "text_z"])],
+        ValueError,
+        "nothing in X matches 'text_z'",
+    ),
+    "a column outside": (
+        [View([0, 6])],
+        ValueError,
+        "columns of view 1 lie outside X, which has 6 columns",
+    ),
+    "columns that are no numbers": (
+        [View([0.5])],
+        ValueError,
+        "must be names, globs, indices or a slice",
+    ),
+    "a penalty of zero": (
+        [View(penalty=0.0, name="left")],
+        ValueError,
+        "penalty of left must be greater than 0",
+    ),
+    "a penalty without end": (
+        [View(penalty=np.inf)],
+        ValueError,
+        "penalty of view 1 must be greater than 0",
+    ),
+    "a width below zero": (
+        [View(gamma=-1.0)],
+        ValueError,
+        "gamma of view 1 must be greater than 0",
+    ),
     "an unknown width": ([View(gamma="wide")], ValueError, "gamma of view 1 'wide' is not known"),
     "an unknown kernel": ([View(kernel="rfb")], ValueError, "kernel 'rfb' is not known"),
     "widths that do not go together": (
@@ -261,7 +348,10 @@ WRONG_SETTINGS = {
     "no basis": ({"basis": None}, "basis must be"),
     "rows that are not there": ({"basis": [0, N]}, f"basis holds row {N}"),
     "a row twice": ({"basis": [1, 1]}, "same row index twice"),
-    "lists for another number of views": ({"basis": [[0], [1], [2]]}, "basis lists rows for 3 views, but there are 2"),
+    "lists for another number of views": (
+        {"basis": [[0], [1], [2]]},
+        "basis lists rows for 3 views, but there are 2",
+    ),
     "an unknown selection": ({"basis_selection": "best"}, "basis_selection 'best' is not known"),
     "an unknown scoring": ({"scoring": "ndcg"}, "scoring 'ndcg' is not known"),
 }
@@ -281,18 +371,39 @@ def missing_second():
 
 WRONG_ROWS = {
     "a view without scores": ({"y": missing_second()}, "y has no score for view 2"),
-    "three columns for two views": ({"y": np.stack([Y, Y, Y], axis=1)}, "y has 3 columns for 2 views"),
+    "three columns for two views": (
+        {"y": np.stack([Y, Y, Y], axis=1)},
+        "y has 3 columns for 2 views",
+    ),
     "no score at all": ({"y": np.full(N, np.nan)}, "y has no scored row"),
     "infinite scores": ({"y": np.where(np.arange(N) == 3, np.inf, Y)}, "y contains infinity"),
-    "infinite scores of a view": ({"y": np.stack([Y, np.where(np.arange(N) == 3, np.inf, Y)], axis=1)}, "infinity"),
+    "infinite scores of a view": (
+        {"y": np.stack([Y, np.where(np.arange(N) == 3, np.inf, Y)], axis=1)},
+        "infinity",
+    ),
     "too few scores": ({"y": Y[:-1]}, "y has .* scores but X has"),
-    "scores without weight": ({"y": Y, "sample_weight": np.where(np.isnan(Y), 1.0, 0.0)}, "sample_weight"),
+    "scores without weight": (
+        {"y": Y, "sample_weight": np.where(np.isnan(Y), 1.0, 0.0)},
+        "sample_weight",
+    ),
     "weights below zero": ({"y": Y, "sample_weight": -W}, "sample_weight contains negative values"),
-    "unscored rows with other columns": ({"y": Y, "unscored": X[:, :4]}, "unscored does not fit X: .*4 features"),
+    "unscored rows with other columns": (
+        {"y": Y, "unscored": X[:, :4]},
+        "unscored does not fit X: .*4 features",
+    ),
     "unscored rows with NaN": ({"y": Y, "unscored": X * np.nan}, "unscored does not fit X: .*NaN"),
-    "unscored labels missing": ({"y": Y, "unscored": X[:3], "unscored_qid": [1, 2]}, "unscored_qid has 2 labels"),
-    "unscored labels alone": ({"y": Y, "unscored_qid": [1, 2]}, "unscored_qid was given without unscored"),
-    "CSR unscored rows beside dense ones": ({"y": Y, "unscored": sparse.csr_array(X)}, "CSR matrix but X is not"),
+    "unscored labels missing": (
+        {"y": Y, "unscored": X[:3], "unscored_qid": [1, 2]},
+        "unscored_qid has 2 labels",
+    ),
+    "unscored labels alone": (
+        {"y": Y, "unscored_qid": [1, 2]},
+        "unscored_qid was given without unscored",
+    ),
+    "CSR unscored rows beside dense ones": (
+        {"y": Y, "unscored": sparse.csr_array(X)},
+        "CSR matrix but X is not",
+    ),
     "no scores": ({"y": None}, "y is None"),
 }
 
@@ -307,7 +418,9 @@ def test_rows_that_cannot_be_are_refused(learner, kind):
 
 def test_frames_with_other_names_are_refused():
     model = CoRLS([View("text_*"), View("image_*")], 0.3, 0.5)
-    renamed = pd.DataFrame(P.apart, columns=["text_a", "text_b", "text_c", "image_a", "image_b", "sound"])
+    renamed = pd.DataFrame(
+        P.apart, columns=["text_a", "text_b", "text_c", "image_a", "image_b", "sound"]
+    )
     with pytest.raises(ValueError, match="unscored does not fit X: The feature names should match"):
         model.fit(frame(), Y, unscored=renamed)
     with pytest.raises(ValueError, match="X has no column names"):

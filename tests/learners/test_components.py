@@ -1,4 +1,6 @@
-"""KPCR and KPCRank against the stated objective on dense matrices: every number of components, every held-out error."""
+"""KPCR and KPCRank against the stated objective on dense matrices: every number of components,
+every held-out error.
+"""
 
 import pickle
 import warnings
@@ -59,7 +61,9 @@ weighted_or_not = pytest.mark.parametrize("weights", [None, W], ids=["plain", "w
 both = pytest.mark.parametrize("learner", [KPCR, KPCRank])
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
-    pytest.mark.filterwarnings("ignore:n_components = .* is more than these rows carry:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:n_components = .* is more than these rows carry:UserWarning"
+    ),
     pytest.mark.filterwarnings("ignore:The groups parameter is ignored"),
     pytest.mark.filterwarnings("ignore:X. no component tells apart the rows:UserWarning"),
 ]
@@ -67,7 +71,9 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def every_number(request, monkeypatch):
-    """Look at every number of components that the rows carry, where a test does not ask for the usual half."""
+    """Look at every number of components that the rows carry, where a test does not ask for the
+    usual half.
+    """
     if "usual_share" not in request.keywords:
         monkeypatch.setattr(corank.solve.components, "TUNED_SHARE", 1.0)
 
@@ -96,7 +102,10 @@ def same_order_function(found, expected, **options):
 
 def regressed(found, weights=None, alpha=0.0, *, intercept=True, y=Y):
     offset = np.average(y, weights=weights) if intercept else 0.0
-    return literal.path(*loss_rows(y - offset, np.zeros(len(y)), REGRESSION, weights), found, alpha) + offset
+    return (
+        literal.path(*loss_rows(y - offset, np.zeros(len(y)), REGRESSION, weights), found, alpha)
+        + offset
+    )
 
 
 @every_kernel
@@ -108,7 +117,10 @@ def test_every_number_of_components_of_kpcr(name, alpha, weights, intercept):
     model = KPCR(N, alpha, intercept, **KERNELS[name]).fit(X, Y, sample_weight=weights)
     np.testing.assert_allclose(model.eigenvalues_, found.values, rtol=1e-6)
     np.testing.assert_allclose(
-        model.predict_path(NEW), regressed(found, weights, alpha, intercept=intercept), rtol=1e-6, atol=1e-7
+        model.predict_path(NEW),
+        regressed(found, weights, alpha, intercept=intercept),
+        rtol=1e-6,
+        atol=1e-7,
     )
 
 
@@ -131,7 +143,9 @@ def test_every_number_of_components_of_kpcrank_with_weights(alpha, weighting):
 
 
 def compared(**options):
-    return KPCRank(**{"gamma": GAMMA, **options}).fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS)
+    return KPCRank(**{"gamma": GAMMA, **options}).fit_comparisons(
+        X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS
+    )
 
 
 USED, ENDS = np.unique(np.concatenate([WINNERS, LOSERS]), return_inverse=True)
@@ -143,7 +157,9 @@ WON, LOST = ENDS[: len(WINNERS)], ENDS[len(WINNERS) :]
 def test_every_number_of_components_for_comparisons(alpha, name):
     found = between(values_of(name), X[USED])
     expected = literal.path(*comparison_rows(len(USED), WON, LOST, MARGINS, COUNTS), found, alpha)
-    same_order_function(compared(n_components=len(USED), alpha=alpha, **KERNELS[name]).predict_path(NEW), expected)
+    same_order_function(
+        compared(n_components=len(USED), alpha=alpha, **KERNELS[name]).predict_path(NEW), expected
+    )
 
 
 @both
@@ -162,7 +178,9 @@ def test_each_number_is_what_fitting_with_it_gives(learner, basis):
 @every_alpha
 def test_the_path_at_the_chosen_number_is_the_prediction(learner, alpha):
     model = learner(alpha=alpha).fit(X, Y, qid=QID)
-    np.testing.assert_allclose(model.predict_path(NEW)[:, model.n_components_ - 1], model.predict(NEW), rtol=1e-10)
+    np.testing.assert_allclose(
+        model.predict_path(NEW)[:, model.n_components_ - 1], model.predict(NEW), rtol=1e-10
+    )
     assert model.predict_path(NEW).shape == (len(NEW), len(model.eigenvalues_))
 
 
@@ -189,7 +207,12 @@ def test_the_fit_is_a_minimum_over_its_span_and_alpha_weighs_the_norm(weighting)
         return np.sum((t - T @ K @ c) ** 2) + alpha * c @ K @ c
 
     for direction in coefficients.T:
-        direction = direction - np.linalg.solve(K, np.ones(N)) * direction.sum() / np.linalg.solve(K, np.ones(N)).sum()
+        direction = (
+            direction
+            - np.linalg.solve(K, np.ones(N))
+            * direction.sum()
+            / np.linalg.solve(K, np.ones(N)).sum()
+        )
         for step in (1e-3, -1e-3):
             assert objective(own + step * direction) > objective(own)
 
@@ -217,7 +240,9 @@ def test_unscored_rows_are_left_out(learner):
     np.testing.assert_array_equal(model.basis_, np.flatnonzero(kept))
     expected = learner(6).fit(X[kept], Y[kept], qid=QID[kept])
     # rows are gathered in another way, so that sums may be added in another order
-    np.testing.assert_allclose(model.predict_path(NEW), expected.predict_path(NEW), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        model.predict_path(NEW), expected.predict_path(NEW), rtol=1e-9, atol=1e-12
+    )
 
 
 @both
@@ -230,7 +255,9 @@ def test_whole_weights_are_repeated_rows(learner, basis):
     found = learner(8, 0.1, basis=some, gamma=GAMMA).fit(X, Y, qid=QID, sample_weight=counts)
     expected = learner(8, 0.1, basis=others, gamma=GAMMA).fit(twice, y, qid=qid)
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8)
-    np.testing.assert_allclose(found.predict_path(NEW), expected.predict_path(NEW), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        found.predict_path(NEW), expected.predict_path(NEW), rtol=1e-7, atol=1e-9
+    )
 
 
 @both
@@ -274,7 +301,9 @@ FOUR = np.repeat(np.arange(4), 3)
 
 def across_and_within(count):
     """Orthonormal columns that are constant in every query of FOUR, and others of mean 0 in each."""
-    across = np.repeat(np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]) / np.sqrt(12), 3, axis=1)
+    across = np.repeat(
+        np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]) / np.sqrt(12), 3, axis=1
+    )
     draws = np.random.default_rng(2).normal(size=(12, count))
     centred = draws - np.repeat(draws.reshape(4, 3, count).mean(axis=1), 3, axis=0)
     return across, np.linalg.qr(centred)[0].T
@@ -290,21 +319,29 @@ def within_queries(predictions, queries=FOUR):
 
 def rank_kernel(K, n_components, y=SCORES, **options):
     model = KPCRank(n_components, kernel="precomputed", **options).fit(K, y, qid=FOUR)
-    expected = literal.path(*loss_rows(y, FOUR, Loss()), components(K, K), options.get("alpha", 0.0))
-    np.testing.assert_allclose(within_queries(model.predict_path(K)), within_queries(expected), rtol=1e-9, atol=1e-10)
+    expected = literal.path(
+        *loss_rows(y, FOUR, Loss()), components(K, K), options.get("alpha", 0.0)
+    )
+    np.testing.assert_allclose(
+        within_queries(model.predict_path(K)), within_queries(expected), rtol=1e-9, atol=1e-10
+    )
     return model.predict_path(K)
 
 
 @pytest.mark.parametrize("basis", ["all", np.arange(12)], ids=["rows", "sums"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_component_that_is_constant_in_every_query_gets_no_weight_and_later_ones_are_used(basis, place):
+def test_a_component_that_is_constant_in_every_query_gets_no_weight_and_later_ones_are_used(
+    basis, place
+):
     across, within = across_and_within(2)
     columns = list(within)
     columns.insert(place, across[0])
     K = from_columns(*(c * s for c, s in zip(columns, (3, 2, 1), strict=True)))
     path = rank_kernel(K, 3, basis=basis)
     before = path[:, place - 1] if place else np.zeros(12)
-    np.testing.assert_allclose(levelled(path[:, place : place + 1])[:, 0], before - before[0], atol=1e-12)
+    np.testing.assert_allclose(
+        levelled(path[:, place : place + 1])[:, 0], before - before[0], atol=1e-12
+    )
     assert np.ptp(path[:, 2] - path[:, place]) > 0.01 or place == 2
 
 
@@ -329,20 +366,28 @@ def test_what_little_a_passed_over_component_adds_is_left_to_later_ones(basis):
 
 
 def test_as_many_comparisons_as_they_tell_apart():
-    x = np.array([-2.0, -1.0, 1.0, 2.0])  # two odd components and an even one; odd ones have equal differences here
+    # two odd components and an even one; odd ones have equal differences here
+    x = np.array([-2.0, -1.0, 1.0, 2.0])
     rows = np.stack([10 * x, x**3 - 3.4 * x, 0.1 * x**2], axis=1)
     model = KPCRank(3, kernel="linear").fit_comparisons(rows, [0, 3], [1, 2], margins=[1.0, 2.0])
     path = model.predict_path(rows)
-    np.testing.assert_allclose(path[[0, 3]] - path[[1, 2]], [[-0.5, -0.5, 1], [0.5, 0.5, 2]], atol=1e-12)
+    np.testing.assert_allclose(
+        path[[0, 3]] - path[[1, 2]], [[-0.5, -0.5, 1], [0.5, 0.5, 2]], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.filterwarnings("error")
 def test_more_components_than_rows_less_queries_change_nothing_and_it_is_said(weighting):
-    with pytest.warns(UserWarning, match=rf"n_components = {N - 1} .* from {N - QUERIES} on .*rows less the queries"):
+    with pytest.warns(
+        UserWarning,
+        match=rf"n_components = {N - 1} .* from {N - QUERIES} on .*rows less the queries",
+    ):
         model = KPCRank(N - 1, weighting=weighting, gamma=GAMMA).fit(X, Y, qid=QID)
     path = model.predict_path(NEW)
-    np.testing.assert_array_equal(path[:, N - QUERIES :], np.repeat(path[:, [N - QUERIES - 1]], QUERIES - 1, axis=1))
+    np.testing.assert_array_equal(
+        path[:, N - QUERIES :], np.repeat(path[:, [N - QUERIES - 1]], QUERIES - 1, axis=1)
+    )
     assert np.ptp(path[:, N - QUERIES - 1] - path[:, N - QUERIES - 2]) > 1e-3
     fitted = model.predict(X)
     np.testing.assert_allclose(within_queries(fitted, QID), within_queries(Y, QID), atol=1e-8)
@@ -351,7 +396,9 @@ def test_more_components_than_rows_less_queries_change_nothing_and_it_is_said(we
 
 @pytest.mark.filterwarnings("error")
 def test_what_the_kernel_cannot_tell_apart_is_said():
-    with pytest.warns(UserWarning, match="n_components = 8 is more than these rows carry: from 3 on"):
+    with pytest.warns(
+        UserWarning, match="n_components = 8 is more than these rows carry: from 3 on"
+    ):
         model = KPCR(8, kernel="linear").fit(X, Y)
     assert model.n_components_ == 3
     assert model.predict_path(NEW).shape == (9, 3)
@@ -396,7 +443,9 @@ def rng_rows(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"kernel": "linear", "basis": "features"}, {"basis": 5}])
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "linear"}, {"kernel": "linear", "basis": "features"}, {"basis": 5}]
+)
 @pytest.mark.parametrize("n_components", [2, "tune"])
 def test_rows_that_are_alike_in_every_query(options, n_components):
     rows = rng_rows(4, 3)[FOUR]
@@ -414,7 +463,10 @@ def test_queries_of_one_row_each(options):
     for weights in (None, W):
         with pytest.warns(UserWarning, match="tied|tuned") as said:
             model = KPCRank(**options).fit(X, Y, qid=np.arange(N), sample_weight=weights)
-        assert [str(w.message)[:20] for w in said] == ["y: all scores are ti", "nothing was tuned: t"]
+        assert [str(w.message)[:20] for w in said] == [
+            "y: all scores are ti",
+            "nothing was tuned: t",
+        ]
         assert np.all(model.predict(NEW) == 0)
 
 
@@ -428,8 +480,12 @@ def test_rounding_in_queries_of_one_row_each_is_nothing(options):
 
 @both
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("options", [{}, {"basis": 1}, {"kernel": "linear", "basis": "features"}, {"alpha": 0.5}])
-@pytest.mark.filterwarnings("ignore:y. all scores are tied:UserWarning", "ignore:nothing was tuned:UserWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"basis": 1}, {"kernel": "linear", "basis": "features"}, {"alpha": 0.5}]
+)
+@pytest.mark.filterwarnings(
+    "ignore:y. all scores are tied:UserWarning", "ignore:nothing was tuned:UserWarning"
+)
 def test_hardly_any_rows(learner, n, options):
     model = learner(**options).fit(X[:n], Y[:n])
     path = model.predict_path(X[:n])
@@ -464,7 +520,11 @@ def test_scores_that_are_all_tied_give_a_constant():
 
 
 def rank_error(scoring="squared", cv=None, qid=QID, **options):
-    return KPCRank(**{"gamma": GAMMA, "scoring": scoring, "cv": cv, **options}).fit(X, Y, qid=qid).path_
+    return (
+        KPCRank(**{"gamma": GAMMA, "scoring": scoring, "cv": cv, **options})
+        .fit(X, Y, qid=qid)
+        .path_
+    )
 
 
 @pytest.fixture
@@ -481,7 +541,9 @@ def no_refitting(monkeypatch):
 @pytest.mark.usefixtures("no_refitting")
 def test_leave_query_out_equals_refitting(weighting, scoring, alpha):
     found = rank_error(scoring, weighting=weighting, alpha=alpha)
-    expected = held_out(Y, leave_groups_out(QID), between(RBF), alpha, Loss(weighting), qid=QID, score=scoring)
+    expected = held_out(
+        Y, leave_groups_out(QID), between(RBF), alpha, Loss(weighting), qid=QID, score=scoring
+    )
     assert len(found.error) == N - 1
     np.testing.assert_allclose(found.error, expected, rtol=1e-6)
 
@@ -490,9 +552,18 @@ def test_leave_query_out_equals_refitting(weighting, scoring, alpha):
 @every_scoring
 @pytest.mark.usefixtures("no_refitting")
 def test_weighted_leave_query_out_equals_refitting(weighting, scoring):
-    model = KPCRank(gamma=GAMMA, weighting=weighting, scoring=scoring).fit(X, Y, qid=QID, sample_weight=W)
+    model = KPCRank(gamma=GAMMA, weighting=weighting, scoring=scoring).fit(
+        X, Y, qid=QID, sample_weight=W
+    )
     expected = held_out(
-        Y, leave_groups_out(QID), between(RBF, weights=W), 0.0, Loss(weighting), qid=QID, weights=W, score=scoring
+        Y,
+        leave_groups_out(QID),
+        between(RBF, weights=W),
+        0.0,
+        Loss(weighting),
+        qid=QID,
+        weights=W,
+        score=scoring,
     )
     np.testing.assert_allclose(model.path_.error, expected, rtol=1e-6)
 
@@ -503,7 +574,9 @@ def test_weighted_leave_query_out_equals_refitting(weighting, scoring):
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.usefixtures("no_refitting")
 def test_leave_one_out_equals_refitting(alpha, weights, scoring, intercept):
-    model = KPCR("tune", alpha, intercept, gamma=GAMMA, scoring=scoring).fit(X, Y, sample_weight=weights)
+    model = KPCR("tune", alpha, intercept, gamma=GAMMA, scoring=scoring).fit(
+        X, Y, sample_weight=weights
+    )
     expected = held_out(
         Y, leave_groups_out(np.arange(N)), between(RBF, weights=weights), alpha,
         weights=weights, intercept=intercept, score=scoring,
@@ -582,7 +655,9 @@ def grouped(qid):
 @pytest.mark.usefixtures("no_refitting")
 def test_comparisons_left_out_by_group_equal_refitting(scoring, alpha, groups):
     qid = GROUPS[groups]
-    some = np.flatnonzero(qid[WINNERS] == qid[LOSERS]) if qid is not None else np.arange(len(WINNERS))
+    some = (
+        np.flatnonzero(qid[WINNERS] == qid[LOSERS]) if qid is not None else np.arange(len(WINNERS))
+    )
     model = KPCRank(gamma=GAMMA, alpha=alpha, scoring=scoring).fit_comparisons(
         X[: len(GROUPS["queries"])], WINNERS[some], LOSERS[some],
         margins=MARGINS[some], weights=COUNTS[some], qid=qid,
@@ -609,7 +684,9 @@ CUTS = {
 def test_splits_that_are_given_equal_refitting(kind, scoring, alpha):
     cv, in_turn = CUTS[kind]
     splits = list(cv.split(X, Y, QID))
-    expected = held_out(Y, splits, between(RBF), alpha, Loss(), qid=QID, score=scoring, in_turn=in_turn)
+    expected = held_out(
+        Y, splits, between(RBF), alpha, Loss(), qid=QID, score=scoring, in_turn=in_turn
+    )
     for given in (cv, splits):
         found = rank_error(scoring, given, n_components=list(range(1, 12)), alpha=alpha).error
         np.testing.assert_allclose(found, expected[:11], rtol=1e-4)
@@ -633,14 +710,23 @@ def test_splits_of_the_items_of_a_nameless_query_equal_refitting(kind, weighting
     cv = CUTS[kind][0]
     in_turn = "orthonormalised" if kind == "rows" else "as they come"
     expected = held_out(Y, list(cv.split(X)), between(RBF), 0.2, Loss(weighting), in_turn=in_turn)
-    np.testing.assert_allclose(rank_error(cv=cv, weighting=weighting, alpha=0.2, qid=None).error, expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        rank_error(cv=cv, weighting=weighting, alpha=0.2, qid=None).error, expected, rtol=1e-6
+    )
 
 
 def test_splits_of_comparisons_equal_refitting():
     cv = KFold(4, shuffle=True, random_state=0)
     splits = list(cv.split(WINNERS))
     expected = held_out_comparisons(
-        WON, LOST, splits, between(RBF, X[USED]), 0.2, margins=MARGINS, weights=COUNTS, in_turn="as they come"
+        WON,
+        LOST,
+        splits,
+        between(RBF, X[USED]),
+        0.2,
+        margins=MARGINS,
+        weights=COUNTS,
+        in_turn="as they come",
     )
     for given in (cv, splits):
         np.testing.assert_allclose(compared(alpha=0.2, cv=given).path_.error, expected, rtol=1e-6)
@@ -653,7 +739,9 @@ def test_lists_of_splits_speak_of_the_rows_of_x():
     places = np.cumsum(kept) - 1
     inner = [(places[a[kept[a]]], places[b[kept[b]]]) for a, b in splits]
     found = KPCRank(gamma=GAMMA, cv=splits, alpha=0.2).fit(X, y, qid=QID).path_.error
-    expected = KPCRank(gamma=GAMMA, cv=inner, alpha=0.2).fit(X[kept], y[kept], qid=QID[kept]).path_.error
+    expected = (
+        KPCRank(gamma=GAMMA, cv=inner, alpha=0.2).fit(X[kept], y[kept], qid=QID[kept]).path_.error
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -681,8 +769,12 @@ def test_columns_that_the_kept_rows_keep_nothing_of_are_passed_over(weighting):
     K = from_columns(4 * a, 3 * (alone + across[0]), 2 * (b + alone - across[0]), 1 * c)
     found = components(K, K)
     for scoring in SCORINGS:
-        model = KPCRank(kernel="precomputed", weighting=weighting, scoring=scoring).fit(K, SCORES, qid=FOUR)
-        expected = held_out(SCORES, leave_groups_out(FOUR), found, 0.0, Loss(weighting), qid=FOUR, score=scoring)
+        model = KPCRank(kernel="precomputed", weighting=weighting, scoring=scoring).fit(
+            K, SCORES, qid=FOUR
+        )
+        expected = held_out(
+            SCORES, leave_groups_out(FOUR), found, 0.0, Loss(weighting), qid=FOUR, score=scoring
+        )
         np.testing.assert_allclose(model.path_.error, expected, rtol=1e-8)
 
 
@@ -693,7 +785,9 @@ def test_held_out_errors_stay_as_they_are_once_the_kept_rows_are_used_up(seed):
     rows, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     model = KPCRank(gamma=0.5).fit(rows, y)
     folds = item_folds(y)
-    expected = held_out(y, leave_groups_out(folds), between(kernel("rbf", 0.5), rows, rows), 0.0, Loss())
+    expected = held_out(
+        y, leave_groups_out(folds), between(kernel("rbf", 0.5), rows, rows), 0.0, Loss()
+    )
     np.testing.assert_allclose(model.path_.error, expected, rtol=1e-6)
     least = n - np.bincount(folds).max() - 1  # what the other rows of the largest fold carry
     assert least < len(expected)
@@ -711,12 +805,19 @@ SOME = np.array([0, 3, 4, 8, 15, 18])
 def test_every_number_of_components_on_a_basis(alpha, weights, basis):
     found = between(nystrom(RBF, X[basis]), weights=weights)
     model = KPCR(len(basis), alpha, basis=basis, gamma=GAMMA).fit(X, Y, sample_weight=weights)
-    np.testing.assert_allclose(model.predict_path(NEW), regressed(found, weights, alpha), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_path(NEW), regressed(found, weights, alpha), rtol=1e-6, atol=1e-6
+    )
     np.testing.assert_array_equal(model.basis_, basis)
     np.testing.assert_allclose(model.eigenvalues_, found.values, rtol=1e-6)
-    rank = KPCRank(len(basis), alpha, basis=basis, gamma=GAMMA).fit(X, Y, qid=QID, sample_weight=weights)
+    rank = KPCRank(len(basis), alpha, basis=basis, gamma=GAMMA).fit(
+        X, Y, qid=QID, sample_weight=weights
+    )
     same_order_function(
-        rank.predict_path(NEW), literal.path(*loss_rows(Y, QID, Loss(), weights), found, alpha), rtol=1e-6, atol=1e-6
+        rank.predict_path(NEW),
+        literal.path(*loss_rows(Y, QID, Loss(), weights), found, alpha),
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 
@@ -758,9 +859,15 @@ def test_components_of_the_columns_are_principal_component_regression():
     for p in range(1, 7):
         pca = PCA(p).fit(rows)
         regression = LinearRegression().fit(pca.transform(rows), y)
-        np.testing.assert_allclose(path[:, p - 1], regression.predict(pca.transform(new)), rtol=1e-9)
-    np.testing.assert_allclose(model.eigenvalues_, PCA(6).fit(rows).explained_variance_ * 39, rtol=1e-9)
-    np.testing.assert_allclose(path, KPCR(6, kernel="linear").fit(rows, y).predict_path(new), rtol=1e-8)
+        np.testing.assert_allclose(
+            path[:, p - 1], regression.predict(pca.transform(new)), rtol=1e-9
+        )
+    np.testing.assert_allclose(
+        model.eigenvalues_, PCA(6).fit(rows).explained_variance_ * 39, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        path, KPCR(6, kernel="linear").fit(rows, y).predict_path(new), rtol=1e-8
+    )
     assert model.coef_.shape == (6,)
     assert model.basis_ is None
 
@@ -770,7 +877,9 @@ def test_more_columns_than_rows():
     found = KPCRank(30, kernel="linear", basis="features").fit(rows, SCORES, qid=FOUR)
     assert found.n_components_ == 11
     expected = KPCRank(11, kernel="linear").fit(rows, SCORES, qid=FOUR)
-    np.testing.assert_allclose(found.predict_path(rows), expected.predict_path(rows), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        found.predict_path(rows), expected.predict_path(rows), rtol=1e-6, atol=1e-8
+    )
 
 
 @every_scoring
@@ -781,8 +890,12 @@ def test_hold_out_from_sums_equals_refitting(scoring, alpha, kind):
     cv = None if kind == "own" else CUTS[kind][0]
     own = balanced_folds(QUERIES, QUERIES, np.random.default_rng(0))[QID]
     splits = leave_groups_out(own) if cv is None else list(cv.split(X, Y, QID))
-    expected = held_out(Y, splits, found, alpha, Loss(), qid=QID, score=scoring, in_turn="as they come")
-    np.testing.assert_allclose(rank_error(scoring, cv, basis=SOME, alpha=alpha).error, expected, rtol=1e-6)
+    expected = held_out(
+        Y, splits, found, alpha, Loss(), qid=QID, score=scoring, in_turn="as they come"
+    )
+    np.testing.assert_allclose(
+        rank_error(scoring, cv, basis=SOME, alpha=alpha).error, expected, rtol=1e-6
+    )
 
 
 @every_weighting
@@ -799,9 +912,20 @@ def test_hold_out_of_items_from_sums_equals_refitting(weighting):
 def test_hold_out_of_regression_from_sums_equals_refitting(scoring, weights):
     found = between(nystrom(RBF, X[SOME]), weights=weights)
     splits = leave_groups_out(balanced_folds(N, 10, np.random.default_rng(0)))
-    model = KPCR(gamma=GAMMA, basis=SOME, scoring=scoring, alpha=[0.0, 0.3]).fit(X, Y, sample_weight=weights)
+    model = KPCR(gamma=GAMMA, basis=SOME, scoring=scoring, alpha=[0.0, 0.3]).fit(
+        X, Y, sample_weight=weights
+    )
     expected = [
-        held_out(Y, splits, found, alpha, weights=weights, intercept=True, score=scoring, in_turn="as they come")
+        held_out(
+            Y,
+            splits,
+            found,
+            alpha,
+            weights=weights,
+            intercept=True,
+            score=scoring,
+            in_turn="as they come",
+        )
         for alpha in (0.0, 0.3)
     ]
     np.testing.assert_allclose(model.path_.error, np.concatenate(expected), rtol=1e-6)
@@ -821,7 +945,14 @@ def test_hold_out_of_comparisons_from_sums_equals_refitting():
     groups = grouped(None)
     folds = balanced_folds(groups.max() + 1, 10, np.random.default_rng(0))[groups]
     expected = held_out_comparisons(
-        WON, LOST, leave_groups_out(folds), found, 0.0, margins=MARGINS, weights=COUNTS, in_turn="as they come"
+        WON,
+        LOST,
+        leave_groups_out(folds),
+        found,
+        0.0,
+        margins=MARGINS,
+        weights=COUNTS,
+        in_turn="as they come",
     )
     np.testing.assert_allclose(compared(basis=SOME).path_.error, expected, rtol=1e-6)
 
@@ -837,7 +968,9 @@ def test_a_kernel_matrix_is_its_kernel(learner, basis):
         expected = learner(alpha=alpha, basis=basis, gamma=GAMMA).fit(X, y, qid=QID)
         found = learner(alpha=alpha, basis=basis, kernel="precomputed").fit(RBF(X, X), y, qid=QID)
         assert found.n_components_ == expected.n_components_
-        same_order_function(found.predict_path(RBF(NEW, X)), expected.predict_path(NEW), rtol=1e-6, atol=1e-7)
+        same_order_function(
+            found.predict_path(RBF(NEW, X)), expected.predict_path(NEW), rtol=1e-6, atol=1e-7
+        )
 
 
 @both
@@ -849,7 +982,9 @@ def test_a_kernel_matrix_is_not_changed(learner):
 
 
 @both
-@pytest.mark.parametrize("options", [{}, {"basis": SOME}, {"kernel": "linear", "basis": "features"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"basis": SOME}, {"kernel": "linear", "basis": "features"}], ids=str
+)
 def test_csr_is_its_dense_matrix(learner, options):
     dense = np.where(np.abs(X) > 0.4, X, 0.0)
     new = np.where(np.abs(NEW) > 0.4, NEW, 0.0)
@@ -860,28 +995,38 @@ def test_csr_is_its_dense_matrix(learner, options):
         np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
         for own in (new, kind(new)):
             same_order_function(found.predict_path(own), expected.predict_path(new))
-            np.testing.assert_allclose(found.predict(own), expected.predict(new), rtol=1e-7, atol=1e-8)
+            np.testing.assert_allclose(
+                found.predict(own), expected.predict(new), rtol=1e-7, atol=1e-8
+            )
     same_order_function(expected.predict_path(sparse.csr_array(new)), expected.predict_path(new))
 
 
 @both
 def test_a_function_may_be_the_kernel(learner):
-    found = learner(5, kernel=lambda A, B, power: (A @ B.T + 1) ** power, kernel_params={"power": 2})
+    found = learner(
+        5, kernel=lambda A, B, power: (A @ B.T + 1) ** power, kernel_params={"power": 2}
+    )
     expected = learner(5, kernel="poly", gamma=1.0, degree=2)
     np.testing.assert_allclose(
-        found.fit(X, Y, qid=QID).predict_path(NEW), expected.fit(X, Y, qid=QID).predict_path(NEW), rtol=1e-8
+        found.fit(X, Y, qid=QID).predict_path(NEW),
+        expected.fit(X, Y, qid=QID).predict_path(NEW),
+        rtol=1e-8,
     )
 
 
 @both
-@pytest.mark.parametrize("options", [{}, {"basis": SOME}, {"kernel": "linear", "basis": "features"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"basis": SOME}, {"kernel": "linear", "basis": "features"}], ids=str
+)
 def test_single_precision(learner, options):
     narrow = learner(3, **options).fit(X.astype(np.float32), Y, qid=QID)
     wide = learner(3, **options).fit(X.astype(np.float32).astype(float), Y, qid=QID)
     for name in ("predict", "predict_path"):
         found = getattr(narrow, name)(NEW.astype(np.float32))
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found, getattr(wide, name)(NEW.astype(np.float32).astype(float)), rtol=1e-4)
+        np.testing.assert_allclose(
+            found, getattr(wide, name)(NEW.astype(np.float32).astype(float)), rtol=1e-4
+        )
     assert narrow.eigenvalues_.dtype == narrow.coef_.dtype == np.float64
 
 
@@ -926,9 +1071,13 @@ def library(request):
 def test_other_libraries_give_what_numpy_gives(library, learner, way, with_queries):
     qid, weights = (QID, None) if with_queries else (None, W)
     expected = learner(**WAYS[way]).fit(X, Y, qid=qid, sample_weight=weights)
-    found = learner(**WAYS[way]).fit(library.array(X), library.array(Y), qid=qid, sample_weight=library.array(weights))
+    found = learner(**WAYS[way]).fit(
+        library.array(X), library.array(Y), qid=qid, sample_weight=library.array(weights)
+    )
     new = library.array(NEW)
-    np.testing.assert_allclose(library.numpy(found.predict(new)), expected.predict(NEW), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        library.numpy(found.predict(new)), expected.predict(NEW), rtol=1e-6, atol=1e-8
+    )
     for path in (library.numpy(found.predict_path(new)), found.predict_path(NEW)):
         np.testing.assert_allclose(path, expected.predict_path(NEW), rtol=1e-6, atol=1e-6)
     assert found.n_components_ == expected.n_components_
@@ -940,19 +1089,34 @@ def test_other_libraries_give_what_numpy_gives(library, learner, way, with_queri
 def test_comparisons_of_other_libraries(library, way):
     expected = KPCRank(**WAYS[way]).fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
     ends = [library.array(v) for v in (WINNERS, LOSERS)]
-    found = KPCRank(**WAYS[way]).fit_comparisons(library.array(X), *ends, margins=library.array(MARGINS))
-    np.testing.assert_allclose(library.numpy(found.predict(library.array(NEW))), expected.predict(NEW), rtol=1e-6)
+    found = KPCRank(**WAYS[way]).fit_comparisons(
+        library.array(X), *ends, margins=library.array(MARGINS)
+    )
+    np.testing.assert_allclose(
+        library.numpy(found.predict(library.array(NEW))), expected.predict(NEW), rtol=1e-6
+    )
 
 
 @both
-@pytest.mark.parametrize("rows", [np.ones((5, 2)), np.zeros((5, 2)), X[:1], X[:2]], ids=["alike", "zero", "one", "two"])
-@pytest.mark.filterwarnings("ignore:y. all scores are tied:UserWarning", "ignore:nothing was tuned:UserWarning")
+@pytest.mark.parametrize(
+    "rows", [np.ones((5, 2)), np.zeros((5, 2)), X[:1], X[:2]], ids=["alike", "zero", "one", "two"]
+)
+@pytest.mark.filterwarnings(
+    "ignore:y. all scores are tied:UserWarning", "ignore:nothing was tuned:UserWarning"
+)
 def test_rows_of_other_libraries_that_carry_hardly_anything(library, learner, rows):
-    for options in ({}, {"kernel": "linear"}, {"basis": 1}, {"kernel": "linear", "basis": "features"}):
+    for options in (
+        {},
+        {"kernel": "linear"},
+        {"basis": 1},
+        {"kernel": "linear", "basis": "features"},
+    ):
         model = learner(**options).fit(library.array(rows), library.array(Y[: len(rows)]))
         expected = learner(**options).fit(rows, Y[: len(rows)])
         np.testing.assert_allclose(
-            library.numpy(model.predict_path(library.array(rows))), expected.predict_path(rows), atol=1e-12
+            library.numpy(model.predict_path(library.array(rows))),
+            expected.predict_path(rows),
+            atol=1e-12,
         )
 
 
@@ -1032,7 +1196,9 @@ def test_leading_components_of_many_rows(monkeypatch):
     monkeypatch.setattr(eigen, "MAX_FULL_ROWS", 50)
     found = KPCRank(12, gamma=0.2).fit(rows, y, qid=qid)
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
-    np.testing.assert_allclose(found.predict_path(rows[:50]), expected.predict_path(rows[:50]), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        found.predict_path(rows[:50]), expected.predict_path(rows[:50]), rtol=1e-6, atol=1e-7
+    )
 
 
 def test_where_the_iteration_does_not_settle_all_are_found():
@@ -1064,17 +1230,31 @@ def test_few_components_of_many_rows_with_weights(monkeypatch):
 @both
 @every_scoring
 def test_the_least_held_out_error_is_chosen(learner, scoring):
-    path = learner(alpha=[0.0, 0.1, 3.0], gamma=[0.05, 0.5], scoring=scoring).fit(X, Y, qid=QID).path_
+    path = (
+        learner(alpha=[0.0, 0.1, 3.0], gamma=[0.05, 0.5], scoring=scoring).fit(X, Y, qid=QID).path_
+    )
     assert path.scoring == scoring
     assert path.error[path.best] == path.error.min()
-    assert len(path.error) == len(path.alpha) == len(path.gamma) == len(path.n_components) == len(path.standard_error)
+    assert (
+        len(path.error)
+        == len(path.alpha)
+        == len(path.gamma)
+        == len(path.n_components)
+        == len(path.standard_error)
+    )
 
 
 @both
 def test_a_search_is_the_searches_of_its_parts(learner):
     model = learner([1, 3, 6], [0.0, 0.5], gamma=[0.1, 1.0]).fit(X, Y, qid=QID)
-    parts = [learner([1, 3, 6], alpha, gamma=gamma).fit(X, Y, qid=QID) for gamma in (0.1, 1.0) for alpha in (0.0, 0.5)]
-    np.testing.assert_allclose(model.path_.error, np.concatenate([part.path_.error for part in parts]), rtol=1e-9)
+    parts = [
+        learner([1, 3, 6], alpha, gamma=gamma).fit(X, Y, qid=QID)
+        for gamma in (0.1, 1.0)
+        for alpha in (0.0, 0.5)
+    ]
+    np.testing.assert_allclose(
+        model.path_.error, np.concatenate([part.path_.error for part in parts]), rtol=1e-9
+    )
     np.testing.assert_array_equal(model.path_.n_components, np.tile([1, 3, 6], 4))
     np.testing.assert_array_equal(model.path_.alpha, np.tile(np.repeat([0.0, 0.5], 3), 2))
     np.testing.assert_array_equal(model.path_.gamma, np.repeat([0.1, 1.0], 6))
@@ -1093,7 +1273,9 @@ def test_among_equal_errors_the_fewest_components_are_taken(learner):
     if learner is KPCR:
         y = y - across[2]
         K = from_columns(3 * within[0])  # one component, asked for in many ways
-    model = learner([1, 2, 3] if learner is KPCRank else [1], kernel="precomputed").fit(K, y, qid=FOUR)
+    model = learner([1, 2, 3] if learner is KPCRank else [1], kernel="precomputed").fit(
+        K, y, qid=FOUR
+    )
     assert model.n_components_ == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -1122,7 +1304,10 @@ def test_tuning_looks_at_no_more_than_two_hundred():
     assert model.predict_path(rows[:2]).shape == (2, MAX_TUNED_NUMBER)
     wider = KPCR(MAX_TUNED_NUMBER + 10, gamma=0.05).fit(rows, rows[:, 0])
     np.testing.assert_allclose(
-        wider.predict_path(rows[:2])[:, :MAX_TUNED_NUMBER], model.predict_path(rows[:2]), rtol=1e-7, atol=1e-9
+        wider.predict_path(rows[:2])[:, :MAX_TUNED_NUMBER],
+        model.predict_path(rows[:2]),
+        rtol=1e-7,
+        atol=1e-9,
     )
 
 
@@ -1185,7 +1370,9 @@ def test_what_cannot_be_is_refused_in_words(learner, options, message):
 
 
 def test_weightings_and_weights_are_refused_in_words():
-    with pytest.raises(ValueError, match="weighting 'sizes' is not known; use 'size', 'unit' or 'query'"):
+    with pytest.raises(
+        ValueError, match="weighting 'sizes' is not known; use 'size', 'unit' or 'query'"
+    ):
         KPCRank(weighting="sizes").fit(X, Y)
     with pytest.raises(ValueError, match="sample_weight does not go with weighting='query'"):
         KPCRank(weighting="query").fit(X, Y, qid=QID, sample_weight=W)
@@ -1216,7 +1403,9 @@ def test_what_is_not_fitted_says_so(learner):
 @both
 @pytest.mark.parametrize("options", [{}, {"basis": SOME}], ids=["all", "some"])
 def test_update_is_refused(learner, options):
-    with pytest.raises(ValueError, match="update cannot add to components, which change with the rows; fit again"):
+    with pytest.raises(
+        ValueError, match="update cannot add to components, which change with the rows; fit again"
+    ):
         learner(3, **options).fit(X, Y, qid=QID).update(X, Y, qid=QID)
 
 
@@ -1266,7 +1455,9 @@ def test_models_on_tensors_load_as_numpy(path):
     model = KPCRank().fit(torch.asarray(X), torch.asarray(Y), qid=QID)
     loaded = round_trip(model, path)
     assert isinstance(loaded.eigenvalues_, np.ndarray)
-    np.testing.assert_allclose(loaded.predict(NEW), model.predict(torch.asarray(NEW)).numpy(), rtol=1e-10)
+    np.testing.assert_allclose(
+        loaded.predict(NEW), model.predict(torch.asarray(NEW)).numpy(), rtol=1e-10
+    )
 
 
 def test_comparisons_and_registered_kernels_are_saved(path, named_functions):
@@ -1284,7 +1475,9 @@ def test_pickles_and_clones(learner, way):
     np.testing.assert_array_equal(copy.predict_path(NEW), model.predict_path(NEW))
     fresh = clone(model)
     assert not hasattr(fresh, "coef_")
-    np.testing.assert_array_equal(fresh.fit(X, Y, qid=QID).predict_path(NEW), model.predict_path(NEW))
+    np.testing.assert_array_equal(
+        fresh.fit(X, Y, qid=QID).predict_path(NEW), model.predict_path(NEW)
+    )
 
 
 def test_regression_without_a_cut_is_what_rls_tends_to():
@@ -1292,11 +1485,15 @@ def test_regression_without_a_cut_is_what_rls_tends_to():
     y = rows[:, 0] + 0.1 * rng_rows(30, 1, 1)[:, 0]
     ridge = RLS(1e-9, kernel="linear").fit(rows - rows.mean(axis=0), y)
     np.testing.assert_allclose(
-        KPCR(2, kernel="linear").fit(rows, y).predict(rows), ridge.predict(rows - rows.mean(axis=0)), atol=1e-6
+        KPCR(2, kernel="linear").fit(rows, y).predict(rows),
+        ridge.predict(rows - rows.mean(axis=0)),
+        atol=1e-6,
     )
 
 
-ROWS_DRAWN = "a number of basis rows is drawn by row number, and repeating rows changes those numbers"
+ROWS_DRAWN = (
+    "a number of basis rows is drawn by row number, and repeating rows changes those numbers"
+)
 
 
 def allowed_failures(estimator):
@@ -1315,11 +1512,17 @@ def test_tuning_looks_at_no_more_than_half_as_many_components_as_rows(learner):
 def test_noise_is_not_taken_for_many_components():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(100, 3))
-    chosen = [KPCR(gamma=0.5).fit(rows, rng.normal(size=100) + 0.3 * rows[:, 0]).n_components_ for _ in range(8)]
+    chosen = [
+        KPCR(gamma=0.5).fit(rows, rng.normal(size=100) + 0.3 * rows[:, 0]).n_components_
+        for _ in range(8)
+    ]
     assert max(chosen) <= 50
 
 
 def test_rows_that_no_component_tells_apart_are_said():
-    with pytest.warns(UserWarning, match="no component tells apart the rows that are compared; the model is constant"):
+    with pytest.warns(
+        UserWarning,
+        match="no component tells apart the rows that are compared; the model is constant",
+    ):
         model = KPCRank(1).fit(X[QID], Y, qid=QID)  # features are constant within queries
     np.testing.assert_array_equal(model.coef_, 0)

@@ -46,7 +46,9 @@ def prior(amplitude=AMPLITUDE):
 def uncertain(model, X=NEW):
     mean, covariance = model.predict(X, return_cov=True)
     np.testing.assert_allclose(model.predict(X), mean, atol=1e-10)
-    np.testing.assert_allclose(model.predict(X, return_std=True)[1] ** 2, np.diag(covariance), atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(X, return_std=True)[1] ** 2, np.diag(covariance), atol=1e-10
+    )
     return mean, covariance
 
 
@@ -63,7 +65,9 @@ def alike(found, expected, X=NEW, tolerance=1e-8):
 @pytest.mark.parametrize("basis", ["all", np.arange(N)], ids=["all", "row numbers"])
 def test_scores_are_a_normal_distribution_of_contrasts(qid, basis):
     contrasts = helmert(np.zeros(N) if qid is None else qid)
-    evidence, mean, covariance = conditioned(contrasts @ Y, contrasts, NOISE * np.ones(len(contrasts)), prior(), X, NEW)
+    evidence, mean, covariance = conditioned(
+        contrasts @ Y, contrasts, NOISE * np.ones(len(contrasts)), prior(), X, NEW
+    )
     model = FIXED(basis=basis).fit(X, Y, qid=qid)
     np.testing.assert_allclose(model.log_evidence_, evidence, rtol=1e-8)
     found, spread = uncertain(model)
@@ -109,7 +113,9 @@ def test_a_subset_is_the_kernel_that_it_spans():
     k, points = prior(), X[SOME]
     low = lambda A, B: k(A, points) @ np.linalg.solve(k(points, points), k(points, B))
     contrasts = helmert(QID)
-    evidence, mean, covariance = conditioned(contrasts @ Y, contrasts, NOISE * np.ones(len(contrasts)), low, X, NEW)
+    evidence, mean, covariance = conditioned(
+        contrasts @ Y, contrasts, NOISE * np.ones(len(contrasts)), low, X, NEW
+    )
     model = FIXED(basis=SOME).fit(X, Y, qid=QID)
     np.testing.assert_allclose(model.log_evidence_, evidence, rtol=1e-8)
     found, spread = uncertain(model)
@@ -124,7 +130,9 @@ def test_levels_and_order_and_unscored_rows_change_nothing():
     alike(FIXED().fit(X, Y + 100 * QID, qid=QID), model, tolerance=1e-6)
     order = np.random.default_rng(0).permutation(N)
     alike(FIXED().fit(X[order], Y[order], qid=QID[order]), model)
-    more = FIXED().fit(np.concatenate([NEW, X]), np.concatenate([np.full(5, np.nan), Y]), qid=[*[0] * 5, *QID])
+    more = FIXED().fit(
+        np.concatenate([NEW, X]), np.concatenate([np.full(5, np.nan), Y]), qid=[*[0] * 5, *QID]
+    )
     alike(more, model)
 
 
@@ -139,8 +147,12 @@ def test_observed_differences_are_a_normal_distribution(margins, size, basis):
     winners, losers = WINNERS[kept], LOSERS[kept]
     observed = np.ones(len(winners)) if margins is None else margins[kept]
     rows = pair_matrix(N, winners, losers)
-    evidence, mean, covariance = conditioned(observed, rows, NOISE * np.ones(len(rows)), prior(), X, NEW)
-    model = FIXED(basis=basis).fit_comparisons(X, winners, losers, margins=None if margins is None else observed)
+    evidence, mean, covariance = conditioned(
+        observed, rows, NOISE * np.ones(len(rows)), prior(), X, NEW
+    )
+    model = FIXED(basis=basis).fit_comparisons(
+        X, winners, losers, margins=None if margins is None else observed
+    )
     np.testing.assert_allclose(model.log_evidence_, evidence, rtol=1e-7)
     found, spread = uncertain(model)
     np.testing.assert_allclose(found, mean, atol=1e-7)
@@ -150,7 +162,9 @@ def test_observed_differences_are_a_normal_distribution(margins, size, basis):
 def test_weights_of_differences_divide_their_noise():
     rows = pair_matrix(N, WINNERS, LOSERS)
     _, mean, covariance = conditioned(MARGINS, rows, NOISE / COUNTS, prior(), X, NEW)
-    found, spread = uncertain(FIXED().fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS))
+    found, spread = uncertain(
+        FIXED().fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS)
+    )
     np.testing.assert_allclose(found, mean, atol=1e-8)
     np.testing.assert_allclose(spread, covariance, atol=1e-8)
 
@@ -160,19 +174,24 @@ def test_weights_of_differences_divide_their_noise():
 def test_the_mean_of_differences_is_that_of_rankrls(weights, basis):
     options = {"margins": MARGINS, "weights": weights}
     model = FIXED(basis=basis).fit_comparisons(X, WINNERS, LOSERS, **options)
-    other = RankRLS(NOISE / AMPLITUDE, basis=basis, gamma=GAMMA).fit_comparisons(X, WINNERS, LOSERS, **options)
+    other = RankRLS(NOISE / AMPLITUDE, basis=basis, gamma=GAMMA).fit_comparisons(
+        X, WINNERS, LOSERS, **options
+    )
     np.testing.assert_allclose(model.predict(NEW), other.predict(NEW), atol=1e-8)
 
 
 def test_evidence_moves_with_weights_as_the_normal_distribution_does():
-    """Weights scale the contrasts, which shifts every log evidence alike: what is learned stays the same."""
+    """Weights scale the contrasts, which shifts every log evidence alike: what is learned stays the
+    same.
+    """
     rows = pair_matrix(N, WINNERS, LOSERS)
     shifts = []
     for amplitude, noise in ((2.0, 0.1), (0.5, 0.3), (8.0, 0.02)):
         expected, *_ = conditioned(MARGINS, rows, noise / COUNTS, prior(amplitude), X, NEW)
         model = DifferenceGP(amplitude, GAMMA, noise)
         shifts.append(
-            model.fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS).log_evidence_ - expected
+            model.fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=COUNTS).log_evidence_
+            - expected
         )
     np.testing.assert_allclose(shifts, shifts[0], atol=1e-5)
 
@@ -193,7 +212,9 @@ def test_probabilities_are_those_of_the_normal_distribution():
             model.predict_comparison(first, second), norm.cdf(gap / np.sqrt(variance)), atol=1e-9
         )
         np.testing.assert_allclose(
-            model.predict_comparison(first, second, observed=True), norm.cdf(gap / np.sqrt(variance + noise)), atol=1e-9
+            model.predict_comparison(first, second, observed=True),
+            norm.cdf(gap / np.sqrt(variance + noise)),
+            atol=1e-9,
         )
 
 
@@ -206,7 +227,9 @@ def test_what_is_learned_beats_a_grid():
     for gamma in width * 2.0 ** np.arange(-4, 4):
         for amplitude in 4.0 ** np.arange(-3, 4):
             for noise in 4.0 ** np.arange(-5, 1):
-                other = DifferenceGP(float(amplitude), float(gamma), float(noise)).fit(X, Y, qid=QID)
+                other = DifferenceGP(float(amplitude), float(gamma), float(noise)).fit(
+                    X, Y, qid=QID
+                )
                 assert model.log_evidence_ > other.log_evidence_ - 1e-2
     again = DifferenceGP(model.amplitude_, model.gamma_, model.noise_).fit(X, Y, qid=QID)
     np.testing.assert_allclose(again.log_evidence_, model.log_evidence_, rtol=1e-9)
@@ -218,7 +241,9 @@ def test_what_is_given_stays_and_the_rest_is_learned(open_):
     model = DifferenceGP(**given).fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
     best = getattr(model, f"{open_}_")
     for factor in (0.5, 0.9, 1.1, 2.0):
-        other = DifferenceGP(**{**given, open_: best * factor}).fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
+        other = DifferenceGP(**{**given, open_: best * factor}).fit_comparisons(
+            X, WINNERS, LOSERS, margins=MARGINS
+        )
         assert other.log_evidence_ < model.log_evidence_
         for name in {"amplitude", "gamma", "noise"} - {open_}:
             assert getattr(model, f"{name}_") == given[name]
@@ -237,7 +262,8 @@ def test_one_width_a_column_finds_the_columns_that_matter(basis):
     np.testing.assert_allclose(again.log_evidence_, model.log_evidence_, rtol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range")  # by the wrong way to do it, below
+# by the wrong way to do it, below
+@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range")
 def test_the_noise_of_scores_is_found():
     rng = np.random.default_rng(0)
     rows, qid = rng.uniform(-2, 2, size=(150, 1)), np.repeat(np.arange(25), 6)
@@ -249,7 +275,9 @@ def test_the_noise_of_scores_is_found():
     ).T  # pairs taken as if they were observed one by one (docs/mathematics.md, 1.4)
     wins = scores[winners] > scores[losers]
     winners, losers = np.where(wins, winners, losers), np.where(wins, losers, winners)
-    pairwise = DifferenceGP().fit_comparisons(rows, winners, losers, margins=scores[winners] - scores[losers])
+    pairwise = DifferenceGP().fit_comparisons(
+        rows, winners, losers, margins=scores[winners] - scores[losers]
+    )
     assert (pairwise.noise_ / 6) ** 0.5 < 0.25  # as a score's noise it is too small
 
 
@@ -276,9 +304,15 @@ def test_more_scores_are_fitting_again(basis, qid, saved, tmp_path):
 @pytest.mark.parametrize("saved", [False, True], ids=["kept", "saved"])
 def test_more_differences_are_fitting_again(basis, size, saved, tmp_path):
     kept = slice(0, 20) if size == "few" else slice(None)
-    winners, losers, margins = np.array([24, 3, 26, 27]), np.array([1, 25, 24, 28]), np.array([0.4, 0.0, 1.0, 0.2])
+    winners, losers, margins = (
+        np.array([24, 3, 26, 27]),
+        np.array([1, 25, 24, 28]),
+        np.array([0.4, 0.0, 1.0, 0.2]),
+    )
     rows = np.concatenate([X, NEW])
-    model = FIXED(basis=basis).fit_comparisons(X, WINNERS[kept], LOSERS[kept], margins=MARGINS[kept])
+    model = FIXED(basis=basis).fit_comparisons(
+        X, WINNERS[kept], LOSERS[kept], margins=MARGINS[kept]
+    )
     if saved:
         model = round_trip(model, tmp_path / "model.corank")
     for part in (slice(0, 1), slice(1, 4)):
@@ -299,25 +333,39 @@ def test_tensors_find_the_same(options):
     torch = pytest.importorskip("torch")
     model = DifferenceGP(**options).fit(X, Y, qid=QID)
     own = DifferenceGP(**options).fit(torch.asarray(X), torch.asarray(Y), qid=torch.asarray(QID))
-    for found, expected in zip(own.predict(torch.asarray(NEW), return_cov=True), uncertain(model), strict=True):
+    for found, expected in zip(
+        own.predict(torch.asarray(NEW), return_cov=True), uncertain(model), strict=True
+    ):
         assert isinstance(found, torch.Tensor)
         np.testing.assert_allclose(found.numpy(), expected, atol=1e-4)
     own = FIXED().fit_comparisons(torch.asarray(X), WINNERS, LOSERS, margins=MARGINS)
     own.update_comparisons(torch.asarray(NEW), [0, 1], [2, 3])
-    model = FIXED().fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS).update_comparisons(NEW, [0, 1], [2, 3])
-    np.testing.assert_allclose(own.predict(torch.asarray(NEW)).numpy(), model.predict(NEW), atol=1e-8)
+    model = (
+        FIXED()
+        .fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
+        .update_comparisons(NEW, [0, 1], [2, 3])
+    )
+    np.testing.assert_allclose(
+        own.predict(torch.asarray(NEW)).numpy(), model.predict(NEW), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("options", [{}, {"gamma": "columns"}, {"basis": 8}, {"kernel": "linear"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"gamma": "columns"}, {"basis": 8}, {"kernel": "linear"}], ids=str
+)
 def test_csr_finds_the_same(kind, options):
     dense, new = (np.where(np.abs(rows) > 0.2, rows, 0.0) for rows in (X, NEW))
     model, own = (DifferenceGP(**options).fit(rows, Y, qid=QID) for rows in (dense, kind(dense)))
     for rows in (new, kind(new)):
-        for found, expected in zip(own.predict(rows, return_cov=True), uncertain(model, new), strict=True):
+        for found, expected in zip(
+            own.predict(rows, return_cov=True), uncertain(model, new), strict=True
+        ):
             np.testing.assert_allclose(found, expected, atol=1e-4)
         np.testing.assert_allclose(
-            own.predict_comparison(rows[:3], rows[2:]), model.predict_comparison(new[:3], new[2:]), atol=1e-4
+            own.predict_comparison(rows[:3], rows[2:]),
+            model.predict_comparison(new[:3], new[2:]),
+            atol=1e-4,
         )
     model, own = (FIXED().fit_comparisons(rows, WINNERS, LOSERS) for rows in (dense, kind(dense)))
     model.update_comparisons(new, [0, 1], [2, 3])
@@ -334,8 +382,12 @@ def test_a_precomputed_kernel_is_the_kernel(basis):
     np.testing.assert_allclose(own.predict(k(NEW, X)), model.predict(NEW), atol=1e-5)
     with pytest.raises(ValueError, match="return_std needs kernel values"):
         own.predict(k(NEW, X), return_std=True)
-    own = DifferenceGP(kernel="precomputed", basis=basis).fit_comparisons(k(X, X), WINNERS, LOSERS, margins=MARGINS)
-    model = DifferenceGP(gamma=GAMMA, basis=basis).fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
+    own = DifferenceGP(kernel="precomputed", basis=basis).fit_comparisons(
+        k(X, X), WINNERS, LOSERS, margins=MARGINS
+    )
+    model = DifferenceGP(gamma=GAMMA, basis=basis).fit_comparisons(
+        X, WINNERS, LOSERS, margins=MARGINS
+    )
     np.testing.assert_allclose(own.predict(k(NEW, X)), model.predict(NEW), atol=1e-5)
     with pytest.raises(ValueError, match="precomputed"):
         own.update_comparisons(k(NEW, X), [0], [1])
@@ -347,7 +399,12 @@ def test_other_kernels_are_normal_distributions_too(name):
     own = kernel(name, GAMMA, degree=2)
     contrasts = helmert(QID)
     evidence, mean, covariance = conditioned(
-        contrasts @ Y, contrasts, NOISE * np.ones(len(contrasts)), lambda A, B: AMPLITUDE * own(A, B), X, NEW
+        contrasts @ Y,
+        contrasts,
+        NOISE * np.ones(len(contrasts)),
+        lambda A, B: AMPLITUDE * own(A, B),
+        X,
+        NEW,
     )
     np.testing.assert_allclose(model.log_evidence_, evidence, rtol=1e-7)
     found, spread = uncertain(model)
@@ -380,7 +437,9 @@ def test_ties_alone_leave_a_constant():
     [np.ones((N, 2)), np.repeat(X[:8], 3, axis=0), X * [1, 0, 0], X[:, :1]],
     ids=["constant", "copies", "constant columns", "one column"],
 )
-@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range", "ignore:X. all columns are constant")
+@pytest.mark.filterwarnings(
+    "ignore:gamma was tuned to the end of its range", "ignore:X. all columns are constant"
+)
 def test_singular_kernels_are_fine(rows):
     new = rows[:3] + 0.1
     for options in ({}, {"gamma": "columns"}, {"basis": 5}, {"kernel": "linear"}):
@@ -447,7 +506,9 @@ def test_margins_and_weights_that_make_no_sense_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
         DifferenceGP().fit_comparisons(X, WINNERS, LOSERS, **options)
     with pytest.raises(ValueError, match=said):
-        FIXED().fit_comparisons(X, WINNERS, LOSERS).update_comparisons(X, WINNERS, LOSERS, **options)
+        FIXED().fit_comparisons(X, WINNERS, LOSERS).update_comparisons(
+            X, WINNERS, LOSERS, **options
+        )
 
 
 def test_updates_are_of_the_kind_of_the_fit():
@@ -477,7 +538,9 @@ def test_scores_that_are_the_same_but_for_rounding_teach_nothing(size):
 
 def test_pairs_to_measure_are_those_least_known():
     rng = np.random.default_rng(2)
-    model = DifferenceGP(4.0, 2.0, 0.3).fit_comparisons(rng.random((20, 2)), np.arange(10), np.arange(10, 20))
+    model = DifferenceGP(4.0, 2.0, 0.3).fit_comparisons(
+        rng.random((20, 2)), np.arange(10), np.arange(10, 20)
+    )
     pool = 2 * rng.random((15, 2))
     covariance = model.predict(pool, return_cov=True)[1]
     spread = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance

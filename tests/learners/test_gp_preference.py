@@ -53,7 +53,8 @@ def problem(name, amplitude):
 
 problems = pytest.mark.parametrize(
     ("name", "amplitude"),
-    [(name, amplitude) for name in PROBLEMS for amplitude in (0.5, 2.0)] + [("a chain", 8.0), ("tied", 8.0)],
+    [(name, amplitude) for name in PROBLEMS for amplitude in (0.5, 2.0)]
+    + [("a chain", 8.0), ("tied", 8.0)],
 )
 
 
@@ -68,7 +69,9 @@ def test_evidence_and_moments_are_those_of_integrals(name, amplitude):
     np.testing.assert_allclose(mean, exact.mean, atol=0.01)
     np.testing.assert_allclose(covariance, exact.covariance, atol=0.03)
     np.testing.assert_allclose(model.predict(X), mean, atol=1e-12)
-    np.testing.assert_allclose(model.predict(X, return_std=True)[1] ** 2, np.diag(covariance), atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(X, return_std=True)[1] ** 2, np.diag(covariance), atol=1e-10
+    )
 
 
 @problems
@@ -78,7 +81,9 @@ def test_new_points_are_those_of_conditioning_the_exact_posterior(name, amplitud
     mean, covariance = model.predict(NEW, return_cov=True)
     np.testing.assert_allclose(mean, expected, atol=0.01)
     np.testing.assert_allclose(covariance, spread, atol=0.03)
-    np.testing.assert_allclose(model.predict(NEW, return_std=True)[1], np.sqrt(np.diag(spread)), atol=0.02)
+    np.testing.assert_allclose(
+        model.predict(NEW, return_std=True)[1], np.sqrt(np.diag(spread)), atol=0.02
+    )
 
 
 @problems
@@ -89,8 +94,12 @@ def test_probabilities_are_those_of_the_exact_posterior(name, amplitude, observe
     if observed:  # else a step between nodes
         first, second = np.concatenate([first, X[:2]]), np.concatenate([second, X[1:3]])
     found = model.predict_comparison(first, second, observed=observed)
-    np.testing.assert_allclose(found, chance(exact, k, X, first, second, float(observed)), atol=0.01)
-    np.testing.assert_allclose(model.predict_comparison(second, first, observed=observed), 1 - found, atol=1e-12)
+    np.testing.assert_allclose(
+        found, chance(exact, k, X, first, second, float(observed)), atol=0.01
+    )
+    np.testing.assert_allclose(
+        model.predict_comparison(second, first, observed=observed), 1 - found, atol=1e-12
+    )
 
 
 def test_one_comparison_is_exact():
@@ -114,7 +123,9 @@ def test_six_items_are_those_of_importance_sampling(amplitude):
     assert np.all(np.abs(model.predict(X) - exact.mean) < 0.01 + 4 * error * sd)
     np.testing.assert_allclose(model.predict(X, return_cov=True)[1], exact.covariance, atol=0.03)
     expected = chance(exact, k, X, NEW[:2], NEW[1:], 1.0)
-    np.testing.assert_allclose(model.predict_comparison(NEW[:2], NEW[1:], observed=True), expected, atol=0.01)
+    np.testing.assert_allclose(
+        model.predict_comparison(NEW[:2], NEW[1:], observed=True), expected, atol=0.01
+    )
 
 
 def test_a_row_is_as_good_as_itself():
@@ -162,12 +173,18 @@ def test_slopes_of_the_evidence_are_those_of_differences(kind, basis, widths):
 @pytest.mark.parametrize("name", ["poly", "laplacian"])
 def test_slopes_for_other_kernels_are_those_of_differences(name):
     model = PreferenceGP(1.0, 0.3, kernel=name).fit_comparisons(ITEMS, WINNERS, LOSERS)
-    check_slopes(Ascent(model_task(model, ITEMS, "all"), EvidenceSearch(None, "one")), np.array([0.3, -0.2]), 1e-3)
+    check_slopes(
+        Ascent(model_task(model, ITEMS, "all"), EvidenceSearch(None, "one")),
+        np.array([0.3, -0.2]),
+        1e-3,
+    )
 
 
 def model_task(model, X, basis):
     data = PairData.merged(X, WINNERS, LOSERS, np.ones(len(WINNERS)))
-    return PreferenceTask(data, KernelBasis(model._kernel, model.basis_points_), whole=isinstance(basis, str))
+    return PreferenceTask(
+        data, KernelBasis(model._kernel, model.basis_points_), whole=isinstance(basis, str)
+    )
 
 
 def check_slopes(ascent, place, tolerance=1e-4):
@@ -191,7 +208,10 @@ def test_all_rows_as_basis_are_all_rows():
     whole = FIXED(basis="all").fit_comparisons(ITEMS, WINNERS, LOSERS)
     alike(FIXED(basis=np.arange(24)).fit_comparisons(ITEMS, WINNERS, LOSERS), whole)
     alike(FIXED(basis=24).fit_comparisons(ITEMS, WINNERS, LOSERS), whole)
-    tuned = [PreferenceGP(basis=rows).fit_comparisons(ITEMS, WINNERS, LOSERS) for rows in ("all", np.arange(24))]
+    tuned = [
+        PreferenceGP(basis=rows).fit_comparisons(ITEMS, WINNERS, LOSERS)
+        for rows in ("all", np.arange(24))
+    ]
     assert abs(aim(tuned[0]) - aim(tuned[1])) < 1e-4
     np.testing.assert_allclose(tuned[0].predict(MORE), tuned[1].predict(MORE), atol=1e-2)
 
@@ -223,12 +243,18 @@ def test_what_is_learned_beats_a_grid(gamma):
     widths = [width] if gamma == "scale" else width * 2.0 ** np.arange(-4, 3)
     for own in widths:
         for amplitude in 4.0 ** np.arange(-2, 4):
-            other = PreferenceGP(float(amplitude), float(own)).fit_comparisons(ITEMS, WINNERS, LOSERS)
+            other = PreferenceGP(float(amplitude), float(own)).fit_comparisons(
+                ITEMS, WINNERS, LOSERS
+            )
             assert aim(model) > aim(other) - 1e-4
     if gamma == "columns":  # the third says nothing
         assert np.argmin(model.gamma_) == 2
-        again = PreferenceGP(model.amplitude_, 1.0).fit_comparisons(ITEMS * model.gamma_**0.5, WINNERS, LOSERS)
-        np.testing.assert_allclose(again.predict(MORE * model.gamma_**0.5), model.predict(MORE), atol=1e-7)
+        again = PreferenceGP(model.amplitude_, 1.0).fit_comparisons(
+            ITEMS * model.gamma_**0.5, WINNERS, LOSERS
+        )
+        np.testing.assert_allclose(
+            again.predict(MORE * model.gamma_**0.5), model.predict(MORE), atol=1e-7
+        )
 
 
 def test_an_average_over_widths_is_the_sum_of_its_parts():
@@ -238,7 +264,8 @@ def test_an_average_over_widths_is_the_sum_of_its_parts():
     assert model.gamma_ == pytest.approx(best.gamma_, rel=1e-9)
     widths = sorted(part.kernel.gamma for part in model._parts)
     assert len(widths) > 3
-    np.testing.assert_allclose(np.diff(np.log(widths)), np.diff(np.log(widths))[0])  # flat in the logarithm
+    # flat in the logarithm
+    np.testing.assert_allclose(np.diff(np.log(widths)), np.diff(np.log(widths))[0])
     parts = [PreferenceGP(2.0, width).fit_comparisons(ITEMS, WINNERS, LOSERS) for width in widths]
     logs = [part.log_evidence_ for part in parts]
     mean, covariance, shares = mixed([part.predict(MORE, return_cov=True) for part in parts], logs)
@@ -247,11 +274,15 @@ def test_an_average_over_widths_is_the_sum_of_its_parts():
     np.testing.assert_allclose(found, mean, atol=1e-6)
     np.testing.assert_allclose(spread, covariance, atol=1e-6)
     np.testing.assert_allclose(model.predict(MORE), mean, atol=1e-6)
-    np.testing.assert_allclose(model.predict(MORE, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(MORE, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-6
+    )
     for observed in (False, True):
         chances = [part.predict_comparison(MORE[:3], MORE[2:], observed=observed) for part in parts]
         np.testing.assert_allclose(
-            model.predict_comparison(MORE[:3], MORE[2:], observed=observed), shares @ np.stack(chances), atol=1e-6
+            model.predict_comparison(MORE[:3], MORE[2:], observed=observed),
+            shares @ np.stack(chances),
+            atol=1e-6,
         )
     further = [PreferenceGP(2.0, width).fit_comparisons(ITEMS, WINNERS, LOSERS).log_evidence_
                for width in (widths[0] * 0.5, widths[-1] * 2)]  # fmt: skip
@@ -324,9 +355,16 @@ def test_pairs_of_known_rows_are_left_out():
     rng = np.random.default_rng(0)
     for _ in range(200):
         n = int(rng.integers(1, 12))
-        scores, queries = rng.integers(0, 4, n).astype(float), np.unique(rng.integers(0, 3, n), return_inverse=True)[1]
+        scores, queries = (
+            rng.integers(0, 4, n).astype(float),
+            np.unique(rng.integers(0, 3, n), return_inverse=True)[1],
+        )
         first_new = int(rng.integers(0, n + 1))
-        expected = {(int(i), int(j)) for i, j in by_hand(scores, queries).T if i >= first_new or j >= first_new}
+        expected = {
+            (int(i), int(j))
+            for i, j in by_hand(scores, queries).T
+            if i >= first_new or j >= first_new
+        }
         winners, losers = untied_pairs(scores, queries, 10**6, 0, first_new)
         assert len(winners) == len(expected)
         assert set(zip(winners.tolist(), losers.tolist(), strict=True)) == expected
@@ -372,18 +410,28 @@ def test_more_scores_are_fitting_again(basis, qid, saved, tmp_path):
         model = round_trip(model, tmp_path / "model.corank")
     model.update(MORE, new_y, qid=None if qid is None else new_qid)
     both = None if qid is None else np.concatenate([QID, np.where(new_qid == "a", 100, 101)])
-    whole = FIXED(basis=basis).fit(np.concatenate([ITEMS, MORE]), np.concatenate([SCORES, new_y]), qid=both)
+    whole = FIXED(basis=basis).fit(
+        np.concatenate([ITEMS, MORE]), np.concatenate([SCORES, new_y]), qid=both
+    )
     alike(model, whole)
     np.testing.assert_array_equal(model.basis_, whole.basis_)
-    assert (model._n_seen, model._n_scored, model._n_queries) == (whole._n_seen, whole._n_scored, whole._n_queries)
+    assert (model._n_seen, model._n_scored, model._n_queries) == (
+        whole._n_seen,
+        whole._n_scored,
+        whole._n_queries,
+    )
 
 
 def test_an_average_stays_one_through_update():
     model = PreferenceGP(2.0, average_width=True).fit_comparisons(ITEMS, WINNERS[:60], LOSERS[:60])
     model.update_comparisons(ITEMS, WINNERS[60:], LOSERS[60:])
-    parts = [PreferenceGP(2.0, p.kernel.gamma).fit_comparisons(ITEMS, WINNERS, LOSERS) for p in model._parts]
+    parts = [
+        PreferenceGP(2.0, p.kernel.gamma).fit_comparisons(ITEMS, WINNERS, LOSERS)
+        for p in model._parts
+    ]
     mean, covariance, _ = mixed(
-        [part.predict(MORE, return_cov=True) for part in parts], [part.log_evidence_ for part in parts]
+        [part.predict(MORE, return_cov=True) for part in parts],
+        [part.log_evidence_ for part in parts],
     )
     np.testing.assert_allclose(model.predict(MORE), mean, atol=1e-6)
     np.testing.assert_allclose(model.predict(MORE, return_cov=True)[1], covariance, atol=1e-6)
@@ -401,7 +449,9 @@ def torch():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("options", [{}, {"gamma": "columns"}, {"basis": 8}, {"average_width": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"gamma": "columns"}, {"basis": 8}, {"average_width": True}], ids=str
+)
 def test_tensors_find_the_same(options, torch):
     model = PreferenceGP(**options).fit_comparisons(ITEMS, WINNERS, LOSERS)
     tensors = PreferenceGP(**options).fit_comparisons(torch.asarray(ITEMS), WINNERS, LOSERS)
@@ -410,13 +460,21 @@ def test_tensors_find_the_same(options, torch):
     assert isinstance(mean, torch.Tensor)
     assert isinstance(covariance, torch.Tensor)
     np.testing.assert_allclose(mean.numpy(), model.predict(MORE), atol=1e-3)
-    np.testing.assert_allclose(covariance.numpy(), model.predict(MORE, return_cov=True)[1], atol=1e-3)
+    np.testing.assert_allclose(
+        covariance.numpy(), model.predict(MORE, return_cov=True)[1], atol=1e-3
+    )
     chances = tensors.predict_comparison(torch.asarray(MORE[:3]), torch.asarray(MORE[2:]))
     assert isinstance(chances, torch.Tensor)
-    np.testing.assert_allclose(chances.numpy(), model.predict_comparison(MORE[:3], MORE[2:]), atol=1e-3)
-    scores = PreferenceGP(2.0, 0.4).fit(torch.asarray(ITEMS), torch.asarray(SCORES), qid=torch.asarray(QID))
     np.testing.assert_allclose(
-        scores.predict(torch.asarray(MORE)).numpy(), FIXED().fit(ITEMS, SCORES, qid=QID).predict(MORE), atol=1e-7
+        chances.numpy(), model.predict_comparison(MORE[:3], MORE[2:]), atol=1e-3
+    )
+    scores = PreferenceGP(2.0, 0.4).fit(
+        torch.asarray(ITEMS), torch.asarray(SCORES), qid=torch.asarray(QID)
+    )
+    np.testing.assert_allclose(
+        scores.predict(torch.asarray(MORE)).numpy(),
+        FIXED().fit(ITEMS, SCORES, qid=QID).predict(MORE),
+        atol=1e-7,
     )
     tensors.update_comparisons(torch.asarray(MORE), [0, 1], [2, 3])
     np.testing.assert_allclose(
@@ -428,7 +486,9 @@ def test_tensors_find_the_same(options, torch):
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
 @pytest.mark.parametrize(
-    "options", [{}, {"gamma": "columns"}, {"basis": 8}, {"average_width": True}, {"kernel": "linear"}], ids=str
+    "options",
+    [{}, {"gamma": "columns"}, {"basis": 8}, {"average_width": True}, {"kernel": "linear"}],
+    ids=str,
 )
 def test_csr_finds_the_same(kind, options):
     X, new = (kind(as_csr(rows)) for rows in (ITEMS, MORE))
@@ -437,7 +497,9 @@ def test_csr_finds_the_same(kind, options):
     np.testing.assert_allclose(own.log_evidence_, model.log_evidence_, atol=1e-4)
     for rows in (new, new.toarray()):
         for found, expected in zip(
-            own.predict(rows, return_cov=True), model.predict(new.toarray(), return_cov=True), strict=True
+            own.predict(rows, return_cov=True),
+            model.predict(new.toarray(), return_cov=True),
+            strict=True,
         ):
             np.testing.assert_allclose(found, expected, atol=1e-3)
         np.testing.assert_allclose(
@@ -454,7 +516,9 @@ def test_csr_finds_the_same(kind, options):
 def test_a_precomputed_kernel_is_the_kernel(basis):
     k = kernel("rbf", 0.4)
     model = PreferenceGP(gamma=0.4, basis=basis).fit_comparisons(ITEMS, WINNERS, LOSERS)
-    own = PreferenceGP(kernel="precomputed", basis=basis).fit_comparisons(k(ITEMS, ITEMS), WINNERS, LOSERS)
+    own = PreferenceGP(kernel="precomputed", basis=basis).fit_comparisons(
+        k(ITEMS, ITEMS), WINNERS, LOSERS
+    )
     np.testing.assert_allclose(own.log_evidence_, model.log_evidence_, atol=1e-6)
     np.testing.assert_allclose(own.predict(k(MORE, ITEMS)), model.predict(MORE), atol=1e-5)
     np.testing.assert_array_equal(own.basis_, model.basis_)

@@ -1,4 +1,6 @@
-"""PreferenceGP on input that is odd, extreme or wrong: refused in words, or finite with a warning that says why."""
+"""PreferenceGP on input that is odd, extreme or wrong: refused in words, or finite with a warning
+that says why.
+"""
 
 import re
 import warnings
@@ -23,7 +25,11 @@ NEW = rng.normal(size=(4, 2))
 
 
 def finite(model, rows=NEW):
-    parts = [model.predict(rows), *model.predict(rows, return_std=True), *model.predict(rows, return_cov=True)]
+    parts = [
+        model.predict(rows),
+        *model.predict(rows, return_std=True),
+        *model.predict(rows, return_cov=True),
+    ]
     chances = model.predict_comparison(rows, rows[::-1])
     assert np.all((chances >= 0) & (chances <= 1))
     return all(np.isfinite(part).all() for part in parts) and np.isfinite(model.log_evidence_)
@@ -40,14 +46,20 @@ def finite(model, rows=NEW):
         ({"amplitude": np.nan}, "amplitude"),
         ({"amplitude": True}, "amplitude"),
         ({"amplitude": [1.0, 2.0]}, "amplitude"),
-        ({"gamma": [0.1, 1.0]}, "gamma must be 'tune', 'columns', 'scale' or a number greater than 0"),
+        (
+            {"gamma": [0.1, 1.0]},
+            "gamma must be 'tune', 'columns', 'scale' or a number greater than 0",
+        ),
         ({"gamma": -1.0}, "gamma"),
         ({"gamma": np.inf}, "gamma"),
         ({"gamma": "auto"}, "gamma"),
         ({"gamma": "columns", "kernel": "poly"}, "gamma='columns' goes with kernel='rbf' only"),
         ({"gamma": "columns", "kernel": "linear"}, "gamma='columns' goes with kernel='rbf' only"),
         ({"kernel": "nothing"}, "kernel"),
-        ({"basis": "features", "kernel": "linear"}, "basis='features' does not go with Gaussian processes"),
+        (
+            {"basis": "features", "kernel": "linear"},
+            "basis='features' does not go with Gaussian processes",
+        ),
         ({"basis": 13}, "basis = 13"),
         ({"basis": [0, 99]}, "basis holds row 99"),
         ({"basis": []}, "basis"),
@@ -86,7 +98,9 @@ def test_weights_are_numbers_of_times(weights):
         model.update_comparisons(X, WINNERS, LOSERS, weights=weights)
 
 
-@pytest.mark.parametrize("weights", [[-1] * 12, [np.nan] * 12, [np.inf] * 12, [1] * 11, ["a"] * 12, [0] * 12])
+@pytest.mark.parametrize(
+    "weights", [[-1] * 12, [np.nan] * 12, [np.inf] * 12, [1] * 11, ["a"] * 12, [0] * 12]
+)
 def test_weights_that_make_no_sense_are_refused(weights):
     with pytest.raises((ValueError, TypeError), match="weights"):
         PreferenceGP().fit_comparisons(X, WINNERS, LOSERS, weights=weights)
@@ -135,10 +149,16 @@ def test_both_uncertainties_at_once_are_refused():
         model.predict_comparison(NEW, NEW[:, :1])
 
 
-@pytest.mark.parametrize("act", ["predict", "predict_comparison", "suggest", "update", "update_comparisons"])
+@pytest.mark.parametrize(
+    "act", ["predict", "predict_comparison", "suggest", "update", "update_comparisons"]
+)
 @pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
 def test_what_is_not_fitted_says_so(learner, act):
-    rows = {"predict_comparison": (NEW, NEW), "update": (NEW, NEW[:, 0]), "update_comparisons": (NEW, [0], [1])}
+    rows = {
+        "predict_comparison": (NEW, NEW),
+        "update": (NEW, NEW[:, 0]),
+        "update_comparisons": (NEW, [0], [1]),
+    }
     with pytest.raises(NotFittedError):
         getattr(learner(), act)(*rows.get(act, (NEW,)))
 
@@ -175,7 +195,9 @@ def test_parts_that_were_never_compared_are_warned_about():
     with pytest.warns(UserWarning, match="fall into 2 parts that are not compared with each other"):
         model = PreferenceGP(1.0, 0.5).fit_comparisons(X, [0, 1, 5], [1, 2, 6])
     assert finite(model)
-    PreferenceGP(1.0, 0.5).fit_comparisons(X, [0, 1, 5], [1, 2, 6], qid=np.repeat([0, 1, 2], [5, 5, 2]))
+    PreferenceGP(1.0, 0.5).fit_comparisons(
+        X, [0, 1, 5], [1, 2, 6], qid=np.repeat([0, 1, 2], [5, 5, 2])
+    )
 
 
 def test_rows_in_no_comparison_are_no_part():
@@ -190,7 +212,10 @@ def test_what_has_not_settled_is_warned_about_and_finite(monkeypatch):
         "__kwdefaults__",
         {**expectation_propagation.propagate.__kwdefaults__, "sweeps": 2},
     )
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 2 sweeps, still moving by .* of a standard deviation"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"stopped after 2 sweeps, still moving by .* of a standard deviation",
+    ):
         model = PreferenceGP(100.0, 0.5).fit_comparisons(X, WINNERS, LOSERS, weights=[50] * 12)
     assert finite(model)
 
@@ -242,9 +267,14 @@ def test_a_model_of_ties_learns_from_an_update():
 
 @pytest.mark.parametrize("twin", ["copies", "constant", "one column constant"])
 def test_singular_kernels_are_fine(twin):
-    rows = {"copies": np.repeat(X[:4], 3, axis=0), "constant": np.ones((12, 2)), "one column constant": X * [1, 0]}
+    rows = {
+        "copies": np.repeat(X[:4], 3, axis=0),
+        "constant": np.ones((12, 2)),
+        "one column constant": X * [1, 0],
+    }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # where nothing tells items apart no width is the best
+        # where nothing tells items apart no width is the best
+        warnings.simplefilter("ignore", UserWarning)
         for options in ({}, {"amplitude": 2.0, "gamma": 0.5}, {"gamma": "columns"}, {"basis": 5}):
             model = PreferenceGP(**options).fit_comparisons(rows[twin], WINNERS, LOSERS)
             assert finite(model, np.concatenate([NEW, rows[twin]]))
@@ -266,7 +296,9 @@ def test_kernels_of_low_rank_are_fine(kernel):
 
 @pytest.mark.parametrize("size", [1e-50, 1e-8, 1e8, 1e50])
 def test_the_scale_of_the_features_does_not_matter(size):
-    model, scaled = (PreferenceGP(2.0, "scale").fit_comparisons(rows, WINNERS, LOSERS) for rows in (X, size * X))
+    model, scaled = (
+        PreferenceGP(2.0, "scale").fit_comparisons(rows, WINNERS, LOSERS) for rows in (X, size * X)
+    )
     np.testing.assert_allclose(scaled.predict(size * NEW), model.predict(NEW), atol=1e-6)
 
 
@@ -284,7 +316,9 @@ def test_the_names_of_items_do_not_matter():
 
 
 def random_problem(rng):
-    """Items, winners, losers, counts, gamma, amplitude: extreme widths and amplitudes, contradictions, duplicates."""
+    """Items, winners, losers, counts, gamma, amplitude: extreme widths and amplitudes,
+    contradictions, duplicates.
+    """
     n, size = int(rng.integers(2, 9)), int(rng.integers(1, 25))
     items = rng.normal(size=(n, int(rng.integers(1, 4)))) * 10 ** rng.uniform(-2, 2)
     if rng.random() < 0.3:
@@ -297,8 +331,17 @@ def random_problem(rng):
         first, second = np.where(wrong, second, first), np.where(wrong, first, second)
     elif kind < 0.5:  # ties
         first, second = np.concatenate([first, second]), np.concatenate([second, first])
-    counts = np.ones(len(first)) if rng.random() < 0.5 else np.floor(10 ** rng.uniform(0, 3, len(first)))
-    return items, first, second, counts, float(10 ** rng.uniform(-6, 6)), float(10 ** rng.uniform(-6, 8))
+    counts = (
+        np.ones(len(first)) if rng.random() < 0.5 else np.floor(10 ** rng.uniform(0, 3, len(first)))
+    )
+    return (
+        items,
+        first,
+        second,
+        counts,
+        float(10 ** rng.uniform(-6, 6)),
+        float(10 ** rng.uniform(-6, 8)),
+    )
 
 
 def check_random_problems(count, seed=0):
@@ -309,9 +352,15 @@ def check_random_problems(count, seed=0):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings(
-                "ignore", message="the comparisons fall into|X: all columns are constant|The columns of X have ranges"
+                "ignore",
+                message=(
+                    "the comparisons fall into|X: all columns are constant|The columns of X have"
+                    " ranges"
+                ),
             )
-            model = PreferenceGP(amplitude, gamma).fit_comparisons(items, winners, losers, weights=counts)
+            model = PreferenceGP(amplitude, gamma).fit_comparisons(
+                items, winners, losers, weights=counts
+            )
         assert finite(model, items)
         most = max(most, model.n_iter_)
     return most
@@ -348,7 +397,9 @@ def test_units_of_the_features_do_not_decide_how_sure_a_linear_model_is():
     winners, losers = rng.integers(0, 20, 80), rng.integers(20, 40, 80)
     swap = (X @ [1, 2, 0])[winners] + rng.normal(size=80) < (X @ [1, 2, 0])[losers]
     winners, losers = np.where(swap, losers, winners), np.where(swap, winners, losers)
-    small, large = (PreferenceGP(kernel="linear").fit_comparisons(s * X, winners, losers) for s in (1.0, 1e5))
+    small, large = (
+        PreferenceGP(kernel="linear").fit_comparisons(s * X, winners, losers) for s in (1.0, 1e5)
+    )
     np.testing.assert_allclose(small.amplitude_, large.amplitude_ * 1e10, rtol=1e-3)
     np.testing.assert_allclose(small.log_evidence_, large.log_evidence_, rtol=1e-6)
 
@@ -371,7 +422,9 @@ def test_a_column_that_never_changes_has_no_width(learner):
 
 def test_too_many_columns_for_a_width_each():
     X = np.random.default_rng(0).random((5, 501))
-    with pytest.raises(ValueError, match="gamma='columns' learns one width per column, but X has 501"):
+    with pytest.raises(
+        ValueError, match="gamma='columns' learns one width per column, but X has 501"
+    ):
         PreferenceGP(gamma="columns").fit_comparisons(X, [0, 1], [2, 3])
 
 
@@ -380,13 +433,17 @@ def test_new_comparisons_say_their_queries_as_the_first_did(learner):
     X, qid = np.random.default_rng(0).random((6, 2)), [0, 0, 0, 1, 1, 1]
     options = {"amplitude": 1.0, "gamma": 1.0}
     model = learner(**options).fit_comparisons(X, [0, 3], [1, 4], qid=qid)
-    with pytest.raises(ValueError, match="qid must be given to update_comparisons as it was to fit: with qid"):
+    with pytest.raises(
+        ValueError, match="qid must be given to update_comparisons as it was to fit: with qid"
+    ):
         model.update_comparisons(X, [0], [2])
     with pytest.raises(ValueError, match="between rows of two queries"):
         model.update_comparisons(X, [0], [5], qid=qid)
     model.update_comparisons(X, [0], [2], qid=qid)
     with pytest.raises(ValueError, match="without qid"):
-        learner(**options).fit_comparisons(X, [0, 1], [1, 2]).update_comparisons(X, [0], [2], qid=qid)
+        learner(**options).fit_comparisons(X, [0, 1], [1, 2]).update_comparisons(
+            X, [0], [2], qid=qid
+        )
 
 
 def test_margins_are_refused_in_an_update_too():

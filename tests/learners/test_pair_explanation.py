@@ -1,4 +1,6 @@
-"""Why one item is above another: parts sum to the difference, for every learner, and are what they are said to be."""
+"""Why one item is above another: parts sum to the difference, for every learner, and are what they
+are said to be.
+"""
 
 import json
 import math
@@ -14,7 +16,16 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from corank import RLS, CoRLS, DifferenceGP, MatchingPursuit, PreferenceGP, RankRLS, TableEncoder, View
+from corank import (
+    RLS,
+    CoRLS,
+    DifferenceGP,
+    MatchingPursuit,
+    PreferenceGP,
+    RankRLS,
+    TableEncoder,
+    View,
+)
 from corank.core.arrays import to_numpy
 from corank.core.registry import learner_records
 from corank.learners import pair_explanation
@@ -23,7 +34,19 @@ from corank.learners.pair_explanation import ALL_COLUMNS, OTHERWISE, mixed_rows,
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 TOLERANCE = 1e-9  # of the spread of predictions
-DETAILS = ("default", "widths", "by-row", "weights", "disagreement", "scan", "ridge", "final", "basic", "pre", "paper")
+DETAILS = (
+    "default",
+    "widths",
+    "by-row",
+    "weights",
+    "disagreement",
+    "scan",
+    "ridge",
+    "final",
+    "basic",
+    "pre",
+    "paper",
+)
 CHOSEN = [name for name in FITS if not any(detail in name for detail in DETAILS)]
 
 
@@ -44,7 +67,9 @@ def by_name(parts):
 
 
 def test_every_learner_is_looked_at():
-    assert {FITS[name].learner.__name__ for name in CHOSEN} == {record.name for record in learner_records()}
+    assert {FITS[name].learner.__name__ for name in CHOSEN} == {
+        record.name for record in learner_records()
+    }
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -74,7 +99,9 @@ OTHERS = {
     "several widths": lambda: PreferenceGP(2.0, average_width=True).fit(X, Y),
     "functions": lambda: MatchingPursuit(3, dictionary=np.sin).fit(X, Y),
     "no atoms": lambda: MatchingPursuit(1, dictionary=np.zeros_like).fit(X, Y),
-    "linear view beside another": lambda: CoRLS([View([0, 1], "linear"), View([2, 3, 4])], 0.3, 0.1).fit(X, HALF),
+    "linear view beside another": (
+        lambda: CoRLS([View([0, 1], "linear"), View([2, 3, 4])], 0.3, 0.1).fit(X, HALF)
+    ),
 }
 
 
@@ -83,7 +110,11 @@ OTHERS = {
 def test_parts_sum_for_kernels_and_atoms_of_all_kinds(name):
     model = OTHERS[name]()
     predictions = model.predict(NEW)
-    check_sums(model.explain_pair(NEW[0], NEW[1]), predictions[0] - predictions[1], np.ptp(predictions) or 1.0)
+    check_sums(
+        model.explain_pair(NEW[0], NEW[1]),
+        predictions[0] - predictions[1],
+        np.ptp(predictions) or 1.0,
+    )
 
 
 def test_a_precomputed_kernel_is_a_sum_over_its_columns():
@@ -94,21 +125,25 @@ def test_a_precomputed_kernel_is_a_sum_over_its_columns():
     predictions = model.predict(rows)
     check_sums(explanation, predictions[0] - predictions[1], np.ptp(predictions))
     assert explanation.columns_by == "sum"
-    assert [part.value for part in explanation.by_column] == pytest.approx([p.value for p in explanation.by_item])
+    assert [part.value for part in explanation.by_column] == pytest.approx(
+        [p.value for p in explanation.by_item]
+    )
 
 
 def test_single_precision_is_explained_in_double_precision():
     model = RLS(1.0).fit(X.astype(np.float32), Y)
     explanation = model.explain_pair(NEW[0].astype(np.float32), NEW[1].astype(np.float32))
     check_sums(explanation, explanation.difference, np.ptp(Y))
-    assert explanation.difference == pytest.approx(np.subtract(*model.predict(NEW[:2].astype(np.float32))), abs=1e-5)
+    assert explanation.difference == pytest.approx(
+        np.subtract(*model.predict(NEW[:2].astype(np.float32))), abs=1e-5
+    )
 
 
 def test_a_model_from_a_file_explains_the_same(tmp_path):
     model = CoRLS([View([0, 1]), View([2, 3, 4])], 0.3, 0.1).fit(X, HALF)
-    assert round_trip(model, tmp_path / "model.corank").explain_pair(NEW[0], NEW[1]) == model.explain_pair(
+    assert round_trip(model, tmp_path / "model.corank").explain_pair(
         NEW[0], NEW[1]
-    )
+    ) == model.explain_pair(NEW[0], NEW[1])
 
 
 # ---- what parts are
@@ -125,7 +160,9 @@ def test_parts_of_items_are_terms_of_the_expansion():
 def test_parts_of_views_are_those_of_their_predictions():
     model = CoRLS([View([0, 1], name="size"), View([2, 3, 4], name="taste")], 0.3, 0.1).fit(X, HALF)
     gaps = np.subtract(*model.predict_views(NEW[:2])) / 2
-    assert by_name(model.explain_pair(NEW[0], NEW[1]).by_view) == pytest.approx({"size": gaps[0], "taste": gaps[1]})
+    assert by_name(model.explain_pair(NEW[0], NEW[1]).by_view) == pytest.approx(
+        {"size": gaps[0], "taste": gaps[1]}
+    )
 
 
 def test_one_view_is_all_columns():
@@ -139,7 +176,9 @@ def test_a_linear_model_is_a_sum_over_columns(basis):
     slopes = model.coef_ if basis == "features" else X.T @ model.coef_
     explanation = model.explain_pair(NEW[0], NEW[1])
     expected = slopes * (NEW[0] - NEW[1])
-    assert by_name(explanation.by_column) == pytest.approx({f"column {at}": v for at, v in enumerate(expected)})
+    assert by_name(explanation.by_column) == pytest.approx(
+        {f"column {at}": v for at, v in enumerate(expected)}
+    )
     assert explanation.columns_exact
     assert explanation.columns_by == "sum"
 
@@ -167,7 +206,9 @@ def test_columns_share_by_the_mean_over_all_orders():
 
     explanation = model.explain_pair(NEW[0], NEW[1])
     expected = by_all_orders(value, 5)
-    assert by_name(explanation.by_column) == pytest.approx({f"column {at}": v for at, v in enumerate(expected)})
+    assert by_name(explanation.by_column) == pytest.approx(
+        {f"column {at}": v for at, v in enumerate(expected)}
+    )
     assert explanation.columns_by == "all orders"
     assert explanation.columns_exact
 
@@ -218,7 +259,10 @@ TABLE = pd.DataFrame(
     {
         "price": X[:, 0],
         "colour": np.where(X[:, 1] > 0, "red", "blue"),
-        **{f"emb_{at}": column for at, column in enumerate(np.random.default_rng(4).normal(size=(8, len(X))))},
+        **{
+            f"emb_{at}": column
+            for at, column in enumerate(np.random.default_rng(4).normal(size=(8, len(X))))
+        },
     },
     index=NAMES,
 )
@@ -233,7 +277,9 @@ def model_of_table():
 
 def test_columns_of_a_table_count_once_and_a_vector_too():
     explanation = model_of_table().explain_pair(TABLE.iloc[[0]], TABLE.iloc[[1]])
-    differing = {"price", "emb_*"} | ({"colour"} if TABLE.colour.iloc[0] != TABLE.colour.iloc[1] else set())
+    differing = {"price", "emb_*"} | (
+        {"colour"} if TABLE.colour.iloc[0] != TABLE.colour.iloc[1] else set()
+    )
     assert {part.name for part in explanation.by_column} == differing
     assert (explanation.first, explanation.second) == ("item 0", "item 1")
 
@@ -257,10 +303,15 @@ def test_items_of_the_model_are_called_by_their_names():
     assert {part.name for part in explanation.by_item} == set(NAMES)
     assert all(part.name == f"item {part.row}" for part in explanation.by_item)
     assert (explanation.first, explanation.second) == ("item 0", "item 1")
-    upper = model.explain_pair(0, 1, items=TABLE.iloc[:9], names=[name.upper() for name in NAMES[:9]])
+    upper = model.explain_pair(
+        0, 1, items=TABLE.iloc[:9], names=[name.upper() for name in NAMES[:9]]
+    )
     assert by_name(upper.by_item)["ITEM 3"] == by_name(explanation.by_item)["item 3"]
     assert by_name(upper.by_item)["row 20"] == by_name(explanation.by_item)["item 20"]
-    assert set(upper.alike[0]) | set(upper.alike[1]) <= {*map(str.upper, NAMES), *(f"row {k}" for k in range(9, 32))}
+    assert set(upper.alike[0]) | set(upper.alike[1]) <= {
+        *map(str.upper, NAMES),
+        *(f"row {k}" for k in range(9, 32)),
+    }
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
@@ -304,7 +355,9 @@ def test_json_and_html_hold_the_parts():
     explanation = model_of_table().explain_pair(0, 1, items=TABLE, names=["<b>", *NAMES[1:]])
     facts = json.loads(json.dumps(explanation.as_dict()))
     assert facts["difference"] == explanation.difference
-    assert [part["value"] for part in facts["by_column"]] == [part.value for part in explanation.by_column]
+    assert [part["value"] for part in facts["by_column"]] == [
+        part.value for part in explanation.by_column
+    ]
     html = explanation._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<b>" not in html

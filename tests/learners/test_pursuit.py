@@ -1,4 +1,6 @@
-"""MatchingPursuit and RankingPursuit against a loop that evaluates the stated objective for every candidate atom."""
+"""MatchingPursuit and RankingPursuit against a loop that evaluates the stated objective for every
+candidate atom.
+"""
 
 import pickle
 
@@ -57,11 +59,17 @@ def streamed(monkeypatch):
 
 
 def same(model, expected, *, phi_new=PHI_NEW, offset=0.0, new=NEW):
-    """The model is the reference's: steps, weights, losses and predictions for every number of steps."""
+    """The model is the reference's: steps, weights, losses and predictions for every number of
+    steps.
+    """
     assert model.steps_.tolist() == expected.steps
-    np.testing.assert_allclose(model.training_loss_, expected.losses, rtol=1e-8, atol=1e-9 * expected.losses[0])
+    np.testing.assert_allclose(
+        model.training_loss_, expected.losses, rtol=1e-8, atol=1e-9 * expected.losses[0]
+    )
     np.testing.assert_allclose(model.coef_, expected.weights[-1][model.atoms_], rtol=1e-6)
-    np.testing.assert_allclose(model.predict_path(new), phi_new @ expected.weights.T + offset, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_path(new), phi_new @ expected.weights.T + offset, rtol=1e-7, atol=1e-8
+    )
     np.testing.assert_allclose(model.predict(new), model.predict_path(new)[:, -1], rtol=1e-10)
 
 
@@ -122,7 +130,9 @@ def test_path_is_refitting_each_number_of_atoms(refit):
     for count in range(1, 10):
         part = ranker(Loss(), count, refit).fit(X, Y, qid=QID)
         np.testing.assert_allclose(path[:, count - 1], part.predict(NEW), rtol=1e-9)
-        np.testing.assert_allclose(whole.training_loss_[: count + 1], part.training_loss_, rtol=1e-9)
+        np.testing.assert_allclose(
+            whole.training_loss_[: count + 1], part.training_loss_, rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("refit", ["back", "pre", "final"])
@@ -140,7 +150,9 @@ def test_beta_one_is_matching_pursuit_and_beta_zero_ranks(refit):
     np.testing.assert_array_equal(ranking.steps_, regression.steps_)
     np.testing.assert_allclose(ranking.predict(NEW), regression.predict(NEW), rtol=1e-10)
     shifted = ranker(Loss("unit", 0.0), 7, refit).fit(X, Y + 10 * QID, qid=QID)
-    np.testing.assert_allclose(shifted.coef_, ranker(Loss("unit", 0.0), 7, refit).fit(X, Y, qid=QID).coef_, rtol=1e-6)
+    np.testing.assert_allclose(
+        shifted.coef_, ranker(Loss("unit", 0.0), 7, refit).fit(X, Y, qid=QID).coef_, rtol=1e-6
+    )
 
 
 def test_back_is_orthogonal_matching_pursuit():
@@ -173,7 +185,9 @@ def test_of_equal_atoms_the_smallest_number_enters():
 # ---------------------------------------------------------------- hold-out
 
 QUERIES_OUT = leave_groups_out(QID)
-ITEMS_OUT = [(np.flatnonzero(np.arange(N) % 4 != k), np.flatnonzero(np.arange(N) % 4 == k)) for k in range(4)]
+ITEMS_OUT = [
+    (np.flatnonzero(np.arange(N) % 4 != k), np.flatnonzero(np.arange(N) % 4 == k)) for k in range(4)
+]
 
 
 @every_refit
@@ -181,7 +195,9 @@ ITEMS_OUT = [(np.flatnonzero(np.arange(N) % 4 != k), np.flatnonzero(np.arange(N)
 @pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 def test_held_out_errors_are_those_of_refitting_without_a_query(refit, case, scoring):
     loss, weights = LOSSES[case]
-    model = ranker(loss, [1, 3, 5], refit, scoring=scoring).fit(X, Y, qid=QID, sample_weight=weights)
+    model = ranker(loss, [1, 3, 5], refit, scoring=scoring).fit(
+        X, Y, qid=QID, sample_weight=weights
+    )
     score = {"squared": "loss"}.get(scoring, scoring)
     expected = held_out(PHI, Y, QUERIES_OUT, 5, refit, loss, qid=QID, weights=weights, score=score)
     np.testing.assert_array_equal(model.path_.n_atoms, [1, 3, 5])
@@ -202,8 +218,12 @@ def test_held_out_items_of_one_query_are_refitted(refit, case):
 @every_refit
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_a_regressor_takes_out_the_mean_of_the_rows_kept(refit, weights):
-    model = MatchingPursuit([2, 4], refit, gamma=GAMMA, cv=ITEMS_OUT).fit(X, Y, sample_weight=weights)
-    expected = held_out(PHI, Y, ITEMS_OUT, 4, refit, Loss(beta=1.0), weights=weights, intercept=True)
+    model = MatchingPursuit([2, 4], refit, gamma=GAMMA, cv=ITEMS_OUT).fit(
+        X, Y, sample_weight=weights
+    )
+    expected = held_out(
+        PHI, Y, ITEMS_OUT, 4, refit, Loss(beta=1.0), weights=weights, intercept=True
+    )
     np.testing.assert_allclose(model.path_.error, expected[[1, 3]], rtol=1e-7)
 
 
@@ -214,7 +234,11 @@ def test_splits_that_cut_queries_are_refitted_too():
 
 
 def test_splits_may_overlap_and_leave_rows_aside():
-    splits = [(np.arange(20), np.arange(20, 28)), (np.arange(10, 31), np.arange(9)), (np.arange(8), np.arange(8, N))]
+    splits = [
+        (np.arange(20), np.arange(20, 28)),
+        (np.arange(10, 31), np.arange(9)),
+        (np.arange(8), np.arange(8, N)),
+    ]
     model = MatchingPursuit([1, 2, 3], gamma=GAMMA, cv=splits).fit(X, Y)
     expected = held_out(PHI, Y, splits, 3, "back", Loss(beta=1.0), intercept=True)
     np.testing.assert_allclose(model.path_.error, expected, rtol=1e-7)
@@ -245,15 +269,23 @@ def test_own_folds_are_at_most_ten():
     data = small_problem(seed=4, sizes=(3,) * 40)
     model = ranker(Loss(), [2]).fit(data.X, data.y, qid=data.qid)
     assert np.isfinite(model.path_.standard_error).all()
-    assert clone(model).set_params(cv=GroupKFold(4)).fit(data.X, data.y, qid=data.qid).path_.error != model.path_.error
+    assert (
+        clone(model).set_params(cv=GroupKFold(4)).fit(data.X, data.y, qid=data.qid).path_.error
+        != model.path_.error
+    )
 
 
 @pytest.mark.parametrize("n_atoms", [4, "tune"])
 def test_widths_are_tried_in_turn_and_the_best_of_all_is_taken(n_atoms):
     widths = [0.05, 0.4, 3.0]
     model = RankingPursuit(n_atoms, gamma=widths).fit(X, Y, qid=QID)
-    single = [RankingPursuit([4] if n_atoms == 4 else n_atoms, gamma=width).fit(X, Y, qid=QID) for width in widths]
-    np.testing.assert_allclose(model.path_.error, np.concatenate([one.path_.error for one in single]))
+    single = [
+        RankingPursuit([4] if n_atoms == 4 else n_atoms, gamma=width).fit(X, Y, qid=QID)
+        for width in widths
+    ]
+    np.testing.assert_allclose(
+        model.path_.error, np.concatenate([one.path_.error for one in single])
+    )
     best = min(single, key=lambda one: one.path_.error.min())
     assert model.gamma_ == best.gamma_
     np.testing.assert_allclose(model.predict(NEW), best.predict(NEW))
@@ -272,7 +304,9 @@ def test_too_little_to_hold_out_is_said(learner):
         learner(fit_intercept=False) if learner is MatchingPursuit else learner(),
         1 + 2 * (learner is RankingPursuit),
     )
-    with pytest.warns(UserWarning, match="n_atoms was not tuned: too little to hold anything out. It was set to"):
+    with pytest.warns(
+        UserWarning, match="n_atoms was not tuned: too little to hold anything out. It was set to"
+    ):
         few.fit(X[:n], Y[:n])
     assert few.path_ is None
     assert few.n_atoms_ == max(n - 1, 1)
@@ -282,10 +316,14 @@ def test_too_little_to_hold_out_is_said(learner):
 
 
 @every_refit
-@pytest.mark.parametrize("case", ["size", "unit, weighted", "blend of units, weighted", "pointwise"])
+@pytest.mark.parametrize(
+    "case", ["size", "unit, weighted", "blend of units, weighted", "pointwise"]
+)
 def test_streamed_is_in_memory(refit, case, request):
     loss, weights = LOSSES[case]
-    models = [ranker(loss, n, refit, cv=cv) for n, cv in [(8, None), ([2, 4], None), ([2, 4], ITEMS_OUT)]]
+    models = [
+        ranker(loss, n, refit, cv=cv) for n, cv in [(8, None), ([2, 4], None), ([2, 4], ITEMS_OUT)]
+    ]
     held = [clone(model).fit(X, Y, qid=QID, sample_weight=weights) for model in models]
     request.getfixturevalue("streamed")
     for model, expected in zip(models, held, strict=True):
@@ -309,13 +347,18 @@ def test_rows_of_x_as_dictionary(form, request):
     np.testing.assert_array_equal(model.atoms_, rows[expected.steps])
     np.testing.assert_array_equal(model.basis_, rows[expected.steps])
     np.testing.assert_array_equal(model.basis_points_, X[model.atoms_])
-    np.testing.assert_allclose(model.predict_path(NEW), PHI_NEW[:, rows] @ expected.weights.T, rtol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_path(NEW), PHI_NEW[:, rows] @ expected.weights.T, rtol=1e-8
+    )
     listed = ranker(Loss(), 4, dictionary=rows.tolist()).fit(X, y, qid=QID)
     np.testing.assert_array_equal(listed.predict(NEW), model.predict(NEW))
 
 
 def test_unscored_and_weightless_rows_are_no_atoms_of_their_own():
-    y, weights = np.where(np.arange(N) % 4 == 1, np.nan, Y), np.where(np.arange(N) % 5 == 2, 0.0, WEIGHTS)
+    y, weights = (
+        np.where(np.arange(N) % 4 == 1, np.nan, Y),
+        np.where(np.arange(N) % 5 == 2, 0.0, WEIGHTS),
+    )
     kept = np.flatnonzero(np.isfinite(y) & (weights > 0))
     model = ranker(Loss(), 6).fit(X, y, qid=QID, sample_weight=weights)
     part = ranker(Loss(), 6).fit(X[kept], Y[kept], qid=QID[kept], sample_weight=weights[kept])
@@ -323,7 +366,9 @@ def test_unscored_and_weightless_rows_are_no_atoms_of_their_own():
     np.testing.assert_allclose(model.predict(NEW), part.predict(NEW))
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame, pl.DataFrame, np.float32], ids=str)
+@pytest.mark.parametrize(
+    "form", [np.asarray, sparse.csr_array, pd.DataFrame, pl.DataFrame, np.float32], ids=str
+)
 def test_points_as_dictionary(form):
     points = np.random.default_rng(2).normal(size=(12, 3))
     points = np.asarray(points, dtype=np.float32) if form is np.float32 else points
@@ -342,8 +387,12 @@ WIDE[np.abs(WIDE) < 0.7] = 0
 
 
 @every_refit
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix], ids=["dense", "array", "matrix"])
-@pytest.mark.parametrize("case", ["size", "unit, weighted", "blend of units, weighted", "pointwise, weighted"])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, sparse.csr_array, sparse.csr_matrix], ids=["dense", "array", "matrix"]
+)
+@pytest.mark.parametrize(
+    "case", ["size", "unit, weighted", "blend of units, weighted", "pointwise, weighted"]
+)
 def test_columns_as_dictionary(refit, kind, case):
     loss, weights = LOSSES[case]
     expected = pursue(WIDE, Y, laplacian(QID, loss, weights), 5, refit)
@@ -351,7 +400,11 @@ def test_columns_as_dictionary(refit, kind, case):
     model.fit(kind(WIDE), Y, qid=QID, sample_weight=weights)
     same(model, expected, phi_new=WIDE_NEW, new=kind(WIDE_NEW))
     assert model.basis_points_ is None
-    tuned = clone(model).set_params(n_atoms=[1, 2, 3], cv=ITEMS_OUT).fit(kind(WIDE), Y, sample_weight=weights)
+    tuned = (
+        clone(model)
+        .set_params(n_atoms=[1, 2, 3], cv=ITEMS_OUT)
+        .fit(kind(WIDE), Y, sample_weight=weights)
+    )
     error = held_out(WIDE, Y, ITEMS_OUT, 3, refit, loss, weights=weights)
     np.testing.assert_allclose(tuned.path_.error, error, rtol=1e-7)
 
@@ -359,7 +412,10 @@ def test_columns_as_dictionary(refit, kind, case):
 def bumps(X):
     """Values of five functions at any rows."""
     X = np.asarray(X.toarray() if sparse.issparse(X) else X)
-    return np.stack([np.sin(X[:, 0]), X[:, 1] ** 2, X[:, 0] * X[:, 2], np.tanh(X[:, 2]), np.ones(len(X))], axis=1)
+    return np.stack(
+        [np.sin(X[:, 0]), X[:, 1] ** 2, X[:, 0] * X[:, 2], np.tanh(X[:, 2]), np.ones(len(X))],
+        axis=1,
+    )
 
 
 @every_refit
@@ -370,7 +426,9 @@ def test_a_function_as_dictionary(refit):
     assert model.basis_ is None
     assert model.basis_points_ is None
     assert model.gamma_ is None
-    found = clone(model).set_params(dictionary=lambda X: sparse.csr_array(bumps(X))).fit(X, Y, qid=QID)
+    found = (
+        clone(model).set_params(dictionary=lambda X: sparse.csr_array(bumps(X))).fit(X, Y, qid=QID)
+    )
     np.testing.assert_allclose(found.predict(NEW), model.predict(NEW))
 
 
@@ -380,7 +438,9 @@ def test_a_precomputed_kernel(refit):
     expected = ranker(Loss(), 6, refit).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(model.atoms_, expected.atoms_)
     np.testing.assert_allclose(model.predict(PHI_NEW), expected.predict(NEW), rtol=1e-8)
-    part = RankingPursuit(2, refit, kernel="precomputed", dictionary=[4, 7, 11]).fit(PHI, Y, qid=QID)
+    part = RankingPursuit(2, refit, kernel="precomputed", dictionary=[4, 7, 11]).fit(
+        PHI, Y, qid=QID
+    )
     assert set(part.atoms_) <= {4, 7, 11}
 
 
@@ -432,7 +492,13 @@ def test_other_libraries_give_what_numpy_gives(library, refit, form, request):
         ranker(loss, 6, refit),
         ranker(loss, [2, 5], refit),
         ranker(loss, [2, 5], refit, cv=ITEMS_OUT),
-        MatchingPursuit("tune", refit, gamma=GAMMA, scoring="disagreement", cv=[(np.arange(20), np.arange(20, N))]),
+        MatchingPursuit(
+            "tune",
+            refit,
+            gamma=GAMMA,
+            scoring="disagreement",
+            cv=[(np.arange(20), np.arange(20, N))],
+        ),
     ]
     expected = [clone(model).fit(X, Y, qid=QID, sample_weight=weights) for model in models]
     if form == "streamed":
@@ -449,21 +515,30 @@ def test_other_libraries_give_what_numpy_gives(library, refit, form, request):
 def test_dictionaries_of_other_libraries(library):
     X_own, y, new = (library.asarray(values) for values in (X, Y, NEW))
     points = X[:9] + 0.1
-    for options in ({"dictionary": library.asarray(points)}, {"dictionary": library.asarray([3, 4, 9, 1])}):
+    for options in (
+        {"dictionary": library.asarray(points)},
+        {"dictionary": library.asarray([3, 4, 9, 1])},
+    ):
         model = ranker(Loss(), 3, **options).fit(X_own, y, qid=QID)
         given = {"dictionary": np.from_dlpack(options["dictionary"])}
         expected = ranker(Loss(), 3, **given).fit(X, Y, qid=QID)
-        np.testing.assert_allclose(np.from_dlpack(model.predict(new)), expected.predict(NEW), rtol=1e-8)
+        np.testing.assert_allclose(
+            np.from_dlpack(model.predict(new)), expected.predict(NEW), rtol=1e-8
+        )
     columns = RankingPursuit(2, dictionary="features", kernel="linear")
     expected = columns.fit(X, Y, qid=QID).predict(NEW)
-    np.testing.assert_allclose(np.from_dlpack(columns.fit(X_own, y, qid=QID).predict(new)), expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        np.from_dlpack(columns.fit(X_own, y, qid=QID).predict(new)), expected, rtol=1e-8
+    )
 
 
 def test_single_precision_features():
     X32, new = X.astype(np.float32), NEW.astype(np.float32)
     model = ranker(Loss(), 5).fit(X32, Y, qid=QID)
     assert model.predict(new).dtype == np.float32
-    np.testing.assert_allclose(model.predict(new), ranker(Loss(), 5).fit(X, Y, qid=QID).predict(NEW), rtol=1e-4)
+    np.testing.assert_allclose(
+        model.predict(new), ranker(Loss(), 5).fit(X, Y, qid=QID).predict(NEW), rtol=1e-4
+    )
 
 
 def test_memory_of_a_streamed_dictionary_does_not_grow_with_its_square(memory_limit, monkeypatch):
@@ -490,10 +565,14 @@ def test_explain_lists_atoms_in_order_of_entry():
 
 
 def test_explain_of_repeated_steps():
-    basic, final = (RankingPursuit(14, refit, gamma=0.1).fit(X, Y, qid=QID) for refit in ("basic", "final"))
+    basic, final = (
+        RankingPursuit(14, refit, gamma=0.1).fit(X, Y, qid=QID) for refit in ("basic", "final")
+    )
     told = basic.explain()
     assert len(told) == 14
-    np.testing.assert_allclose(np.bincount(told.atoms, told.weights, minlength=N)[basic.atoms_], basic.coef_)
+    np.testing.assert_allclose(
+        np.bincount(told.atoms, told.weights, minlength=N)[basic.atoms_], basic.coef_
+    )
     told = final.explain()
     assert told.atoms.tolist() == final.atoms_.tolist()
     np.testing.assert_array_equal(told.weights, final.coef_)
@@ -513,14 +592,28 @@ def test_names_of_atoms_come_from_the_table():
     assert plain.explain().names[0] == f"column {plain.atoms_[0]}"
     points = ranker(Loss(), 2, dictionary=frame.iloc[:5]).fit(frame, Y, qid=QID)
     assert points.explain().names == tuple(f"item {row}" for row in points.atoms_)
-    assert ranker(Loss(), 2, dictionary=X[:5]).fit(X, Y, qid=QID).explain().names[0].startswith("point ")
-    assert ranker(Loss(), 2, dictionary=bumps).fit(X, Y, qid=QID).explain().names[0].startswith("atom ")
+    assert (
+        ranker(Loss(), 2, dictionary=X[:5])
+        .fit(X, Y, qid=QID)
+        .explain()
+        .names[0]
+        .startswith("point ")
+    )
+    assert (
+        ranker(Loss(), 2, dictionary=bumps)
+        .fit(X, Y, qid=QID)
+        .explain()
+        .names[0]
+        .startswith("atom ")
+    )
 
 
 @pytest.mark.parametrize("refit", ["back", "pre"])
 def test_residual_zero_stops_early_and_is_said_once(refit):
     y = bumps(X)[:, [0, 2]] @ [2.0, -1.0]
-    with pytest.warns(UserWarning, match="stopped at 2: these atoms match the scores exactly") as told:
+    with pytest.warns(
+        UserWarning, match="stopped at 2: these atoms match the scores exactly"
+    ) as told:
         model = ranker(Loss(), 4, refit, dictionary=bumps).fit(X, y, qid=QID)
     assert len(told) == 1
     assert model.n_atoms_ == 2
@@ -529,14 +622,18 @@ def test_residual_zero_stops_early_and_is_said_once(refit):
 
 @pytest.mark.parametrize("refit", ["back", "pre"])
 def test_the_rank_of_the_comparison_ends_a_run(refit):
-    with pytest.warns(UserWarning, match=r"n_atoms = 30, but the model stopped at \d+: .* The rows carry 26 at most"):
+    with pytest.warns(
+        UserWarning,
+        match=r"n_atoms = 30, but the model stopped at \d+: .* The rows carry 26 at most",
+    ):
         model = RankingPursuit(30, refit, gamma=2.0).fit(X, Y, qid=QID)
     assert model.n_atoms_ <= N - len(np.unique(QID))
     np.testing.assert_allclose(model.training_loss_[-1], 0, atol=1e-9 * model.training_loss_[0])
 
 
 def test_dead_atoms_are_never_taken():
-    values = np.column_stack([QID * 1.0, np.ones(N), 1e-9 * X[:, 0]])  # only one tells rows of a query apart
+    # only one tells rows of a query apart
+    values = np.column_stack([QID * 1.0, np.ones(N), 1e-9 * X[:, 0]])
     with pytest.warns(UserWarning, match="stopped at 1: no other atom lowers the loss"):
         model = RankingPursuit(3, dictionary="features", kernel="linear").fit(values, Y, qid=QID)
     assert model.atoms_.tolist() == [2]
@@ -581,13 +678,19 @@ def test_scores_that_are_all_alike_give_a_constant(learner, n_atoms):
         ({"n_atoms": []}, "n_atoms must be 'tune', a whole number"),
         ({"n_atoms": "tuned"}, "n_atoms must be 'tune', .* got 'tuned'"),
         ({"n_atoms": N + 1}, f"n_atoms = {N + 1} is more than the dictionary holds: {N} "),
-        ({"n_atoms": [2, 5], "dictionary": [0, 1, 2]}, "n_atoms = 5 is more than the dictionary holds: 3 "),
+        (
+            {"n_atoms": [2, 5], "dictionary": [0, 1, 2]},
+            "n_atoms = 5 is more than the dictionary holds: 3 ",
+        ),
         ({"refit": "bak"}, "refit 'bak' is not known; use 'back' or 'basic' or 'final' or 'pre'"),
         ({"scoring": "r2"}, "scoring 'r2' is not known"),
         ({"gamma": "tuned"}, "gamma 'tuned' is not known"),
         ({"kernel": "rbff"}, "kernel 'rbff' is not known"),
         ({"dictionary": "feature"}, "dictionary 'feature' is not known; use None, row indices"),
-        ({"dictionary": "features"}, "dictionary='features' needs kernel='linear', got kernel='rbf'"),
+        (
+            {"dictionary": "features"},
+            "dictionary='features' needs kernel='linear', got kernel='rbf'",
+        ),
         ({"dictionary": [0, 99]}, f"dictionary holds row 99, but X has rows 0 to {N - 1}"),
         ({"dictionary": [-1, 2]}, "dictionary holds row -1"),
         ({"dictionary": [1, 2, 1]}, "dictionary holds the same row index twice"),
@@ -596,7 +699,10 @@ def test_scores_that_are_all_alike_give_a_constant(learner, n_atoms):
         ({"dictionary": 5}, "dictionary must be None, row indices"),
         ({"dictionary": np.ones((4, 2))}, "dictionary has 2 columns, but X has 3"),
         ({"dictionary": np.full((4, 3), np.nan)}, "dictionary: X contains NaN"),
-        ({"dictionary": lambda X: X[:5]}, r"dictionary must return a matrix of shape \(32, N\) for 32 rows"),
+        (
+            {"dictionary": lambda X: X[:5]},
+            r"dictionary must return a matrix of shape \(32, N\) for 32 rows",
+        ),
         ({"dictionary": lambda X: X[:, 0]}, r"dictionary must return a matrix of shape \(32, N\)"),
         ({"dictionary": lambda X: X / 0.0}, "dictionary gives NaN or infinity"),
         ({"cv": [([0, 1], [])], "n_atoms": "tune"}, "cv gives no split"),
@@ -612,7 +718,10 @@ def test_bad_parameters_are_refused(options, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"beta": 1.5}, "beta must lie between 0"), ({"weighting": "pairs"}, "weighting 'pairs' is not known")],
+    [
+        ({"beta": 1.5}, "beta must lie between 0"),
+        ({"weighting": "pairs"}, "weighting 'pairs' is not known"),
+    ],
 )
 def test_bad_comparisons_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
@@ -651,7 +760,9 @@ def test_update_is_refused_with_a_word_on_why(learner):
 def test_tensors_and_csr_do_not_mix():
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="dictionary is a CSR matrix, but X is a tensor"):
-        RankingPursuit(2, dictionary=sparse.csr_array(X[:5])).fit(torch.asarray(X), torch.asarray(Y))
+        RankingPursuit(2, dictionary=sparse.csr_array(X[:5])).fit(
+            torch.asarray(X), torch.asarray(Y)
+        )
 
 
 # ---------------------------------------------------------------- files, copies, scikit-learn
@@ -659,7 +770,9 @@ def test_tensors_and_csr_do_not_mix():
 MODELS = {
     "rows": RankingPursuit(4, "pre", gamma=[0.2, GAMMA]),
     "tuned regressor": MatchingPursuit("tune", "basic", gamma=GAMMA),
-    "row indices": RankingPursuit([2, 3], "final", dictionary=[3, 8, 9, 11], weighting="unit", beta=0.5),
+    "row indices": RankingPursuit(
+        [2, 3], "final", dictionary=[3, 8, 9, 11], weighting="unit", beta=0.5
+    ),
     "points": MatchingPursuit(3, dictionary=X[:9] + 0.5),
     "columns": RankingPursuit(2, dictionary="features", kernel="linear"),
 }
@@ -674,15 +787,21 @@ def test_save_load_pickle_and_clone(name, tmp_path):
         np.testing.assert_array_equal(copy.predict_path(new), model.predict_path(new))
         assert str(copy.explain()) == str(model.explain())
         assert list(copy.feature_names_in_) == ["a", "b", "c"]
-    np.testing.assert_allclose(clone(model).fit(X, Y, qid=QID).predict(NEW), model.predict(new), rtol=1e-10)
+    np.testing.assert_allclose(
+        clone(model).fit(X, Y, qid=QID).predict(NEW), model.predict(new), rtol=1e-10
+    )
 
 
 def test_csr_and_precomputed_models_are_saved(tmp_path):
     dense = np.where(np.abs(X) > 0.5, X, 0)
     model = ranker(Loss(), 4).fit(sparse.csr_array(dense), Y, qid=QID)
-    np.testing.assert_array_equal(round_trip(model, tmp_path / "csr").predict(NEW), model.predict(NEW))
+    np.testing.assert_array_equal(
+        round_trip(model, tmp_path / "csr").predict(NEW), model.predict(NEW)
+    )
     model = RankingPursuit(4, kernel="precomputed").fit(PHI, Y, qid=QID)
-    np.testing.assert_array_equal(round_trip(model, tmp_path / "kernel").predict(PHI_NEW), model.predict(PHI_NEW))
+    np.testing.assert_array_equal(
+        round_trip(model, tmp_path / "kernel").predict(PHI_NEW), model.predict(PHI_NEW)
+    )
 
 
 def test_a_function_is_saved_by_its_registered_name(tmp_path, named_functions):
@@ -692,7 +811,9 @@ def test_a_function_is_saved_by_its_registered_name(tmp_path, named_functions):
     register_kernel("bumps", bumps)
     copy = round_trip(model, tmp_path / "m")
     np.testing.assert_array_equal(copy.predict(NEW), model.predict(NEW))
-    np.testing.assert_array_equal(ranker(Loss(), 3, dictionary="bumps").fit(X, Y, qid=QID).coef_, model.coef_)
+    np.testing.assert_array_equal(
+        ranker(Loss(), 3, dictionary="bumps").fit(X, Y, qid=QID).coef_, model.coef_
+    )
 
 
 def test_a_saved_model_holds_its_atoms_only(tmp_path):
@@ -708,7 +829,9 @@ def test_one_is_a_regressor_and_one_is_not():
 
 
 def test_a_search_over_parameters():
-    search = GridSearchCV(MatchingPursuit(gamma=GAMMA), {"n_atoms": [1, 4], "refit": ["back", "pre"]}, cv=3)
+    search = GridSearchCV(
+        MatchingPursuit(gamma=GAMMA), {"n_atoms": [1, 4], "refit": ["back", "pre"]}, cv=3
+    )
     assert search.fit(X, Y).best_estimator_.n_atoms_ in (1, 4)
 
 
@@ -717,7 +840,9 @@ def test_a_column_of_much_larger_size_does_not_hide_the_others(refit):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 4))
     scores, qid = rows[:, 0] + 0.1 * rng.normal(size=60), np.repeat(np.arange(12), 5)
-    model = RankingPursuit(1, refit, dictionary="features", kernel="linear").fit(rows * [1, 1, 1, 1e7], scores, qid=qid)
+    model = RankingPursuit(1, refit, dictionary="features", kernel="linear").fit(
+        rows * [1, 1, 1, 1e7], scores, qid=qid
+    )
     np.testing.assert_array_equal(model.atoms_, [0])
 
 

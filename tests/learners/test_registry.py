@@ -1,4 +1,6 @@
-"""The registry: everything that lists learners lists those, and a learner declared once is known everywhere."""
+"""The registry: everything that lists learners lists those, and a learner declared once is known
+everywhere.
+"""
 
 import ast
 import os
@@ -39,11 +41,16 @@ def test_records_name_classes_that_are_what_they_say():
         assert record.views == ("views" in learner().get_params())
         assert record.comparisons == hasattr(learner, "fit_comparisons")
         names = {"components": "n_components", "atoms": "n_atoms"}
-        assert {names.get(option, option) for option in record.options} <= set(learner().get_params())
+        assert {names.get(option, option) for option in record.options} <= set(
+            learner().get_params()
+        )
 
 
 def test_the_documentation_lists_every_learner():
-    listed = {line.strip() for line in (ROOT / "docs" / "api.rst").read_text(encoding="utf-8").splitlines()}
+    listed = {
+        line.strip()
+        for line in (ROOT / "docs" / "api.rst").read_text(encoding="utf-8").splitlines()
+    }
     assert {record.name for record in learner_records()} <= listed
 
 
@@ -114,8 +121,15 @@ def test_the_command_line_fits_and_compares_a_declared_learner(tmp_path):
     """In a process of its own: the command line lists the methods when it is imported."""
     header = ",".join(f"c{column}" for column in range(DATA.X.shape[1]))
     table = np.column_stack([DATA.X, DATA.y, DATA.qid])
-    np.savetxt(tmp_path / "items.csv", table, delimiter=",", header=f"{header},score,query", comments="")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    np.savetxt(
+        tmp_path / "items.csv", table, delimiter=",", header=f"{header},score,query", comments=""
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+    }
     command = [sys.executable, "-c", COMMANDS]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

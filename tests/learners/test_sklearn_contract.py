@@ -1,4 +1,6 @@
-"""scikit-learn's own checks, for every learner, and how learners go with its pipelines and searches."""
+"""scikit-learn's own checks, for every learner, and how learners go with its pipelines and
+searches.
+"""
 
 import numpy as np
 import pytest
@@ -35,9 +37,15 @@ from corank.datasets import make_ranking
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
-ROWS_DRAWN = "a number of basis rows is drawn by row number, and repeating rows changes those numbers"
-SCORES_REPEATED = "repeated scores show how much noise there is, and noise is learned; a weight only divides it"
-ROWS_HELD_OUT = "chosen by held-out rows: copies of a row stand on both sides, and no cv= keeps them together"
+ROWS_DRAWN = (
+    "a number of basis rows is drawn by row number, and repeating rows changes those numbers"
+)
+SCORES_REPEATED = (
+    "repeated scores show how much noise there is, and noise is learned; a weight only divides it"
+)
+ROWS_HELD_OUT = (
+    "chosen by held-out rows: copies of a row stand on both sides, and no cv= keeps them together"
+)
 
 
 def allowed_failures(estimator):
@@ -120,7 +128,9 @@ def test_scikit_learn_contract_of_other_settings(estimator, check):
 
 
 def test_every_public_learner_is_checked():
-    assert {type(estimator).__name__ for estimator in EVERY_CLASS} == {record.name for record in learner_records()}
+    assert {type(estimator).__name__ for estimator in EVERY_CLASS} == {
+        record.name for record in learner_records()
+    }
 
 
 # ---- pipelines, searches, metadata
@@ -160,7 +170,15 @@ def test_groups_feed_splitter_fit_and_score(learner, routing, monkeypatch):
 
     def watched_fit(self, X, y, *, qid=None, sample_weight=None, unscored=None, unscored_qid=None):
         seen.append(("fit", set(qid)))
-        return fit(self, X, y, qid=qid, sample_weight=sample_weight, unscored=unscored, unscored_qid=unscored_qid)
+        return fit(
+            self,
+            X,
+            y,
+            qid=qid,
+            sample_weight=sample_weight,
+            unscored=unscored,
+            unscored_qid=unscored_qid,
+        )
 
     def watched_score(self, X, y, *, qid=None, sample_weight=None):
         seen.append(("score", set(qid)))
@@ -188,22 +206,39 @@ def test_a_search_over_a_pipeline_with_groups(routing):
 @learners
 def test_pipelines_transform_unscored_rows_too(learner, routing):
     model = LEARNERS[learner]
-    pipeline = Pipeline([("scale", StandardScaler()), ("learn", clone(model))], transform_input=["unscored"])
+    pipeline = Pipeline(
+        [("scale", StandardScaler()), ("learn", clone(model))], transform_input=["unscored"]
+    )
     pipeline.fit(X, Y, groups=GROUPS, unscored=UNSCORED, unscored_qid=UNSCORED_QID)
     scaler = StandardScaler().fit(X)
     expected = clone(model).fit(
-        scaler.transform(X), Y, qid=GROUPS, unscored=scaler.transform(UNSCORED), unscored_qid=UNSCORED_QID
+        scaler.transform(X),
+        Y,
+        qid=GROUPS,
+        unscored=scaler.transform(UNSCORED),
+        unscored_qid=UNSCORED_QID,
     )
     np.testing.assert_array_equal(pipeline.predict(X), expected.predict(scaler.transform(X)))
 
 
 @pytest.mark.parametrize(
     "learner",
-    [CoRLS, CoRankRLS, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (AutoRegressor, AutoRanker))],
+    [
+        CoRLS,
+        CoRankRLS,
+        *(pytest.param(slow, marks=pytest.mark.slow) for slow in (AutoRegressor, AutoRanker)),
+    ],
 )
 @pytest.mark.parametrize(
     "views",
-    [3, VIEWS, tuple(VIEWS), [View(np.array([3, 2])), View(slice(0, 2))], random_split(2), random_bases(3)],
+    [
+        3,
+        VIEWS,
+        tuple(VIEWS),
+        [View(np.array([3, 2])), View(slice(0, 2))],
+        random_split(2),
+        random_bases(3),
+    ],
     ids=["a number", "a list", "a tuple", "arrays", "a split", "bases"],
 )
 def test_views_are_parameters_like_others(learner, views):
@@ -270,7 +305,9 @@ def test_groups_that_do_not_reach_the_ranker_are_said(search):
         if search == "cross_val_score":
             return cross_val_score(model, data.X, data.y, cv=folds, **params)
         given = params.get("params", params)
-        return GridSearchCV(model, {"alpha": [1.0]}, cv=folds, refit=False).fit(data.X, data.y, **given)
+        return GridSearchCV(model, {"alpha": [1.0]}, cv=folds, refit=False).fit(
+            data.X, data.y, **given
+        )
 
     with pytest.warns(UserWarning, match="does not reach the ranker"):
         run(groups=data.qid)

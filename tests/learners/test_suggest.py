@@ -1,4 +1,6 @@
-"""What to ask next, against the literal question: which row leaves least unknown, which comparison tells most."""
+"""What to ask next, against the literal question: which row leaves least unknown, which comparison
+tells most.
+"""
 
 import re
 from itertools import combinations
@@ -11,7 +13,15 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from corank import CoRankingPursuit, CoRankRLS, CoRLS, DifferenceGP, PreferenceGP, View, side_by_side
+from corank import (
+    CoRankingPursuit,
+    CoRankRLS,
+    CoRLS,
+    DifferenceGP,
+    PreferenceGP,
+    View,
+    side_by_side,
+)
 from corank.learners import suggest
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -34,13 +44,21 @@ GAUSSIAN = {
     "PreferenceGP, average": lambda: PreferenceGP(9.0, average_width=True).fit(X, Y, qid=QID),
     "PreferenceGP, some": lambda: PreferenceGP(9.0, 0.3, 8).fit_comparisons(X, WINNERS, LOSERS),
     "DifferenceGP, scores": lambda: DifferenceGP(1.0, 0.3, 0.1).fit(X, Y, qid=QID),
-    "DifferenceGP, comparisons": lambda: DifferenceGP(1.0, 0.3, 0.1).fit_comparisons(X, WINNERS, LOSERS),
+    "DifferenceGP, comparisons": (
+        lambda: DifferenceGP(1.0, 0.3, 0.1).fit_comparisons(X, WINNERS, LOSERS)
+    ),
 }
 SEVERAL = {
     "CoRLS": lambda: CoRLS(VIEWS, 0.3, 0.1).fit(X, HALF),
     "CoRankRLS, scores": lambda: CoRankRLS(VIEWS, 0.3, 0.1).fit(X, HALF, qid=QID),
-    "CoRankRLS, comparisons": lambda: CoRankRLS(VIEWS, 0.3, 0.1).fit_comparisons(X, WINNERS[:20], LOSERS[:20]),
-    "three views": lambda: CoRankRLS([View([0]), View([1, 3]), View([2], "linear")], 0.3, 0.1).fit(X, HALF, qid=QID),
+    "CoRankRLS, comparisons": (
+        lambda: CoRankRLS(VIEWS, 0.3, 0.1).fit_comparisons(X, WINNERS[:20], LOSERS[:20])
+    ),
+    "three views": (
+        lambda: CoRankRLS([View([0]), View([1, 3]), View([2], "linear")], 0.3, 0.1).fit(
+            X, HALF, qid=QID
+        )
+    ),
     "CoRankingPursuit": lambda: CoRankingPursuit(VIEWS, 4, 0.1).fit(X, HALF, qid=QID),
 }
 MODELS = {name: make() for name, make in {**GAUSSIAN, **SEVERAL}.items()}
@@ -68,7 +86,11 @@ def test_the_score_of_the_first_row_leaves_least_unknown(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if "comparisons" in name else pytest.mark.slow) for name in GAUSSIAN]
+    "name",
+    [
+        pytest.param(name, marks=[] if "comparisons" in name else pytest.mark.slow)
+        for name in GAUSSIAN
+    ],
 )
 def test_the_first_comparison_tells_most(name):
     model = MODELS[name]
@@ -91,7 +113,9 @@ def test_the_first_row_is_the_one_where_views_disagree_most(name):
 def test_the_first_comparison_is_the_one_where_views_disagree_most(name):
     views = MODELS[name].predict_views(POOL)
     contested = {(i, j): (views[i] - views[j]).var() for i, j in combinations(range(len(POOL)), 2)}
-    assert questions(MODELS[name].suggest(POOL, kind="comparison")) == [max(contested, key=contested.__getitem__)]
+    assert questions(MODELS[name].suggest(POOL, kind="comparison")) == [
+        max(contested, key=contested.__getitem__)
+    ]
 
 
 # ---- what all answers have in common
@@ -108,7 +132,8 @@ def test_no_chance_is_involved_and_nothing_is_asked_twice(name, kind):
     np.testing.assert_array_equal(found, model.suggest(POOL, most, kind))
     assert len(set(questions(found))) == most
     assert all(len(set(question)) == len(question) for question in questions(found))
-    np.testing.assert_array_equal(model.suggest(POOL, 3, kind), found[:3])  # fewer questions are the first of more
+    # fewer questions are the first of more
+    np.testing.assert_array_equal(model.suggest(POOL, 3, kind), found[:3])
 
 
 @every
@@ -124,7 +149,8 @@ def test_the_order_of_the_pool_does_not_matter(name, kind):
 def test_what_is_almost_the_same_is_not_asked_in_one_batch(name, kind):
     far = 2.0 * np.array([[1, 1, 0, 0], [0, 0, 1, 1.0], [-1, 0, 0, 1], [0, -1, -1, 0]])
     pool = np.repeat(far, 4, axis=0) + 1e-4 * np.random.default_rng(1).normal(size=(16, 4))
-    count = 2 if name in GAUSSIAN and kind == "comparison" else 3  # noisy answers are worth asking for again, but later
+    # noisy answers are worth asking for again, but later
+    count = 2 if name in GAUSSIAN and kind == "comparison" else 3
     found = MODELS[name].suggest(pool, count, kind) // 4
     assert len(set(questions(found))) == count  # other corners each time
     if kind == "comparison":
@@ -179,7 +205,9 @@ def test_a_pool_of_copies_still_has_an_answer(name):
     assert len(set(questions(MODELS[name].suggest(pool, 6, "comparison")))) == 6
 
 
-@pytest.mark.parametrize("name", ["PreferenceGP, scores", "DifferenceGP, comparisons", "CoRankRLS, scores"])
+@pytest.mark.parametrize(
+    "name", ["PreferenceGP, scores", "DifferenceGP, comparisons", "CoRankRLS, scores"]
+)
 @kinds
 def test_pools_of_other_libraries_are_read_too(name, kind):
     model, expected = MODELS[name], MODELS[name].suggest(POOL, 3, kind)
@@ -212,7 +240,9 @@ def test_asking_and_adding_the_answer_leaves_less_to_ask(learner):
 @every
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, "3", None, 56, np.nan])
 def test_a_number_of_questions_that_cannot_be_is_refused(name, n):
-    with pytest.raises(ValueError, match=re.escape(f"n = {n!r} must lie between 1 and 55: X_pool has 11 rows")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"n = {n!r} must lie between 1 and 55: X_pool has 11 rows")
+    ):
         MODELS[name].suggest(POOL, n, "comparison")
     if n != 56:
         with pytest.raises(ValueError, match="must lie between 1 and 11"):

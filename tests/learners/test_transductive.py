@@ -1,4 +1,6 @@
-"""TransductiveRankRLS: completed scores against the stated objective, what is chosen for them, and what it is fed."""
+"""TransductiveRankRLS: completed scores against the stated objective, what is chosen for them, and
+what it is fed.
+"""
 
 import pickle
 
@@ -7,7 +9,13 @@ import pandas as pd
 import pytest
 import sklearn
 from brute_force import Loss, fit_predict, kernel, leave_groups_out, loss_rows, small_problem
-from brute_force.transduction import held_out_pulls, numbered, refit, strongest_within_one_error, transduce
+from brute_force.transduction import (
+    held_out_pulls,
+    numbered,
+    refit,
+    strongest_within_one_error,
+    transduce,
+)
 from edited_files import round_trip
 from scipy import sparse
 from scipy.optimize import minimize
@@ -62,7 +70,9 @@ def model(alpha=ALPHA, pull=PULL, **options):
 
 
 def close(found, expected, tolerance=1e-9):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0.0)))
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0.0))
+    )
 
 
 # ---- the completed scores
@@ -70,7 +80,9 @@ def close(found, expected, tolerance=1e-9):
 
 @weightings
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("basis", ["all", ROWS, FEW, "scored"], ids=["all", "rows", "few rows", "scored"])
+@pytest.mark.parametrize(
+    "basis", ["all", ROWS, FEW, "scored"], ids=["all", "rows", "few rows", "scored"]
+)
 def test_scores_minimise_the_objective(case, weighting, basis):
     y = CASES[case]
     points = None if basis == "all" else X[~np.isnan(y) if basis == "scored" else basis]
@@ -94,7 +106,9 @@ def test_no_general_minimiser_finds_less():
     """One that refits RankRLS for every guess."""
     found = model().fit(X, Y, qid=QID).transduction_
     codes, unknown = numbered(Y, QID), np.isnan(Y)
-    alone = fit_predict(X[~unknown], Y[~unknown], X[unknown], K, ALPHA, Loss("query"), qid=codes[~unknown])
+    alone = fit_predict(
+        X[~unknown], Y[~unknown], X[unknown], K, ALPHA, Loss("query"), qid=codes[~unknown]
+    )
 
     def objective(guess):
         y, total = Y.copy(), PULL * np.sum((guess - alone) ** 2)
@@ -105,7 +119,9 @@ def test_no_general_minimiser_finds_less():
             total += np.sum((t - T @ f) ** 2)
         return total
 
-    best = minimize(objective, found + np.random.default_rng(0).normal(size=len(found)), options={"maxiter": 20})
+    best = minimize(
+        objective, found + np.random.default_rng(0).normal(size=len(found)), options={"maxiter": 20}
+    )
     assert objective(found) <= best.fun + 1e-12
     np.testing.assert_allclose(best.x, found, atol=1e-2)
 
@@ -135,10 +151,16 @@ def test_large_queries_are_solved_like_small_ones(sizes, basis, monkeypatch):
 def test_means_of_queries_are_those_of_the_scored_queries_predictions(weighting, basis):
     own = model(pull=1e-3, weighting=weighting, basis=basis).fit(X, Y, qid=QID)
     y = np.isnan(Y)
-    inductive = RankRLS(ALPHA, gamma=GAMMA, weighting=weighting, basis=basis).fit(X, Y, qid=QID).predict(X[y])
+    inductive = (
+        RankRLS(ALPHA, gamma=GAMMA, weighting=weighting, basis=basis)
+        .fit(X, Y, qid=QID)
+        .predict(X[y])
+    )
     for query in np.unique(QID[y]):
         rows = QID[y] == query
-        np.testing.assert_allclose(own.transduction_[rows].mean(), inductive[rows].mean(), rtol=1e-9)
+        np.testing.assert_allclose(
+            own.transduction_[rows].mean(), inductive[rows].mean(), rtol=1e-9
+        )
 
 
 @weightings
@@ -162,7 +184,9 @@ def test_predict_is_rankrls_on_the_completed_scores(basis):
     completed = Y.copy()
     completed[np.isnan(Y)] = own.transduction_
     halves = 2 * QID + np.isnan(Y)
-    again = RankRLS(ALPHA, gamma=GAMMA, weighting="query", basis=basis).fit(X, completed, qid=halves)
+    again = RankRLS(ALPHA, gamma=GAMMA, weighting="query", basis=basis).fit(
+        X, completed, qid=halves
+    )
     close(own.predict(X_NEW), again.predict(X_NEW))
     close(own.coef_, again.coef_)
     np.testing.assert_array_equal(own.basis_, again.basis_)
@@ -176,7 +200,10 @@ def test_the_features_as_basis_are_the_linear_kernel(basis, columns):
     points = wide[ROWS] if basis == ROWS else None
     expected = transduce(wide, Y, QID, kernel("linear"), ALPHA, PULL, basis=points)
     close(own.transduction_, expected)
-    close(own.predict(wide), refit(wide, Y, expected, QID, wide, kernel("linear"), ALPHA, basis=points))
+    close(
+        own.predict(wide),
+        refit(wide, Y, expected, QID, wide, kernel("linear"), ALPHA, basis=points),
+    )
 
 
 def test_order_of_rows_and_names_of_queries_do_not_matter():
@@ -199,7 +226,10 @@ def test_unscored_rows_apart_are_queries_of_their_own(form, basis):
     more, labels = PROBLEM.X_new, np.array(list("aabbbbccc"))
     first, qid = X, labels
     if form == "frame":
-        first, more_given = pd.DataFrame(X, columns=list("uvw")), pd.DataFrame(more, columns=list("uvw"))
+        first, more_given = (
+            pd.DataFrame(X, columns=list("uvw")),
+            pd.DataFrame(more, columns=list("uvw")),
+        )
     elif form == "csr":
         first, more_given = sparse.csr_array(X), sparse.csr_array(more)
     elif form == "chunks":
@@ -261,11 +291,15 @@ def test_csr_is_the_same(basis):
 
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
 @pytest.mark.parametrize("basis", ["all", ROWS], ids=["all", "rows"])
-@pytest.mark.parametrize("options", [{}, {"pull": "tune", "alpha": [0.1, 0.3, 1.0]}], ids=["fixed", "tuned"])
+@pytest.mark.parametrize(
+    "options", [{}, {"pull": "tune", "alpha": [0.1, 0.3, 1.0]}], ids=["fixed", "tuned"]
+)
 def test_other_libraries(library, basis, options):
     xp = pytest.importorskip(library)
     plain = model(basis=basis, **options).fit(X, Y, qid=QID, unscored=X_NEW)
-    own = model(basis=basis, **options).fit(xp.asarray(X), xp.asarray(Y), qid=QID, unscored=xp.asarray(X_NEW))
+    own = model(basis=basis, **options).fit(
+        xp.asarray(X), xp.asarray(Y), qid=QID, unscored=xp.asarray(X_NEW)
+    )
     assert type(own.transduction_) is type(xp.asarray(X))
     assert (own.alpha_, own.pull_) == (plain.alpha_, plain.pull_)
     close(np.from_dlpack(own.transduction_), plain.transduction_)
@@ -276,7 +310,9 @@ def test_single_precision():
     own = model().fit(X.astype(np.float32), Y, qid=QID)
     assert own.transduction_.dtype == np.float64
     assert own.predict(X_NEW.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(own.transduction_, model().fit(X, Y, qid=QID).transduction_, atol=1e-4)
+    np.testing.assert_allclose(
+        own.transduction_, model().fit(X, Y, qid=QID).transduction_, atol=1e-4
+    )
 
 
 # ---- what is chosen
@@ -287,18 +323,25 @@ def test_alpha_and_gamma_are_chosen_as_rankrls_on_the_scored_queries_chooses_the
     scored = ~np.isnan(Y)
     for basis in ("all", ROWS):
         own = model("tune", gamma=gammas, basis=basis).fit(X, Y, qid=QID)
-        plain = RankRLS(gamma=gammas, weighting="query", basis="scored" if basis == "all" else basis)
+        plain = RankRLS(
+            gamma=gammas, weighting="query", basis="scored" if basis == "all" else basis
+        )
         plain.fit(X, np.where(scored, Y, np.nan), qid=QID)
         assert own.gamma_ == plain.gamma_
-        assert own.alpha_ == pytest.approx(plain.alpha_, rel=1e-9)  # of grids that two learners scale to the data
+        # of grids that two learners scale to the data
+        assert own.alpha_ == pytest.approx(plain.alpha_, rel=1e-9)
         for name in ("alpha", "gamma", "error", "standard_error"):
-            np.testing.assert_allclose(getattr(own.path_, name), getattr(plain.path_, name), rtol=1e-9)
+            np.testing.assert_allclose(
+                getattr(own.path_, name), getattr(plain.path_, name), rtol=1e-9
+            )
         assert own.path_.best == plain.path_.best
 
 
 def test_gamma_alone_is_chosen_too():
     own = model(gamma=[0.05, 0.4, 3.0]).fit(X, Y, qid=QID)
-    plain = RankRLS(ALPHA, gamma=[0.05, 0.4, 3.0], weighting="query", basis="scored").fit(X, Y, qid=QID)
+    plain = RankRLS(ALPHA, gamma=[0.05, 0.4, 3.0], weighting="query", basis="scored").fit(
+        X, Y, qid=QID
+    )
     assert own.gamma_ == plain.gamma_
     assert own.alpha_ == ALPHA
     np.testing.assert_allclose(own.path_.error, plain.path_.error)
@@ -344,12 +387,17 @@ def test_the_grid_of_pulls_is_scaled_to_what_an_unscored_row_weighs(weighting):
 @pytest.mark.parametrize("basis", ["all", ROWS], ids=["all", "rows"])
 def test_pull_is_chosen_on_given_folds_of_queries(basis):
     folds, points = [[0, 5, 7], [2]], None if basis == "all" else X[ROWS]
-    splits = [(np.flatnonzero(~np.isin(QID, own)), np.flatnonzero(np.isin(QID, own))) for own in folds]
+    splits = [
+        (np.flatnonzero(~np.isin(QID, own)), np.flatnonzero(np.isin(QID, own))) for own in folds
+    ]
     own = model(pull=[0.01, 1.0], basis=basis, cv=splits).fit(X, Y, qid=QID)
     errors, sizes = held_out_pulls(X, Y, QID, folds, K, ALPHA, own.path_.pull, basis=points)
     np.testing.assert_allclose(own.path_.error, errors.sum(axis=0) / sizes.sum(), rtol=1e-8)
     assert own.pull_ == strongest_within_one_error(errors, sizes, own.path_.pull)
-    assert len(model(pull=[0.01, 1.0], basis=basis, cv=GroupKFold(3)).fit(X, Y, qid=QID).path_.pull) == 2
+    assert (
+        len(model(pull=[0.01, 1.0], basis=basis, cv=GroupKFold(3)).fit(X, Y, qid=QID).path_.pull)
+        == 2
+    )
 
 
 @pytest.mark.parametrize("scoring", ["disagreement", "rescaled"])
@@ -359,15 +407,23 @@ def test_other_ways_to_score_what_is_held_out(scoring):
     assert np.isfinite(own.path_.error).all()
     assert own.pull_ == own.path_.pull[own.path_.best]
     finite = np.isfinite(own.path_.pull)
-    assert own.path_.error[own.path_.best] <= own.path_.error[finite].min() + own.path_.standard_error[finite].max()
-    plain = RankRLS(gamma=GAMMA, weighting="query", scoring=scoring, basis="scored").fit(X, Y, qid=QID)
-    assert own.alpha_ == pytest.approx(plain.alpha_, rel=1e-9)  # of grids that two learners scale to the data
+    assert (
+        own.path_.error[own.path_.best]
+        <= own.path_.error[finite].min() + own.path_.standard_error[finite].max()
+    )
+    plain = RankRLS(gamma=GAMMA, weighting="query", scoring=scoring, basis="scored").fit(
+        X, Y, qid=QID
+    )
+    # of grids that two learners scale to the data
+    assert own.alpha_ == pytest.approx(plain.alpha_, rel=1e-9)
 
 
 def test_more_queries_than_folds_are_hidden_in_ten_folds():
     data = small_problem(seed=5, sizes=(3,) * 14)
     y = np.where(data.qid >= 12, np.nan, data.y)
-    first, again = (model("tune", "tune", random_state=7).fit(data.X, y, qid=data.qid) for _ in range(2))
+    first, again = (
+        model("tune", "tune", random_state=7).fit(data.X, y, qid=data.qid) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.path_.error, again.path_.error)
     assert np.isfinite(first.path_.standard_error).all()
 
@@ -397,7 +453,9 @@ def test_many_rows_take_a_subset(monkeypatch):
 @weightings
 def test_every_row_listed_as_basis_is_the_basis_of_all_rows(weighting):
     options = {"weighting": weighting, "pull": [0.02, 3.0]}
-    listed, own = (model(basis=basis, **options).fit(X, Y, qid=QID) for basis in (np.arange(N), "all"))
+    listed, own = (
+        model(basis=basis, **options).fit(X, Y, qid=QID) for basis in (np.arange(N), "all")
+    )
     close(listed.transduction_, own.transduction_, 1e-7)
     np.testing.assert_allclose(listed.path_.error, own.path_.error, rtol=1e-7)
 
@@ -423,7 +481,9 @@ def test_a_subset_needs_no_square_matrix(memory_limit):
     many = rng.normal(size=(n, 3))
     y = many[:, 0] + rng.normal(size=n)
     y[n // 2 :] = np.nan
-    labels = np.concatenate([np.arange(n // 2) // 10, np.full(n // 4, -1), -2 - np.arange(n // 4) // 20])
+    labels = np.concatenate(
+        [np.arange(n // 2) // 10, np.full(n // 4, -1), -2 - np.arange(n // 4) // 20]
+    )
     with memory_limit(60):  # 5 matrices of n x 50; a square one would be 3,200 MB
         own = model(basis=50).fit(many, y, qid=labels)
     assert own.score(many[n // 2 :], many[n // 2 :, 0], qid=labels[n // 2 :]) > 0.9
@@ -433,7 +493,9 @@ def test_a_subset_needs_no_square_matrix(memory_limit):
 
 
 def test_without_unscored_rows_it_is_rankrls():
-    with pytest.warns(UserWarning, match="Transduction needs rows without a score: NaN in y, or unscored="):
+    with pytest.warns(
+        UserWarning, match="Transduction needs rows without a score: NaN in y, or unscored="
+    ):
         own = TransductiveRankRLS(pull="tune").fit(X, PROBLEM.y, qid=QID)
     plain = RankRLS(gamma="scale", weighting="query").fit(X, PROBLEM.y, qid=QID)
     close(own.predict(X_NEW), plain.predict(X_NEW))
@@ -445,7 +507,9 @@ def test_without_unscored_rows_it_is_rankrls():
 
 def test_one_scored_query_leaves_nothing_to_hold_out():
     y = CASES["all but one"]
-    with pytest.warns(UserWarning, match=r"alpha was set to .*, gamma was set to .*, pull was set to .* not tuned"):
+    with pytest.warns(
+        UserWarning, match=r"alpha was set to .*, gamma was set to .*, pull was set to .* not tuned"
+    ):
         own = TransductiveRankRLS(pull="tune", gamma="tune", weighting="size").fit(X, y, qid=QID)
     assert own.path_ is None
     assert own.pull_ == 1.0
@@ -462,7 +526,10 @@ def test_one_scored_query_leaves_nothing_to_hold_out():
 
 def test_scored_queries_of_single_rows_cannot_tell_pulls_apart():
     y = np.where(np.isin(QID, [0, 6]), PROBLEM.y, np.nan)
-    with pytest.warns(UserWarning, match="nothing to rank"), pytest.warns(UserWarning, match="not tuned"):
+    with (
+        pytest.warns(UserWarning, match="nothing to rank"),
+        pytest.warns(UserWarning, match="not tuned"),
+    ):
         own = model("tune", "tune").fit(X, y, qid=QID)
     np.testing.assert_array_equal(own.transduction_, 0.0)
 
@@ -472,11 +539,16 @@ def test_a_half_scored_query_is_split_and_said_once():
     with pytest.warns(UserWarning, match="A query has") as caught:
         model().fit(X, Y, qid=QID)
     assert [str(one.message) for one in caught] == [
-        "A query has scored and unscored rows; it counts as two queries, the scored rows and the unscored rows."
+        (
+            "A query has scored and unscored rows; it counts as two queries, the scored rows and the"
+            " unscored rows."
+        )
     ]
     y = Y.copy()
     y[np.flatnonzero(QID == 4)[:1]] = np.nan
-    with pytest.warns(UserWarning, match="^2 queries have scored and unscored rows; each counts as two"):
+    with pytest.warns(
+        UserWarning, match="^2 queries have scored and unscored rows; each counts as two"
+    ):
         model().fit(X, y, qid=QID)
 
 
@@ -501,7 +573,10 @@ def test_pull_must_be_positive_because_of_the_level(pull):
         ({"basis_selection": "best"}, "basis_selection 'best' is not known"),
         ({"scoring": "ndcg"}, "scoring 'ndcg' is not known"),
         ({"kernel": "rfb"}, "kernel 'rfb' is not known"),
-        ({"pull": "tune", "cv": LeaveOneOut()}, "cv: to choose pull every split must leave out whole queries"),
+        (
+            {"pull": "tune", "cv": LeaveOneOut()},
+            "cv: to choose pull every split must leave out whole queries",
+        ),
         ({"alpha": 1e-20}, "alpha = 1e-20 is too small"),
     ],
     ids=str,
@@ -514,14 +589,26 @@ def test_parameters_are_refused_by_name(options, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"sample_weight": np.ones(N)}, ValueError, "sample_weight does not go with TransductiveRankRLS"),
+        (
+            {"sample_weight": np.ones(N)},
+            ValueError,
+            "sample_weight does not go with TransductiveRankRLS",
+        ),
         ({"groups": QID}, TypeError, "unexpected argument 'groups'"),
         ({"unscored_qid": [1]}, ValueError, "unscored_qid was given without unscored"),
         ({"unscored": X_NEW, "unscored_qid": [1]}, ValueError, "unscored_qid has 1 labels"),
         ({"unscored": X_NEW[:, :2]}, ValueError, "unscored does not fit X"),
-        ({"unscored": sparse.csr_array(X_NEW)}, ValueError, "unscored is a CSR matrix but X is not"),
+        (
+            {"unscored": sparse.csr_array(X_NEW)},
+            ValueError,
+            "unscored is a CSR matrix but X is not",
+        ),
         ({"unscored": (X_NEW, np.zeros(9))}, TypeError, "unscored is a pair"),
-        ({"unscored": [X_NEW], "unscored_qid": np.zeros(9)}, ValueError, "unscored_qid does not go with chunks"),
+        (
+            {"unscored": [X_NEW], "unscored_qid": np.zeros(9)},
+            ValueError,
+            "unscored_qid does not go with chunks",
+        ),
         ({"unscored": iter([X_NEW])}, TypeError, "read only once"),
     ],
     ids=lambda value: "" if isinstance(value, str | type) else next(iter(value)),
@@ -574,7 +661,9 @@ def test_a_model_survives_saving_pickling_and_cloning(own, tmp_path):
 
 def test_groups_and_transformed_unscored_rows_in_a_pipeline():
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = Pipeline([("scale", StandardScaler()), ("rank", model())], transform_input=["unscored"])
+        pipeline = Pipeline(
+            [("scale", StandardScaler()), ("rank", model())], transform_input=["unscored"]
+        )
         pipeline.fit(X, Y, groups=QID, unscored=X_NEW)
     scaler = StandardScaler().fit(X)
     own = model().fit(scaler.transform(X), Y, qid=QID, unscored=scaler.transform(X_NEW))

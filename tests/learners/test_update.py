@@ -22,7 +22,10 @@ close = {"rtol": 1e-7, "atol": 1e-9}
 
 
 def options(basis):
-    return {"basis": BASES[basis], **({"kernel": "linear"} if basis == "features" else {"gamma": 0.4})}
+    return {
+        "basis": BASES[basis],
+        **({"kernel": "linear"} if basis == "features" else {"gamma": 0.4}),
+    }
 
 
 def same(updated, fitted):
@@ -37,7 +40,10 @@ def same(updated, fitted):
 def test_new_queries(basis, weighting, beta):
     model = RankRLS(0.3, weighting=weighting, beta=beta, **options(basis))
     fitted = RankRLS(**model.get_params()).fit(X, Y, qid=QID)
-    same(model.fit(X[FIRST], Y[FIRST], qid=QID[FIRST]).update(X[LATER], Y[LATER], qid=QID[LATER]), fitted)
+    same(
+        model.fit(X[FIRST], Y[FIRST], qid=QID[FIRST]).update(X[LATER], Y[LATER], qid=QID[LATER]),
+        fitted,
+    )
 
 
 @every_basis
@@ -59,11 +65,18 @@ def test_regression(basis, intercept):
 
 @every_basis
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
-@pytest.mark.parametrize("weights", [(W, W), (None, W), (W, None)], ids=["both", "only later", "only first"])
+@pytest.mark.parametrize(
+    "weights", [(W, W), (None, W), (W, None)], ids=["both", "only later", "only first"]
+)
 def test_weights(basis, learner, weights):
-    before, after = [None if w is None else w[part] for w, part in zip(weights, (FIRST, LATER), strict=True)]
+    before, after = [
+        None if w is None else w[part] for w, part in zip(weights, (FIRST, LATER), strict=True)
+    ]
     whole = np.concatenate(
-        [np.ones(CUT) if before is None else before, np.ones(len(Y) - CUT) if after is None else after]
+        [
+            np.ones(CUT) if before is None else before,
+            np.ones(len(Y) - CUT) if after is None else after,
+        ]
     )
     model = learner(0.3, **options(basis))
     fitted = learner(0.3, **options(basis)).fit(X, Y, qid=QID, sample_weight=whole)
@@ -106,13 +119,20 @@ def test_unscored_rows_are_left_out(basis, learner):
     y = Y.copy()
     y[[3, CUT + 1, CUT + 4]] = np.nan
     model = learner(0.3, **options(basis)).fit(X[FIRST], y[FIRST], qid=QID[FIRST])
-    same(model.update(X[LATER], y[LATER], qid=QID[LATER]), learner(0.3, **options(basis)).fit(X, y, qid=QID))
+    same(
+        model.update(X[LATER], y[LATER], qid=QID[LATER]),
+        learner(0.3, **options(basis)).fit(X, y, qid=QID),
+    )
 
 
 def test_a_model_on_all_rows_takes_the_new_ones_into_its_basis():
     y = Y.copy()
     y[[3, CUT + 1]] = np.nan
-    model = RankRLS(0.3, "all").fit(X[FIRST], y[FIRST], qid=QID[FIRST]).update(X[LATER], y[LATER], qid=QID[LATER])
+    model = (
+        RankRLS(0.3, "all")
+        .fit(X[FIRST], y[FIRST], qid=QID[FIRST])
+        .update(X[LATER], y[LATER], qid=QID[LATER])
+    )
     np.testing.assert_array_equal(model.basis_, np.flatnonzero(~np.isnan(y)))
     np.testing.assert_array_equal(model.basis_points_, X[model.basis_])
 
@@ -127,7 +147,9 @@ def test_a_tuned_model_keeps_what_was_chosen(basis):
 
 
 @pytest.mark.parametrize("basis", ["dual", "subset", "features"])
-@pytest.mark.parametrize("kind", [np.ndarray.tolist, pd.DataFrame, sparse.csr_array], ids=["list", "frame", "CSR"])
+@pytest.mark.parametrize(
+    "kind", [np.ndarray.tolist, pd.DataFrame, sparse.csr_array], ids=["list", "frame", "CSR"]
+)
 def test_rows_come_in_any_kind(basis, kind):
     fitted = RankRLS(0.3, **options(basis)).fit(X, Y, qid=QID)
     model = RankRLS(0.3, **options(basis)).fit(kind(X[FIRST]), Y[FIRST], qid=QID[FIRST])
@@ -140,7 +162,10 @@ def test_rows_come_in_any_kind(basis, kind):
 def test_dense_rows_and_csr_rows_go_together(basis, first):
     later = sparse.csr_array if first is np.asarray else np.asarray
     model = RankRLS(0.3, **options(basis)).fit(first(X[FIRST]), Y[FIRST], qid=QID[FIRST])
-    same(model.update(later(X[LATER]), Y[LATER], qid=QID[LATER]), RankRLS(0.3, **options(basis)).fit(X, Y, qid=QID))
+    same(
+        model.update(later(X[LATER]), Y[LATER], qid=QID[LATER]),
+        RankRLS(0.3, **options(basis)).fit(X, Y, qid=QID),
+    )
 
 
 @every_basis
@@ -150,7 +175,9 @@ def test_torch_rows(basis):
     model.update(torch.asarray(X[LATER]), torch.asarray(Y[LATER]))
     found = model.predict(torch.asarray(NEW))
     assert isinstance(found, torch.Tensor)
-    np.testing.assert_allclose(found.numpy(), RLS(0.3, **options(basis)).fit(X, Y).predict(NEW), **close)
+    np.testing.assert_allclose(
+        found.numpy(), RLS(0.3, **options(basis)).fit(X, Y).predict(NEW), **close
+    )
 
 
 def test_precomputed_kernel_with_a_subset_as_basis():
@@ -162,7 +189,9 @@ def test_precomputed_kernel_with_a_subset_as_basis():
 
 
 def test_what_cannot_be_updated_says_so():
-    with pytest.raises(ValueError, match=r"update adds scored rows, but this model was fitted on comparisons"):
+    with pytest.raises(
+        ValueError, match=r"update adds scored rows, but this model was fitted on comparisons"
+    ):
         RankRLS(1.0).fit_comparisons(X, [0, 1], [2, 3]).update(X, Y)
     with pytest.raises(ValueError, match="update cannot extend a precomputed kernel"):
         RankRLS(1.0, kernel="precomputed").fit(X @ X.T, Y, qid=QID).update(X @ X.T, Y, qid=QID)
@@ -170,7 +199,10 @@ def test_what_cannot_be_updated_says_so():
 
 @pytest.mark.parametrize("basis", ["dual", "subset"])
 def test_qid_is_given_to_update_as_it_was_to_fit(basis):
-    with pytest.raises(ValueError, match="qid must be given to update as it was to fit: the model was fitted with qid"):
+    with pytest.raises(
+        ValueError,
+        match="qid must be given to update as it was to fit: the model was fitted with qid",
+    ):
         RankRLS(1.0, **options(basis)).fit(X, Y, qid=QID).update(X, Y)
     with pytest.raises(ValueError, match=r"qid must be given .* fitted without qid"):
         RankRLS(1.0, **options(basis)).fit(X, Y).update(X, Y, qid=QID)

@@ -1,4 +1,6 @@
-"""`update` of several views with newly scored rows is `fit` on all rows, at the same parameters and basis."""
+"""`update` of several views with newly scored rows is `fit` on all rows, at the same parameters and
+basis.
+"""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +32,12 @@ close = {"rtol": 1e-6, "atol": 1e-8}
 
 
 def options(basis):
-    return {"views": LINEAR if basis == "features" else VIEWS, "basis": BASES[basis], "alpha": 0.3, "agreement": 0.7}
+    return {
+        "views": LINEAR if basis == "features" else VIEWS,
+        "basis": BASES[basis],
+        "alpha": 0.3,
+        "agreement": 0.7,
+    }
 
 
 def unscored(qid=True):
@@ -70,19 +77,30 @@ def test_regression(basis, intercept, qid):
     model, fitted = (CoRLS(fit_intercept=intercept, **options(basis)) for _ in range(2))
     before, after = (None, None) if qid is None else (QID[FIRST], QID[LATER])
     model.fit(X[FIRST], 5 + Y[FIRST], qid=before, **unscored())
-    same(model.update(X[LATER], 5 + Y[LATER], qid=after), fitted.fit(X, 5 + Y, qid=qid, **unscored()))
+    same(
+        model.update(X[LATER], 5 + Y[LATER], qid=after), fitted.fit(X, 5 + Y, qid=qid, **unscored())
+    )
 
 
 @every_basis
 @both
-@pytest.mark.parametrize("weights", [(W, W), (None, W), (W, None)], ids=["both", "only later", "only first"])
+@pytest.mark.parametrize(
+    "weights", [(W, W), (None, W), (W, None)], ids=["both", "only later", "only first"]
+)
 def test_weights(basis, learner, weights):
-    before, after = [None if w is None else w[part] for w, part in zip(weights, (FIRST, LATER), strict=True)]
-    whole = [
-        np.ones(len(own)) if w is None else w for w, own in zip((before, after), (Y[FIRST], Y[LATER]), strict=True)
+    before, after = [
+        None if w is None else w[part] for w, part in zip(weights, (FIRST, LATER), strict=True)
     ]
-    model = learner(**options(basis)).fit(X[FIRST], Y[FIRST], qid=QID[FIRST], sample_weight=before, **unscored())
-    fitted = learner(**options(basis)).fit(X, Y, qid=QID, sample_weight=np.concatenate(whole), **unscored())
+    whole = [
+        np.ones(len(own)) if w is None else w
+        for w, own in zip((before, after), (Y[FIRST], Y[LATER]), strict=True)
+    ]
+    model = learner(**options(basis)).fit(
+        X[FIRST], Y[FIRST], qid=QID[FIRST], sample_weight=before, **unscored()
+    )
+    fitted = learner(**options(basis)).fit(
+        X, Y, qid=QID, sample_weight=np.concatenate(whole), **unscored()
+    )
     same(model.update(X[LATER], Y[LATER], qid=QID[LATER], sample_weight=after), fitted)
 
 
@@ -91,10 +109,18 @@ def test_weights(basis, learner, weights):
 def test_unscored_rows_of_x_count_where_the_model_was_fitted(basis, learner):
     """With their weights and queries; those that come with new scores are left out."""
     rows, y = np.concatenate([X[FIRST], UNSCORED]), np.concatenate([Y[FIRST], np.full(M, np.nan)])
-    qid, weights = np.concatenate([QID[FIRST], 100 + UNSCORED_QID]), np.concatenate([W[FIRST], W[:M]])
+    qid, weights = (
+        np.concatenate([QID[FIRST], 100 + UNSCORED_QID]),
+        np.concatenate([W[FIRST], W[:M]]),
+    )
     model = learner(**options(basis)).fit(rows, y, qid=qid, sample_weight=weights)
     later = np.append(Y[LATER], np.nan)
-    model.update(np.vstack([X[LATER], NEW[:1]]), later, qid=np.append(QID[LATER], 7), sample_weight=np.ones(len(later)))
+    model.update(
+        np.vstack([X[LATER], NEW[:1]]),
+        later,
+        qid=np.append(QID[LATER], 7),
+        sample_weight=np.ones(len(later)),
+    )
     fitted = learner(**options(basis)).fit(
         np.concatenate([rows, X[LATER]]),
         np.concatenate([y, Y[LATER]]),
@@ -164,11 +190,16 @@ def test_a_model_on_all_rows_takes_the_new_ones_into_its_basis(learner):
 
 @pytest.mark.parametrize("basis", ["all", 6])
 def test_a_tuned_model_keeps_what_was_chosen(basis):
-    model = CoRankRLS(2, basis=basis, gamma="tune").fit(X[FIRST], Y[FIRST], qid=QID[FIRST], **unscored())
+    model = CoRankRLS(2, basis=basis, gamma="tune").fit(
+        X[FIRST], Y[FIRST], qid=QID[FIRST], **unscored()
+    )
     chosen = model.alpha_, model.agreement_, list(model.gamma_)
     model.update(X[LATER], Y[LATER], qid=QID[LATER])
     assert (model.alpha_, model.agreement_, model.gamma_) == chosen
-    views = [View(view.columns, gamma=gamma) for view, gamma in zip(model.views_, model.gamma_, strict=True)]
+    views = [
+        View(view.columns, gamma=gamma)
+        for view, gamma in zip(model.views_, model.gamma_, strict=True)
+    ]
     if basis == "all":
         again = CoRankRLS(views, *chosen[:2], basis).fit(X, Y, qid=QID, **unscored())
         np.testing.assert_allclose(model.predict(NEW), again.predict(NEW), **close)
@@ -183,7 +214,9 @@ def test_descent_is_not_repeated():
 
 
 @pytest.mark.parametrize("basis", ["all", "subset", "features"])
-@pytest.mark.parametrize("kind", [np.ndarray.tolist, pd.DataFrame, sparse.csr_array], ids=["list", "frame", "CSR"])
+@pytest.mark.parametrize(
+    "kind", [np.ndarray.tolist, pd.DataFrame, sparse.csr_array], ids=["list", "frame", "CSR"]
+)
 def test_rows_come_in_any_kind(basis, kind):
     fitted = CoRankRLS(**options(basis)).fit(X, Y, qid=QID, **unscored())
     model = CoRankRLS(**options(basis)).fit(
@@ -196,7 +229,9 @@ def test_rows_come_in_any_kind(basis, kind):
 @every_basis
 def test_torch_rows(basis):
     torch = pytest.importorskip("torch")
-    model = CoRLS(**options(basis)).fit(*map(torch.asarray, (X[FIRST], Y[FIRST])), unscored=torch.asarray(UNSCORED))
+    model = CoRLS(**options(basis)).fit(
+        *map(torch.asarray, (X[FIRST], Y[FIRST])), unscored=torch.asarray(UNSCORED)
+    )
     model.update(torch.asarray(X[LATER]), torch.asarray(Y[LATER]))
     found = model.predict(torch.asarray(NEW))
     assert isinstance(found, torch.Tensor)
@@ -221,25 +256,36 @@ def test_precomputed_kernels_with_a_subset_as_basis():
         ]
 
     K, views = side_by_side(kernels(X[FIRST]), kernel="precomputed")
-    model = CoRankRLS(views, 0.3, 0.7, SUBSET).fit(K, np.where(QID[FIRST] == 1, np.nan, Y[FIRST]), qid=QID[FIRST])
+    model = CoRankRLS(views, 0.3, 0.7, SUBSET).fit(
+        K, np.where(QID[FIRST] == 1, np.nan, Y[FIRST]), qid=QID[FIRST]
+    )
     model.update(side_by_side(kernels(X[LATER]))[0], Y[LATER], qid=QID[LATER])
     plain = [View([0, 2], gamma=0.4), View([1, 3, 4], gamma=0.2)]
     fitted = CoRankRLS(plain, 0.3, 0.7, SUBSET).fit(X, np.where(QID == 1, np.nan, Y), qid=QID)
-    np.testing.assert_allclose(model.predict(side_by_side(kernels(NEW))[0]), fitted.predict(NEW), **close)
+    np.testing.assert_allclose(
+        model.predict(side_by_side(kernels(NEW))[0]), fitted.predict(NEW), **close
+    )
 
 
 def test_what_cannot_be_updated_says_so():
-    with pytest.raises(ValueError, match=r"update adds scored rows, but this model was fitted on comparisons"):
+    with pytest.raises(
+        ValueError, match=r"update adds scored rows, but this model was fitted on comparisons"
+    ):
         CoRankRLS(2, 1.0, 1.0).fit_comparisons(X, [0, 1], [2, 3]).update(X, Y)
     with pytest.raises(ValueError, match="update cannot extend a precomputed kernel"):
         CoRLS([View(kernel="precomputed")] * 2, 1.0, 0.0).fit(X @ X.T, Y).update(X @ X.T, Y)
-    with pytest.raises(ValueError, match=r"unscored rows that came in chunks; fit again, or take a number of rows"):
+    with pytest.raises(
+        ValueError, match=r"unscored rows that came in chunks; fit again, or take a number of rows"
+    ):
         CoRLS(2, 1.0, 1.0).fit(X, Y, unscored=[UNSCORED[:4], UNSCORED[4:]]).update(X, Y)
 
 
 @pytest.mark.parametrize("basis", ["all", "subset"])
 def test_qid_is_given_to_update_as_it_was_to_fit(basis):
-    with pytest.raises(ValueError, match="qid must be given to update as it was to fit: the model was fitted with qid"):
+    with pytest.raises(
+        ValueError,
+        match="qid must be given to update as it was to fit: the model was fitted with qid",
+    ):
         CoRankRLS(**options(basis)).fit(X, Y, qid=QID, **unscored()).update(X, Y)
     with pytest.raises(ValueError, match=r"qid must be given .* fitted without qid"):
         CoRankRLS(**options(basis)).fit(X, Y, **unscored()).update(X, Y, qid=QID)

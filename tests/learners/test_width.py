@@ -1,4 +1,6 @@
-"""gamma="auto", the default of RLS and RankRLS: the width is tuned where scored rows are few and alpha is tuned."""
+"""gamma="auto", the default of RLS and RankRLS: the width is tuned where scored rows are few and
+alpha is tuned.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +23,9 @@ def test_auto_tunes_few_scored_rows(learner, monkeypatch):
     assert "tune, the best of 7" in few.summary().facts["kernel"]
     monkeypatch.setattr(least_squares, "MAX_ROWS_WITH_WIDTHS", 39)
     many = learner().fit(X, Y, qid=QID)
-    np.testing.assert_array_equal(many.path_.error, learner(gamma="scale").fit(X, Y, qid=QID).path_.error)
+    np.testing.assert_array_equal(
+        many.path_.error, learner(gamma="scale").fit(X, Y, qid=QID).path_.error
+    )
     assert "(scale)" in many.summary().facts["kernel"]
 
 

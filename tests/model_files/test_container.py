@@ -28,7 +28,12 @@ ARRAYS = {
     "empty": np.zeros((0, 3)),
     "number": np.array(2.5),
 }
-HEADER = {"learner": "RLS", "words": "Grüße \udc80 \n", "list": [1, 0.1, None, True], "nested": {"a": {}}}
+HEADER = {
+    "learner": "RLS",
+    "words": "Grüße \udc80 \n",
+    "list": [1, 0.1, None, True],
+    "nested": {"a": {}},
+}
 
 
 @pytest.fixture
@@ -143,7 +148,9 @@ def test_what_is_not_a_model_file_is_refused_in_one_sentence(tmp_path, content, 
     ],
 )
 def test_sizes_that_lie_are_refused_before_memory_is_taken(tmp_path, entry):
-    header = json.dumps({"__metadata__": {"corank": json.dumps(ABOUT), "sha256": ""}, "a": entry}).encode()
+    header = json.dumps(
+        {"__metadata__": {"corank": json.dumps(ABOUT), "sha256": ""}, "a": entry}
+    ).encode()
     path = tmp_path / "odd.corank"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     with pytest.raises(ModelFileError):
@@ -181,7 +188,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(file, monkeypatch):
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("array", [np.zeros(2, dtype=complex), np.array(["a"]), np.array([object()])])
+@pytest.mark.parametrize(
+    "array", [np.zeros(2, dtype=complex), np.array(["a"]), np.array([object()])]
+)
 def test_arrays_of_other_types_are_refused_before_anything_is_written(tmp_path, array):
     with pytest.raises(TypeError, match="'odd'"):
         write_model(tmp_path / "a.corank", {}, {"odd": array})

@@ -1,4 +1,6 @@
-"""Saved models: what is loaded predicts and grows like what was saved, with one view, several views and comparisons."""
+"""Saved models: what is loaded predicts and grows like what was saved, with one view, several views
+and comparisons.
+"""
 
 import json
 import pickle
@@ -40,7 +42,9 @@ from corank.solve.holdout import SCORINGS
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
-    pytest.mark.filterwarnings("ignore:(gamma|amplitude|noise) was tuned to the end of its range:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:(gamma|amplitude|noise) was tuned to the end of its range:UserWarning"
+    ),
     pytest.mark.filterwarnings("ignore:the comparisons fall into .* parts:UserWarning"),
 ]
 
@@ -60,7 +64,11 @@ FIRST, SECOND = np.arange(20), np.roll(np.arange(20), 1)
 WINNERS, LOSERS = np.where(Y[FIRST] > Y[SECOND], [FIRST, SECOND], [SECOND, FIRST])
 
 VIEWS = [View([0, 1, 2], name="left", penalty=2.0), View(slice(3, 6), kernel="linear")]
-ONE_VIEW, SEVERAL_VIEWS, PROCESSES = (RLS, RankRLS), (CoRLS, CoRankRLS), (PreferenceGP, DifferenceGP)
+ONE_VIEW, SEVERAL_VIEWS, PROCESSES = (
+    (RLS, RankRLS),
+    (CoRLS, CoRankRLS),
+    (PreferenceGP, DifferenceGP),
+)
 GIVEN = {
     **{learner: {"alpha": 0.3} for learner in ONE_VIEW},
     **{learner: {"alpha": 0.3, "agreement": 0.2} for learner in SEVERAL_VIEWS},
@@ -94,7 +102,10 @@ WAYS = {
         "one view": {"views": 1, "agreement": 0.0},
         "bases": {"views": random_bases(2)},
         "views with kernels": {"views": VIEWS},
-        "views with bases": {"views": [View([0, 1], basis=[1, 2, 40]), View([2, 3, 4, 5], basis=4)], "basis": 5},
+        "views with bases": {
+            "views": [View([0, 1], basis=[1, 2, 40]), View([2, 3, 4, 5], basis=4)],
+            "basis": 5,
+        },
     },
     PROCESSES: {
         "given": {},
@@ -217,7 +228,12 @@ def test_csr_stays_csr(learner, kind, basis, path):
 @pytest.mark.parametrize("basis", ["all", 7])
 @pytest.mark.parametrize(
     "arranged",
-    [np.asfortranarray, lambda X: np.repeat(X, 2, axis=1)[:, ::2], lambda X: X[::-1][::-1], np.float32],
+    [
+        np.asfortranarray,
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        lambda X: X[::-1][::-1],
+        np.float32,
+    ],
     ids=["by columns", "strided", "reversed", "float32"],
 )
 def test_precision_and_order_in_memory_change_nothing(learner, kernel, basis, arranged, path):
@@ -237,7 +253,9 @@ def test_a_precomputed_matrix_stays_out_of_the_file(learner, basis, path):
     model = fitted(learner, X=K, kernel="precomputed", basis=basis)
     loaded = round_trip(model, path)
     np.testing.assert_array_equal(loaded.predict(new), model.predict(new))
-    sizes = {name: array.size for name, array in read_model(path)[1].items() if name != "parts.0.spread"}
+    sizes = {
+        name: array.size for name, array in read_model(path)[1].items() if name != "parts.0.spread"
+    }
     assert max(sizes.values()) < K.size
     if basis == "all" or learner is PreferenceGP:
         with pytest.raises(ValueError, match="precomputed"):
@@ -281,16 +299,21 @@ def test_models_on_tensors_load_as_numpy(learner, basis, path):
     arrays = [*loaded.coef_, *loaded.basis_points_] if learner in SEVERAL_VIEWS else [loaded.coef_]
     assert all(isinstance(array, np.ndarray) for array in arrays)
     close = {"rtol": 1e-9, "atol": 1e-9}
-    np.testing.assert_allclose(loaded.predict(NEW), model.predict(torch.asarray(NEW)).numpy(), **close)
+    np.testing.assert_allclose(
+        loaded.predict(NEW), model.predict(torch.asarray(NEW)).numpy(), **close
+    )
     assert isinstance(loaded.predict(torch.asarray(NEW)), torch.Tensor)
     grown(loaded, "queries")
     in_numpy = grown(fitted(learner, basis=basis), "queries")
-    np.testing.assert_allclose(loaded.predict(NEW), in_numpy.predict(NEW), atol=1e-6)  # EP stops within 1e-6
+    # EP stops within 1e-6
+    np.testing.assert_allclose(loaded.predict(NEW), in_numpy.predict(NEW), atol=1e-6)
 
 
 @pytest.mark.parametrize("qid", [QID, None], ids=["qid", "one query"])
 @pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-def test_update_does_not_depend_on_the_eigenvectors_that_a_machine_finds(path, monkeypatch, qid, kernel):
+def test_update_does_not_depend_on_the_eigenvectors_that_a_machine_finds(
+    path, monkeypatch, qid, kernel
+):
     features, new = (X, NEW) if kernel == "rbf" else (X @ X.T, NEW @ X.T)
     model = RankRLS(0.3, basis=6, kernel=kernel).fit(features, Y, qid=qid)
     model.save(path)
@@ -308,7 +331,10 @@ def test_fitted_attributes_come_back(learner, path):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     parameters = {} if learner in PROCESSES else {"alpha": [0.1, 1.0, 10.0], "gamma": [0.1, 0.5]}
     if learner in SEVERAL_VIEWS:
-        parameters["views"] = [View(["a", "b*"], name="left", penalty=2.0), View(["c", "d", "e", "f"], kernel="linear")]
+        parameters["views"] = [
+            View(["a", "b*"], name="left", penalty=2.0),
+            View(["c", "d", "e", "f"], kernel="linear"),
+        ]
     model = fitted(learner, X=frame, unscored=None, **parameters)
     loaded = round_trip(model, path)
     for name, value in vars(model).items():
@@ -338,7 +364,10 @@ def test_the_number_of_sweeps_comes_back(path):
 
 @pytest.mark.parametrize("scoring", SCORINGS)
 def test_what_the_path_was_scored_by_comes_back(scoring, path):
-    assert round_trip(fitted(RankRLS, alpha=[0.1, 1.0], scoring=scoring), path).path_.scoring == scoring
+    assert (
+        round_trip(fitted(RankRLS, alpha=[0.1, 1.0], scoring=scoring), path).path_.scoring
+        == scoring
+    )
 
 
 # ---- parameters
@@ -356,7 +385,10 @@ PARAMETERS = {
 def test_parameters_come_back_and_the_model_can_be_fitted_again(path):
     model = fitted(RankRLS, weighting="unit", beta=0.25, **PARAMETERS)
     loaded = round_trip(model, path)
-    assert {**loaded.get_params(), "alpha": list(loaded.alpha)} == {**model.get_params(), "alpha": [0.1, 0.5, 2]}
+    assert {**loaded.get_params(), "alpha": list(loaded.alpha)} == {
+        **model.get_params(),
+        "alpha": [0.1, 0.5, 2],
+    }
     assert isinstance(loaded.alpha, tuple)
     again = clone(loaded).fit(X, Y, qid=QID, sample_weight=W)
     check_same(again, model)
@@ -467,7 +499,11 @@ def test_the_effect_of_unscored_rows_is_saved_where_it_was_asked_for(learner, pa
 @pytest.mark.parametrize("form", ["rows", "chunks"])
 def test_models_can_be_pickled_before_and_after_asking_for_the_effect(learner, basis, form):
     chunks = [(UNSCORED[:5], UNSCORED_QID[:5]), (UNSCORED[5:], UNSCORED_QID[5:])]
-    extra = {"unscored": UNSCORED, "unscored_qid": UNSCORED_QID} if form == "rows" else {"unscored": chunks}
+    extra = (
+        {"unscored": UNSCORED, "unscored_qid": UNSCORED_QID}
+        if form == "rows"
+        else {"unscored": chunks}
+    )
     model = learner(VIEWS, basis=basis).fit(X, Y, qid=QID, **extra)
     before = pickle.loads(pickle.dumps(model))
     assert model.unscored_effect_ is not None
@@ -488,7 +524,10 @@ WITH_MY_KERNEL = {
     "by function": (RankRLS, {"kernel": my_kernel, "kernel_params": {"scale": 0.5}}),
     "by name": (RankRLS, {"kernel": "mine", "kernel_params": {"scale": 0.5}}),
     "of several views": (CoRankRLS, {"kernel": my_kernel, "kernel_params": {"scale": 0.5}}),
-    "of one of the views": (CoRankRLS, {"views": [View([0, 1, 2]), View([3, 4, 5], kernel=my_kernel)]}),
+    "of one of the views": (
+        CoRankRLS,
+        {"views": [View([0, 1, 2]), View([3, 4, 5], kernel=my_kernel)]},
+    ),
 }
 with_my_kernel = pytest.mark.parametrize("way", WITH_MY_KERNEL)
 
@@ -558,7 +597,9 @@ def test_tables_go_through_the_encoder_of_the_model(learner, path):
 def test_an_encoder_that_does_not_fit_is_refused(path):
     model = fitted(RankRLS)
     encoder = TableEncoder().fit(table())
-    with pytest.raises(ValueError, match=f"encoder makes {len(encoder.attributes_)} columns.*fitted on 2"):
+    with pytest.raises(
+        ValueError, match=f"encoder makes {len(encoder.attributes_)} columns.*fitted on 2"
+    ):
         RankRLS(0.3).fit(X[:, :2], Y).save(path, encoder=encoder)
     with pytest.raises(NotFittedError):
         model.save(path, encoder=TableEncoder())
@@ -584,7 +625,9 @@ def test_only_fitted_learners_of_corank_can_be_saved(path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("odd", [{"a": object()}, {"a": my_kernel}, {3: 1}, {"a": {1, 2}}, {"a": np.array([None])}])
+@pytest.mark.parametrize(
+    "odd", [{"a": object()}, {"a": my_kernel}, {3: 1}, {"a": {1, 2}}, {"a": np.array([None])}]
+)
 def test_parameters_that_are_no_data_are_named(path, odd):
     model = fitted(RLS).set_params(kernel_params=odd)
     with pytest.raises((TypeError, ValueError), match="kernel_params"):
@@ -622,4 +665,8 @@ def test_values_come_back_from_packing_as_they_were():
     }
     packer = Packer()
     packed = json.loads(json.dumps(packer.pack(value, "value")))
-    assert Unpacker(packer.arrays).unpack(packed) == {**value, "scalars": [3, 0.1, True], "range": [0, 1, 2]}
+    assert Unpacker(packer.arrays).unpack(packed) == {
+        **value,
+        "scalars": [3, 0.1, True],
+        "range": [0, 1, 2],
+    }

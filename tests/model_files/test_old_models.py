@@ -1,4 +1,5 @@
-"""Model files that earlier versions wrote still load, predict what they predicted, grow, and can be saved again.
+"""Model files that earlier versions wrote still load, predict what they predicted, grow, and can be
+saved again.
 
 `tests/models/write_models.py` says how the files were made.
 """
@@ -19,12 +20,15 @@ from corank import RankRLS, TableEncoder, load
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
-FOLDERS = sorted(path.parent for path in (Path(__file__).parents[1] / "models").glob("*/predictions.json"))
+FOLDERS = sorted(
+    path.parent for path in (Path(__file__).parents[1] / "models").glob("*/predictions.json")
+)
 KEPT = {folder.name: json.loads((folder / "predictions.json").read_text()) for folder in FOLDERS}
 FILES = [(folder.name, name) for folder in FOLDERS for name in KEPT[folder.name]["models"]]
 files = pytest.mark.parametrize(("version", "name"), FILES, ids=str)
 
-# Kernels of other processors and BLAS libraries round otherwise, in the last digits; anything more is another model.
+# Kernels of other processors and BLAS libraries round otherwise, in the last digits; anything more
+# is another model.
 TOLERANCE = 1e-9  # of the spread of what is compared
 
 
@@ -39,7 +43,11 @@ def rows_for(model, version, kind):
         return model.encoder_.transform(pd.DataFrame(kept["table"]))
     if kind == "csr":
         return sparse.csr_array(np.array(kept["csr"]))
-    return pd.DataFrame(kept["dense"], columns=kept["names"]) if kind == "names" else np.array(kept["dense"])
+    return (
+        pd.DataFrame(kept["dense"], columns=kept["names"])
+        if kind == "names"
+        else np.array(kept["dense"])
+    )
 
 
 def answer(model, method, X):
@@ -50,7 +58,9 @@ def check_answers(model, X, expected):
     for method, values in expected.items():
         values = np.array(values)
         spread = np.ptp(values)
-        np.testing.assert_allclose(answer(model, method, X), values, rtol=0, atol=TOLERANCE * spread, err_msg=method)
+        np.testing.assert_allclose(
+            answer(model, method, X), values, rtol=0, atol=TOLERANCE * spread, err_msg=method
+        )
 
 
 @files
@@ -82,17 +92,26 @@ print(json.dumps(said))
 @pytest.mark.parametrize("version", KEPT)
 def test_models_predict_the_same_in_commands_that_do_not_import_scikit_learn(version):
     kept = KEPT[version]
-    entries = {name: entry for name, entry in kept["models"].items() if entry["rows"] in ("dense", "csr")}
-    order = sorted(entries, key=lambda name: entries[name]["rows"], reverse=True)  # CSR last: laplacian kernels need it
+    entries = {
+        name: entry for name, entry in kept["models"].items() if entry["rows"] in ("dense", "csr")
+    }
+    # CSR last: laplacian kernels need it
+    order = sorted(entries, key=lambda name: entries[name]["rows"], reverse=True)
     files = {name: (str(file_of(version, name)), entries[name]["rows"]) for name in order}
     given = json.dumps([kept["dense"], kept["csr"], files])
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_SCIKIT_LEARN], input=given, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT_SCIKIT_LEARN],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     for name, values in json.loads(done.stdout).items():
         expected = np.array(entries[name]["says"]["predict"])
-        np.testing.assert_allclose(values, expected, rtol=0, atol=TOLERANCE * np.ptp(expected), err_msg=name)
+        np.testing.assert_allclose(
+            values, expected, rtol=0, atol=TOLERANCE * np.ptp(expected), err_msg=name
+        )
 
 
 @files
@@ -102,13 +121,19 @@ def test_old_models_are_saved_and_loaded_again(version, name, tmp_path):
     again = round_trip(model, tmp_path / "again.corank")
     X = rows_for(model, version, entry["rows"])
     for method in entry["says"]:
-        np.testing.assert_array_equal(answer(again, method, X), answer(model, method, X), err_msg=method)
+        np.testing.assert_array_equal(
+            answer(again, method, X), answer(model, method, X), err_msg=method
+        )
     assert again.table_ == model.table_
 
 
 @pytest.mark.parametrize(
     ("version", "name"),
-    [(version, name) for version, name in FILES if "says_after_update" in KEPT[version]["models"][name]],
+    [
+        (version, name)
+        for version, name in FILES
+        if "says_after_update" in KEPT[version]["models"][name]
+    ],
     ids=str,
 )
 def test_old_models_grow(version, name):
@@ -122,7 +147,9 @@ def test_old_models_grow(version, name):
 def test_models_from_before_numbers_had_units_load(tmp_path):
     """Their columns have a `date_format` instead of a `format`, and no values that are clipped."""
     days = [f"{day:02d}/0{month}/2024" for month in (1, 2, 3) for day in (5, 14, 27)]
-    frame = pd.DataFrame({"day": days, "size": np.arange(9.0), "colour": ["red", "blue", "green"] * 3})
+    frame = pd.DataFrame(
+        {"day": days, "size": np.arange(9.0), "colour": ["red", "blue", "green"] * 3}
+    )
     encoder = TableEncoder().fit(frame)
     model = RankRLS(alpha=1.0, gamma=0.1).fit(encoder.transform(frame), np.arange(9.0))
     path = tmp_path / "model.corank"

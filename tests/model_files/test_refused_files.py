@@ -1,4 +1,5 @@
-"""Files that are damaged, hostile or of another version are refused in one sentence; nothing in them is executed.
+"""Files that are damaged, hostile or of another version are refused in one sentence; nothing in
+them is executed.
 
 Kinds and shapes are checked, values are not: damage to values is found by the checksum.
 """
@@ -56,7 +57,12 @@ def with_encoder():
 
 
 def with_texts():
-    titles = [f"the {colour} {thing} of {place}" for colour in "abcde" for thing in "xyz" for place in "uv"]
+    titles = [
+        f"the {colour} {thing} of {place}"
+        for colour in "abcde"
+        for thing in "xyz"
+        for place in "uv"
+    ]
     table = {"title": titles[: len(X)], "picture": list(X[:, :3]), "size": X[:, 0]}
     encoder = TableEncoder(text=["title"]).fit(table)
     model = RankRLS(0.3).fit(encoder.transform(table), Y)
@@ -71,12 +77,18 @@ MODELS = {
     "RankRLS on a subset": lambda: RankRLS(0.3, basis=5).fit(X, Y, qid=QID),
     "RankRLS on CSR": lambda: RankRLS(0.3).fit(CSR_ROWS, Y, qid=QID),
     "CoRankRLS": views_with_effect,
-    "CoRankRLS on a subset": lambda: CoRankRLS(VIEWS, 0.3, 0.2, basis=5).fit(X, SOME_SCORES, qid=QID),
+    "CoRankRLS on a subset": (
+        lambda: CoRankRLS(VIEWS, 0.3, 0.2, basis=5).fit(X, SOME_SCORES, qid=QID)
+    ),
     "CoRankRLS on CSR": lambda: CoRankRLS(2, 0.3, 0.2).fit(CSR_ROWS, SOME_SCORES),
     "KPCR": lambda: KPCR(3).fit(X, Y),
     "RankingPursuit": lambda: RankingPursuit(4).fit(X, Y, qid=QID),
-    "CoRankingPursuit": lambda: CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2).fit(X, SOME_SCORES, qid=QID),
-    "TransductiveRankRLS": lambda: TransductiveRankRLS(pull=[0.1, 1.0]).fit(X, np.where(QID < 4, Y, np.nan), qid=QID),
+    "CoRankingPursuit": (
+        lambda: CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2).fit(X, SOME_SCORES, qid=QID)
+    ),
+    "TransductiveRankRLS": (
+        lambda: TransductiveRankRLS(pull=[0.1, 1.0]).fit(X, np.where(QID < 4, Y, np.nan), qid=QID)
+    ),
     "PreferenceGP": lambda: PreferenceGP(2.0, 0.4).fit_comparisons(X, WINNERS, LOSERS),
     "DifferenceGP": lambda: DifferenceGP(2.0, 0.4).fit_comparisons(X, WINNERS, LOSERS),
     "DifferenceGP on scores": lambda: DifferenceGP(2.0, 0.4).fit(X, Y, qid=QID),
@@ -201,8 +213,10 @@ HOSTILE = {
         "fewer words": put("encoder", "columns", 0, "words", ["of"]),
         "many hashed words": put("encoder", "columns", 0, "words", 2**40),
         "hashed into less than nothing": put("encoder", "columns", 0, "words", -3),
-        "a word twice": lambda header, arrays: header["encoder"]["columns"][0]["characters"].__setitem__(
-            1, header["encoder"]["columns"][0]["characters"][0]
+        "a word twice": (
+            lambda header, arrays: header["encoder"]["columns"][0]["characters"].__setitem__(
+                1, header["encoder"]["columns"][0]["characters"][0]
+            )
         ),
         "words of numbers": put("encoder", "columns", 2, "words", ["of"]),
         "text that is dropped": put("encoder", "columns", 0, "dropped", "why not"),
@@ -217,13 +231,19 @@ HOSTILE = {
         "lost components": lambda header, arrays: arrays.pop("encoder.text.0.components"),
         "lost means": lambda header, arrays: arrays.pop("encoder.vector.1.centres"),
         "one more array": lambda header, arrays: arrays.update({"encoder.more": np.zeros(3)}),
-        "weights of no column": lambda header, arrays: arrays.update({"encoder.text.9.idf": np.zeros(3)}),
+        "weights of no column": lambda header, arrays: arrays.update(
+            {"encoder.text.9.idf": np.zeros(3)}
+        ),
         "short weights": scale_array("encoder.text.0.idf", lambda a: a[1:]),
         "weights that are no numbers": scale_array("encoder.text.0.idf", lambda a: a * np.nan),
         "components of other terms": scale_array("encoder.text.0.components", lambda a: a[:, 1:]),
         "fewer components": scale_array("encoder.text.0.components", lambda a: a[1:]),
-        "infinite components": scale_array("encoder.text.0.components", lambda a: a + np.float32(np.inf)),
-        "components in double precision": scale_array("encoder.text.0.components", lambda a: a.astype(float)),
+        "infinite components": scale_array(
+            "encoder.text.0.components", lambda a: a + np.float32(np.inf)
+        ),
+        "components in double precision": scale_array(
+            "encoder.text.0.components", lambda a: a.astype(float)
+        ),
         "a matrix of means": scale_array("encoder.vector.1.centres", lambda a: a[:, None]),
         "fewer means": scale_array("encoder.vector.1.centres", lambda a: a[1:]),
         "means that are no numbers": scale_array("encoder.vector.1.centres", lambda a: a * np.nan),
@@ -250,7 +270,9 @@ HOSTILE = {
         "no views": put("fitted", "views", []),
         "views are text": put("fitted", "views", "two"),
         "a view is a kernel": put("fitted", "views", 0, {"Kernel": {"name": "rbf", "gamma": 1.0}}),
-        "a view is a split": put("fitted", "views", 0, {"random_split": {"n_views": 2, "attributes": 3}}),
+        "a view is a split": put(
+            "fitted", "views", 0, {"random_split": {"n_views": 2, "attributes": 3}}
+        ),
         "one view too few": pop("views"),
         "one kernel too few": pop("kernels"),
         "one width too many": lambda header, arrays: header["fitted"]["gamma"].append(0.1),
@@ -263,7 +285,9 @@ HOSTILE = {
         "columns are a slice": put(*VIEW, "columns", {"slice": [0, 3, 1]}),
         "columns are fractions": put(*VIEW, "columns", {"array": "coefficients.0"}),
         "a matrix of columns": scale_array("views.0.columns", lambda a: a[:, None]),
-        "a slice of text": put("parameters", "views", 0, "View", "columns", {"slice": ["a", None, None]}),
+        "a slice of text": put(
+            "parameters", "views", 0, "View", "columns", {"slice": ["a", None, None]}
+        ),
         "a short slice": put("parameters", "views", 0, "View", "columns", {"slice": [0]}),
         "a view lacks fields": put(*VIEW, "penalty", None),
         "a view without a name": put(*VIEW, "name", 3),
@@ -340,10 +364,14 @@ HOSTILE = {
         "no columns": put("fitted", "n_columns", 0),
         "lost comparisons": lambda header, arrays: header["fitted"].pop("compared"),
         "comparisons are text": put("fitted", "compared", "many"),
-        "comparisons are a loss": put("fitted", "compared", {"Pointwise": {"needs_queries": False}}),
+        "comparisons are a loss": put(
+            "fitted", "compared", {"Pointwise": {"needs_queries": False}}
+        ),
         "short winners": scale_array("compared.winners", lambda a: a[1:]),
         "fractions as winners": scale_array("compared.winners", lambda a: a.astype(float)),
-        "items as losers": file_entry("fitted", "compared", "Compared", losers={"array": "basis_points"}),
+        "items as losers": file_entry(
+            "fitted", "compared", "Compared", losers={"array": "basis_points"}
+        ),
         "items are text": file_entry("fitted", "compared", "Compared", features="all"),
         "items of a number": file_entry("fitted", "compared", "Compared", features=3),
         "items of fewer columns": lambda header, arrays: (
@@ -370,7 +398,9 @@ CHANGES = [(model, change) for model, changes in HOSTILE.items() for change in c
 
 
 @pytest.mark.parametrize(("model", "change"), CHANGES)
-def test_a_file_whose_kinds_or_shapes_do_not_fit_is_refused_in_one_sentence(model, change, contents, path):
+def test_a_file_whose_kinds_or_shapes_do_not_fit_is_refused_in_one_sentence(
+    model, change, contents, path
+):
     path.write_bytes(contents(model))
     rewritten(path, HOSTILE[model][change])
     with pytest.raises(ModelFileError) as caught:
@@ -387,11 +417,15 @@ def test_what_is_unusable_is_named(name, contents, path):
         load(path)
 
 
-@pytest.mark.parametrize("change", [put("later", 1), put("scoring", None)], ids=["more fields", "fewer fields"])
+@pytest.mark.parametrize(
+    "change", [put("later", 1), put("scoring", None)], ids=["more fields", "fewer fields"]
+)
 def test_a_file_of_another_version_says_to_fit_again(change, contents, path):
     path.write_bytes(contents("RankRLS"))
     rewritten(path, lambda header, arrays: change(header["fitted"]["path"]["Path"], arrays))
-    with pytest.raises(ModelFileError, match="written by another version of corank; fit the model again"):
+    with pytest.raises(
+        ModelFileError, match="written by another version of corank; fit the model again"
+    ):
         load(path)
 
 
@@ -402,7 +436,9 @@ def test_a_function_that_is_not_registered_here_is_named(contents, path):
         load(path)
 
 
-@pytest.mark.parametrize("model", ["RankRLS", "RankRLS on a subset", "CoRankRLS on a subset", "PreferenceGP"])
+@pytest.mark.parametrize(
+    "model", ["RankRLS", "RankRLS on a subset", "CoRankRLS on a subset", "PreferenceGP"]
+)
 def test_a_damaged_file_loads_equal_or_is_refused(model, contents, path):
     path.write_bytes(contents(model))
     expected = load(path).predict(X)
@@ -432,8 +468,16 @@ OLD_Y = (OLD_X[:, 0] - OLD_X[:, 1] ** 2).round(3)
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("rankrls-all-rows", [1.1642661103, 1.5313654407, 0.5282357081], [0.9537752907, 1.2174134158, 0.2954560462]),
-        ("rls-subset", [-0.0782153499, 0.0716672947, -0.6179028201], [-0.1570984781, 0.1098896222, -0.6014085136]),
+        (
+            "rankrls-all-rows",
+            [1.1642661103, 1.5313654407, 0.5282357081],
+            [0.9537752907, 1.2174134158, 0.2954560462],
+        ),
+        (
+            "rls-subset",
+            [-0.0782153499, 0.0716672947, -0.6179028201],
+            [-0.1570984781, 0.1098896222, -0.6014085136],
+        ),
     ],
 )
 def test_files_of_the_first_format_load_predict_and_grow(name, before, after):
@@ -441,4 +485,6 @@ def test_files_of_the_first_format_load_predict_and_grow(name, before, after):
     model = load(Path(__file__).parents[1] / "models" / f"{name}.safetensors")
     np.testing.assert_allclose(model.predict(OLD_X[:3]), before, rtol=1e-8)
     qid = [0] * 4 if name == "rankrls-all-rows" else None
-    np.testing.assert_allclose(model.update(OLD_X[:4] + 1, OLD_Y[:4], qid=qid).predict(OLD_X[:3]), after, rtol=1e-8)
+    np.testing.assert_allclose(
+        model.update(OLD_X[:4] + 1, OLD_Y[:4], qid=qid).predict(OLD_X[:3]), after, rtol=1e-8
+    )

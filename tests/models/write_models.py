@@ -2,8 +2,9 @@
 
     python tests/models/write_models.py FOLDER
 
-The files in `0.1.0` were written so by version 0.1.0 and stay as they are: later versions must read them. After a change
-of the format, write a folder for the new version beside them; `tests/test_old_models.py` reads every folder here.
+The files in `0.1.0` were written so by version 0.1.0 and stay as they are: later versions must read
+them. After a change of the format, write a folder for the new version beside them;
+`tests/test_old_models.py` reads every folder here.
 """
 
 import json
@@ -69,7 +70,13 @@ SEVERAL = {
     "tuned": {"alpha": [0.1, 1.0], "agreement": [0.0, 0.3], "views": TWO_VIEWS},
     "subset": {"alpha": 0.5, "agreement": 0.3, "views": TWO_VIEWS, "basis": [0, 4, 7, 12]},
     "features": {"alpha": 0.5, "agreement": 0.3, "views": LINEAR_VIEWS, "basis": "features"},
-    "random-bases": {"alpha": 0.5, "agreement": 0.3, "views": random_bases(2), "gamma": 0.4, "random_state": 3},
+    "random-bases": {
+        "alpha": 0.5,
+        "agreement": 0.3,
+        "views": random_bases(2),
+        "gamma": 0.4,
+        "random_state": 3,
+    },
     "coordinate": {"alpha": 0.5, "agreement": 0.3, "views": TWO_VIEWS, "solver": "coordinate"},
 }
 
@@ -82,7 +89,12 @@ def scores_fits():
         yield "csr", learner(0.5, gamma=0.4), "csr", {"y": Y, "qid": QID}
         yield "csr-subset", learner(0.5, basis=[0, 4, 7], gamma=0.4), "csr", {"y": Y, "qid": QID}
         yield "names", learner(0.5, gamma=0.4), "names", {"y": Y, "qid": QID}
-        yield "weights", learner(0.5, gamma=0.4), "dense", {"y": Y, "qid": QID, "sample_weight": 1 + QID / 4}
+        yield (
+            "weights",
+            learner(0.5, gamma=0.4),
+            "dense",
+            {"y": Y, "qid": QID, "sample_weight": 1 + QID / 4},
+        )
     yield "blend", RankRLS(0.5, beta=0.3, gamma=0.4), "dense", {"y": Y, "qid": QID}
     for learner in (CoRLS, CoRankRLS):
         for kind, parameters in SEVERAL.items():
@@ -93,18 +105,38 @@ def scores_fits():
         yield "names", learner(NAMED_VIEWS, **settled), "names", {"y": HALF, "qid": QID}
     for learner in (KPCR, KPCRank):
         yield "all-rows", learner(4, gamma=0.4), "dense", {"y": Y, "qid": QID}
-        yield "tuned", learner("tune", gamma=0.4, basis=[0, 4, 7, 9, 12]), "dense", {"y": Y, "qid": QID}
+        yield (
+            "tuned",
+            learner("tune", gamma=0.4, basis=[0, 4, 7, 9, 12]),
+            "dense",
+            {"y": Y, "qid": QID},
+        )
         yield "csr", learner(4, 0.1, gamma=0.4), "csr", {"y": Y, "qid": QID}
     for learner in (MatchingPursuit, RankingPursuit):
         yield "rows", learner(4, gamma=0.4), "dense", {"y": Y, "qid": QID}
         yield "tuned", learner([1, 2, 4], "final", gamma=0.4), "dense", {"y": Y, "qid": QID}
-        yield "features", learner(2, kernel="linear", dictionary="features"), "dense", {"y": Y, "qid": QID}
+        yield (
+            "features",
+            learner(2, kernel="linear", dictionary="features"),
+            "dense",
+            {"y": Y, "qid": QID},
+        )
         yield "dictionary", learner(2, dictionary=X[:6], gamma=0.4), "dense", {"y": Y, "qid": QID}
         yield "csr", learner(3, gamma=0.4), "csr", {"y": Y, "qid": QID}
     settled = {"n_atoms": 3, "agreement": 0.3}
     yield "views", CoRankingPursuit(TWO_VIEWS, **settled), "dense", {"y": HALF, "qid": QID}
-    yield "solutions", CoRankingPursuit(TWO_VIEWS, **settled, n_solutions=2), "dense", {"y": HALF, "qid": QID}
-    yield "paper", CoRankingPursuit(TWO_VIEWS, **settled, objective="paper"), "dense", {"y": HALF, "qid": QID}
+    yield (
+        "solutions",
+        CoRankingPursuit(TWO_VIEWS, **settled, n_solutions=2),
+        "dense",
+        {"y": HALF, "qid": QID},
+    )
+    yield (
+        "paper",
+        CoRankingPursuit(TWO_VIEWS, **settled, objective="paper"),
+        "dense",
+        {"y": HALF, "qid": QID},
+    )
     yield "csr", CoRankingPursuit(TWO_VIEWS, **settled), "csr", {"y": HALF, "qid": QID}
     completed = {"y": HALF, "qid": QID}
     yield "all-rows", TransductiveRankRLS(0.5, 1.0, gamma=0.4), "dense", completed
@@ -133,7 +165,10 @@ def comparison_fits():
 
 
 TABLE = pd.DataFrame(X[:, :3].round(2), columns=NAMES[:3]).assign(
-    genre=np.array(["crime", "poetry", "travel"])[np.arange(N_ROWS) % 3], score=HALF, user=QID, item=range(N_ROWS)
+    genre=np.array(["crime", "poetry", "travel"])[np.arange(N_ROWS) % 3],
+    score=HALF,
+    user=QID,
+    item=range(N_ROWS),
 )
 NEW_TABLE = pd.DataFrame(
     {
@@ -152,9 +187,19 @@ COMMANDS = {
         for method in ("rankrls", "rls", "kpcrank", "kpcr", "pursuit", "matching", "preference")
     },
     **{
-        method: ("--method", method, "--score", "score", "--query", "user", *VIEWS) for method in ("corankrls", "corls")
+        method: ("--method", method, "--score", "score", "--query", "user", *VIEWS)
+        for method in ("corankrls", "corls")
     },
-    "difference": ("--method", "difference", "--score", "score", "--query", "user", "--gamma", "0.4"),
+    "difference": (
+        "--method",
+        "difference",
+        "--score",
+        "score",
+        "--query",
+        "user",
+        "--gamma",
+        "0.4",
+    ),
     "comparisons": ("--method", "preference", "--comparisons", "wins.csv", "--drop", "user,score"),
 }
 
@@ -182,7 +227,11 @@ def fitted_models():
         model = learner.fit(rows_of(rows, X, SPARSE), **given)
         yield f"{type(learner).__name__}-{kind}", rows, model
     for learner, given in comparison_fits():
-        yield f"{type(learner).__name__}-comparisons", "dense", learner.fit_comparisons(X, WINNERS, LOSERS, **given)
+        yield (
+            f"{type(learner).__name__}-comparisons",
+            "dense",
+            learner.fit_comparisons(X, WINNERS, LOSERS, **given),
+        )
 
 
 def write_commands(folder):
@@ -195,7 +244,8 @@ def write_commands(folder):
         words = [str(work / word) if word == "wins.csv" else word for word in options]
         out = folder / f"command-{name}.safetensors"
         result = CliRunner().invoke(
-            app, ["fit", str(work / "items.csv"), "--id", "item", *words, "--out", str(out), "--quiet"]
+            app,
+            ["fit", str(work / "items.csv"), "--id", "item", *words, "--out", str(out), "--quiet"],
         )
         if result.exit_code != 0:
             raise SystemExit(f"{name}: {result.output}")
@@ -218,7 +268,11 @@ def write(folder):
         model.save(path)
         loaded = load(path)
         new = rows_of(rows, NEW, NEW_SPARSE)
-        models[name] = {"rows": rows, "learner": type(loaded).__name__, "says": listed(said(loaded, new))}
+        models[name] = {
+            "rows": rows,
+            "learner": type(loaded).__name__,
+            "says": listed(said(loaded, new)),
+        }
         if name == "PreferenceGP-widths":
             continue  # widths of little weight make its update depend on the last digits
         try:
@@ -234,7 +288,10 @@ def write(folder):
         "dense": NEW.tolist(),
         "csr": NEW_SPARSE.tolist(),
         "names": NAMES,
-        "table": {name: column.replace({np.nan: None}).tolist() for name, column in NEW_TABLE.astype(object).items()},
+        "table": {
+            name: column.replace({np.nan: None}).tolist()
+            for name, column in NEW_TABLE.astype(object).items()
+        },
         "update": {"y": NEW_Y.tolist(), "qid": NEW_QID.tolist()},
         "models": models,
     }

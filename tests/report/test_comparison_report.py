@@ -1,4 +1,6 @@
-"""The report of a comparison: everything is on the page, the page asks for nothing, and plots take an axis."""
+"""The report of a comparison: everything is on the page, the page asks for nothing, and plots take
+an axis.
+"""
 
 import json
 import re
@@ -17,7 +19,14 @@ from corank import AutoRanker, CoRankRLS, KPCRank, RankingPursuit, RankRLS
 from corank.datasets import make_ranking
 from corank.experiments import Items, Protocol, compare
 from corank.experiments.data import intake
-from corank.report import plot_atoms, plot_comparison, plot_learning_curve, plot_path, plot_views, write_report
+from corank.report import (
+    plot_atoms,
+    plot_comparison,
+    plot_learning_curve,
+    plot_path,
+    plot_views,
+    write_report,
+)
 from corank.report.model import model_parts
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -125,7 +134,8 @@ def test_a_browser_shows_it_without_complaint(page, scheme, width):
         figures = [figure.bounding_box() for figure in tab.locator("figure svg").all()]
         overflow = tab.evaluate("document.documentElement.scrollWidth") - width
         back, ink = tab.evaluate(
-            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+            "[getComputedStyle(document.body).backgroundColor,"
+            " getComputedStyle(document.body).color]"
         )
         browser.close()
     assert said == []
@@ -174,10 +184,14 @@ def test_path_shows_the_chosen_setting():
 
 
 def test_views_and_atoms_are_shown():
-    model = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(DATA.X, np.where(DATA.qid < 10, DATA.y, np.nan), qid=DATA.qid)
+    model = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(
+        DATA.X, np.where(DATA.qid < 10, DATA.y, np.nan), qid=DATA.qid
+    )
     ax = plot_views(model, DATA.X)
     np.testing.assert_allclose(np.transpose(ax.lines[0].get_data()), model.predict_views(DATA.X))
-    three = CoRankRLS(3, alpha=1.0, agreement=1.0).fit(DATA.X, np.where(DATA.qid < 10, DATA.y, np.nan), qid=DATA.qid)
+    three = CoRankRLS(3, alpha=1.0, agreement=1.0).fit(
+        DATA.X, np.where(DATA.qid < 10, DATA.y, np.nan), qid=DATA.qid
+    )
     assert plot_views(three, DATA.X).images
     pursuit = RankingPursuit(n_atoms=3).fit(DATA.X, DATA.y, qid=DATA.qid)
     assert len(plot_atoms(pursuit).patches) == 3
@@ -212,7 +226,9 @@ def table(tmp_path, monkeypatch):
     lines = ["user,item,kind,a,b,rating"]
     for row in range(len(DATA.y)):
         kind = "maki" if DATA.X[row, 2] > 0 else "roll"
-        lines.append(f"u{DATA.qid[row]},i{row},{kind},{DATA.X[row, 0]},{DATA.X[row, 1]},{DATA.y[row]}")
+        lines.append(
+            f"u{DATA.qid[row]},i{row},{kind},{DATA.X[row, 0]},{DATA.X[row, 1]},{DATA.y[row]}"
+        )
     path = tmp_path / "items.csv"
     path.write_text("\n".join(lines))
     return path
@@ -223,11 +239,25 @@ QUICK = ("--methods", "ridge,rankrls", "--repeats", "2", "--no-curves", "--jobs"
 
 def test_the_command_compares_and_writes_the_page(table):
     report = table.with_name("report.html")
-    result = run("compare", table, "--score", "rating", "--query", "user", "--id", "item", "--report", report, *QUICK)
+    result = run(
+        "compare",
+        table,
+        "--score",
+        "rating",
+        "--query",
+        "user",
+        "--id",
+        "item",
+        "--report",
+        report,
+        *QUICK,
+    )
     assert "RankRLS" in result.stdout
     assert "verdict" in result.stdout
     assert Outline(report.read_text()).headings[0] == "Which method is best on items.csv?"
-    again = run("compare", table, "--score", "rating", "--query", "user", "--id", "item", "--json", *QUICK)
+    again = run(
+        "compare", table, "--score", "rating", "--query", "user", "--id", "item", "--json", *QUICK
+    )
     read = json.loads(again.stdout)
     assert read["fits_made_now"] == 0  # taken up from the cache
     assert {row["method"] for row in read["methods"]} == {"ridge", "rankrls"}
@@ -239,7 +269,18 @@ def test_the_command_takes_parquet_and_no_queries(table, tmp_path):
 
     path = tmp_path / "items.parquet"
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(table), path)
-    words = ("--drop", "user,item", "--methods", "ridge,rls", "--repeats", "2", "--no-curves", "--jobs", "1", "--json")
+    words = (
+        "--drop",
+        "user,item",
+        "--methods",
+        "ridge,rls",
+        "--repeats",
+        "2",
+        "--no-curves",
+        "--jobs",
+        "1",
+        "--json",
+    )
     read = json.loads(run("compare", path, "--score", "rating", *words).stdout)
     assert read["measure"] == "rmse"
 
@@ -249,9 +290,15 @@ def test_the_command_refuses_in_one_sentence(table):
     assert said.startswith("only 0 values of 'item' have two rows with different 'rating'")
     assert "missing option '--score'" in error("compare", table)
     assert "did you mean 'rating'" in error("compare", table, "--score", "ratig")
-    assert error("compare", table, "--score", "rating", "--scored-share", "0").startswith("--scored-share must be")
-    assert error("compare", table, "--score", "rating", "--measure", "mae").startswith("--measure 'mae' is unknown")
-    assert "did you mean 'rankrls'" in error("compare", table, "--score", "rating", "--methods", "rankrl,ridge")
+    assert error("compare", table, "--score", "rating", "--scored-share", "0").startswith(
+        "--scored-share must be"
+    )
+    assert error("compare", table, "--score", "rating", "--measure", "mae").startswith(
+        "--measure 'mae' is unknown"
+    )
+    assert "did you mean 'rankrls'" in error(
+        "compare", table, "--score", "rating", "--methods", "rankrl,ridge"
+    )
     assert "call it x.html" in error("compare", table, "--score", "rating", "--report", "x.csv")
     assert "corank compare FILE" in error("compare", "--score", "rating")
     report = table.with_name("there.html")
@@ -261,7 +308,9 @@ def test_the_command_refuses_in_one_sentence(table):
 
 
 def test_the_page_of_a_model_shows_its_reasons_and_its_views():
-    views = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(DATA.X, DATA.y, qid=DATA.qid, unscored=DATA.X)
+    views = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(
+        DATA.X, DATA.y, qid=DATA.qid, unscored=DATA.X
+    )
     html = "".join(model_parts(views, DATA.X))
     for text in ("2 views are weighted sums", "Do the views agree?"):
         assert text in html
@@ -286,14 +335,31 @@ def test_fit_writes_a_page_too(table, tmp_path):
     )
     run(*words, "--out", tmp_path / "m.corank", "--report", tmp_path / "m.html")
     outline = Outline((tmp_path / "m.html").read_text())
-    assert outline.headings == ["RankingPursuit fitted on items.csv", "What came in", "The model", "How it was made"]
+    assert outline.headings == [
+        "RankingPursuit fitted on items.csv",
+        "What came in",
+        "The model",
+        "How it was made",
+    ]
     assert len(outline.images) == 2
     assert "call it m.html" in error(*words, "--out", tmp_path / "n.corank", "--report", "m.txt")
     assert not (tmp_path / "n.corank").exists()
 
 
 def test_killed_half_way_the_command_goes_on(table, monkeypatch):
-    words = ("compare", table, "--score", "rating", "--query", "user", "--id", "item", *QUICK[:-2], "--jobs", "1")
+    words = (
+        "compare",
+        table,
+        "--score",
+        "rating",
+        "--query",
+        "user",
+        "--id",
+        "item",
+        *QUICK[:-2],
+        "--jobs",
+        "1",
+    )
     whole = json.loads(run(*words, "--json", "--keep", table.with_name("other")).stdout)
     from corank.experiments import jobs
 

@@ -65,7 +65,9 @@ def test_reliability_counts_what_came_true():
     np.testing.assert_array_equal(found.counts, [2, 3])
     assert (found.interval[0] < found.observed).all()
     assert (found.interval[1] > found.observed).all()
-    np.testing.assert_allclose(calibration_error(came_true, probability), (2 * 0.375 + 3 * (0.95 - 2 / 3)) / 5)
+    np.testing.assert_allclose(
+        calibration_error(came_true, probability), (2 * 0.375 + 3 * (0.95 - 2 / 3)) / 5
+    )
 
 
 def test_probabilities_that_are_right_have_a_small_error():

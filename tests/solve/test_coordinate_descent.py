@@ -1,4 +1,6 @@
-"""One view after the other: descent reaches the direct solution, stops on the gradient, and says when it did not."""
+"""One view after the other: descent reaches the direct solution, stops on the gradient, and says
+when it did not.
+"""
 
 from itertools import pairwise
 
@@ -16,11 +18,15 @@ P = small_views()
 GAMMAS, PENALTIES = [1.0, 0.8, 1.2], [1.0, 2.0, 0.5]
 SOLVERS = ["coordinate", "accelerated"]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
-every_loss = pytest.mark.parametrize("loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str)
+every_loss = pytest.mark.parametrize(
+    "loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str
+)
 
 
 def learner(loss, n_views, alpha, agreement, basis="all", **options):
-    views = [View(slice(2 * v, 2 * v + 2), gamma=GAMMAS[v], penalty=PENALTIES[v]) for v in range(n_views)]
+    views = [
+        View(slice(2 * v, 2 * v + 2), gamma=GAMMAS[v], penalty=PENALTIES[v]) for v in range(n_views)
+    ]
     if loss is REGRESSION:
         return CoRLS(views, alpha, agreement, basis, **options)
     return CoRankRLS(views, alpha, agreement, basis, loss.weighting, loss.beta, **options)
@@ -40,7 +46,9 @@ def test_descent_reaches_the_direct_solution(solver, loss, n_views, basis):
     alpha = 1e-2 * mean_diagonal(loss, n_views)
     for agreement in (0.0, 0.1, 1.0) if n_views > 1 else (0.0,):
         direct = learner(loss, n_views, alpha, agreement, basis).fit(P.X, P.y, qid=P.qid)
-        found = learner(loss, n_views, alpha, agreement, basis, solver=solver).fit(P.X, P.y, qid=P.qid)
+        found = learner(loss, n_views, alpha, agreement, basis, solver=solver).fit(
+            P.X, P.y, qid=P.qid
+        )
         expected = direct.predict_views(P.X_new)
         gap = np.abs(found.predict_views(P.X_new) - expected).max()
         assert gap < 1e-6 * np.abs(expected).max()
@@ -52,7 +60,9 @@ def test_descent_reaches_the_minimum_of_the_stated_objective(solver):
     loss = Loss("unit")
     looks = [Look(slice(2 * v, 2 * v + 2), rbf(GAMMAS[v]), P.X, PENALTIES[v]) for v in range(3)]
     expected = fit_views(looks, P.X, P.y, 0.5, 1.0, loss, qid=P.qid, weights=P.weights)(P.X_new)
-    found = learner(loss, 3, 0.5, 1.0, solver=solver, tol=1e-10).fit(P.X, P.y, qid=P.qid, sample_weight=P.weights)
+    found = learner(loss, 3, 0.5, 1.0, solver=solver, tol=1e-10).fit(
+        P.X, P.y, qid=P.qid, sample_weight=P.weights
+    )
     np.testing.assert_allclose(found.predict_views(P.X_new), expected, atol=1e-6)
 
 
@@ -68,7 +78,9 @@ def system(seed=0, sizes=(4, 6, 3), coupling=1.0):
 def test_gauss_seidel_solves_a_positive_definite_system(accelerated):
     matrix, right, ends = system()
     found = descend(matrix, right, ends, max_iter=10_000, tol=1e-12, accelerated=accelerated)
-    np.testing.assert_allclose(found.solution, np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        found.solution, np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10
+    )
     gradient = np.linalg.norm(matrix @ found.solution - right) / np.linalg.norm(right)
     assert found.gradient == pytest.approx(gradient, rel=1e-3, abs=1e-15)
 
@@ -89,7 +101,9 @@ def test_a_sweep_is_algorithm_1_of_001():
 
 def test_it_stops_at_the_first_sweep_whose_gradient_is_small_enough():
     matrix, right, ends = system()
-    gradients = [descend(matrix, right, ends, max_iter=k, tol=1e-300).gradient for k in range(1, 12)]
+    gradients = [
+        descend(matrix, right, ends, max_iter=k, tol=1e-300).gradient for k in range(1, 12)
+    ]
     assert all(np.diff(gradients) < 0)
     tol = gradients[6] * 1.001
     assert descend(matrix, right, ends, max_iter=1000, tol=tol).n_iter == 7
@@ -109,7 +123,9 @@ def test_blocks_that_do_not_touch_take_one_step(accelerated):
 
 def test_acceleration_needs_far_fewer_sweeps_where_views_are_strongly_tied():
     options = {"max_iter": 200_000, "tol": 1e-6}
-    plain, fast = (learner(REGRESSION, 2, 0.01, 20.0, solver=s, **options).fit(P.X, P.y) for s in SOLVERS)
+    plain, fast = (
+        learner(REGRESSION, 2, 0.01, 20.0, solver=s, **options).fit(P.X, P.y) for s in SOLVERS
+    )
     assert fast.n_iter_ < plain.n_iter_ / 10
     np.testing.assert_allclose(fast.predict(P.X_new), plain.predict(P.X_new), atol=1e-3)
 
@@ -118,7 +134,8 @@ def test_acceleration_needs_far_fewer_sweeps_where_views_are_strongly_tied():
 def test_no_convergence_is_said_with_the_gradient_reached(solver):
     model = learner(REGRESSION, 2, 1e-4, 50.0, solver=solver, max_iter=4, tol=1e-8)
     with pytest.warns(
-        ConvergenceWarning, match=rf"solver='{solver}' stopped after 4 sweeps .* gradient at (\S+) of"
+        ConvergenceWarning,
+        match=rf"solver='{solver}' stopped after 4 sweeps .* gradient at (\S+) of",
     ) as told:
         model.fit(P.X, P.y)
     assert model.n_iter_ == 4
@@ -129,8 +146,12 @@ def test_no_convergence_is_said_with_the_gradient_reached(solver):
 @every_solver
 def test_tuning_chooses_the_same_pair_whatever_the_solver(solver):
     options = {"max_iter": 100_000}
-    direct = learner(Loss("size"), 2, [0.1, 1.0], [0.0, 0.5], np.arange(len(P.X))).fit(P.X, P.y, qid=P.qid)
-    found = learner(Loss("size"), 2, [0.1, 1.0], [0.0, 0.5], solver=solver, **options).fit(P.X, P.y, qid=P.qid)
+    direct = learner(Loss("size"), 2, [0.1, 1.0], [0.0, 0.5], np.arange(len(P.X))).fit(
+        P.X, P.y, qid=P.qid
+    )
+    found = learner(Loss("size"), 2, [0.1, 1.0], [0.0, 0.5], solver=solver, **options).fit(
+        P.X, P.y, qid=P.qid
+    )
     np.testing.assert_allclose(found.path_.error, direct.path_.error, rtol=1e-6)
     assert (found.alpha_, found.agreement_) == (direct.alpha_, direct.agreement_)
 
@@ -157,7 +178,9 @@ def test_partitioned_is_direct_by_halves_and_for_two_views_only():
     views = [View(slice(0, 3), penalty=2.0), View(slice(3, 6))]
     for options in ({"basis": 15}, {"basis": "all"}, {"basis": 15, "agreement": 0.0}):
         parameters = {"alpha": 0.2, "agreement": 0.7, **options}
-        halves, whole = (CoRankRLS(views, solver=s, **parameters).fit(X, y) for s in ("partitioned", "direct"))
+        halves, whole = (
+            CoRankRLS(views, solver=s, **parameters).fit(X, y) for s in ("partitioned", "direct")
+        )
         np.testing.assert_allclose(halves.predict(X), whole.predict(X), atol=1e-7)
     with pytest.raises(ValueError, match="solver='partitioned' is for two views, got 3"):
         CoRankRLS(3, solver="partitioned").fit(X, y)

@@ -1,4 +1,6 @@
-"""Beliefs about a function from comparisons and score differences, against integrals and dense normal distributions."""
+"""Beliefs about a function from comparisons and score differences, against integrals and dense
+normal distributions.
+"""
 
 from itertools import product
 
@@ -17,7 +19,13 @@ from corank.solve import pair_data
 from corank.solve.differences import Spectral, spread_of, width_slopes
 from corank.solve.expectation_propagation import propagate
 from corank.solve.pair_data import PairData
-from corank.solve.preference import EvidenceSearch, PreferenceTask, amplitude_slope, fit_kernel, learn
+from corank.solve.preference import (
+    EvidenceSearch,
+    PreferenceTask,
+    amplitude_slope,
+    fit_kernel,
+    learn,
+)
 from corank.solve.preference import width_slopes as preference_slopes
 from corank.solve.questions import information, pairs_to_compare, rows_to_score
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
@@ -37,14 +45,18 @@ def compared(items, counts=(1, 1, 1, 1)):
 def task(X, winners, losers, gamma=1.0, basis=None):
     data = PairData(X, winners, losers, np.ones(len(winners)))
     return PreferenceTask(
-        data, KernelBasis(Kernel("rbf", gamma), X if basis is None else X[basis]), whole=basis is None
+        data,
+        KernelBasis(Kernel("rbf", gamma), X if basis is None else X[basis]),
+        whole=basis is None,
     )
 
 
 def integrated(features, counts, width=7.0, steps=111):
     """log evidence, mean and covariance of the weights by summing over a grid."""
     x = np.linspace(-width, width, steps)
-    grid = np.stack(np.meshgrid(*[x] * features.shape[1], indexing="ij"), -1).reshape(-1, features.shape[1])
+    grid = np.stack(np.meshgrid(*[x] * features.shape[1], indexing="ij"), -1).reshape(
+        -1, features.shape[1]
+    )
     logs = norm.logpdf(grid).sum(axis=1) + norm.logcdf(grid @ features.T) @ counts
     weights = np.exp(logs)
     total = weights.sum() * (x[1] - x[0]) ** features.shape[1]
@@ -74,7 +86,9 @@ def test_moments_and_evidence_are_those_of_integrals(counts):
 
 def test_a_repeated_comparison_is_so_many_comparisons():
     times = [3, 1, 2, 2]
-    once = propagate(ROOT, PairData(ROOT, np.repeat(BEATS, times), np.repeat(BEATEN, times), np.ones(8)))
+    once = propagate(
+        ROOT, PairData(ROOT, np.repeat(BEATS, times), np.repeat(BEATEN, times), np.ones(8))
+    )
     counted = propagate(ROOT, compared(ROOT, times))
     np.testing.assert_allclose(counted.mean, once.mean, rtol=1e-7)
     np.testing.assert_allclose(counted.log_evidence, once.log_evidence, rtol=1e-9)
@@ -104,10 +118,12 @@ def test_warm_sites_lead_to_the_same_place():
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
 def test_sums_over_items_are_those_over_comparisons(library, monkeypatch):
     xp = pytest.importorskip(library)
-    monkeypatch.setattr(pair_data, "BLOCK_ENTRIES", 50)  # several blocks, which need not be of one size
+    # several blocks, which need not be of one size
+    monkeypatch.setattr(pair_data, "BLOCK_ENTRIES", 50)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(7, 12)) + 3 * np.repeat([0, 1], [4, 3])[:, None]
-    winners, losers = np.array([0, 1, 2, 0, 3, 4, 5, 6]), np.array([1, 2, 0, 2, 1, 5, 4, 4])  # two parts
+    # two parts
+    winners, losers = np.array([0, 1, 2, 0, 3, 4, 5, 6]), np.array([1, 2, 0, 2, 1, 5, 4, 4])
     pairs, weights = PairData(rows, winners, losers, np.ones(8)), rng.random(8)
     gaps = rows[winners] - rows[losers]
     incidence = np.eye(7)[winners] - np.eye(7)[losers]
@@ -152,10 +168,13 @@ def test_slopes_of_the_evidence_are_those_of_differences(basis):
 
     start = np.log([2.0, 0.3, 0.5, 0.2])
     data, found = at(start)
-    slopes = np.concatenate([[amplitude_slope(data.data, found)], preference_slopes(data, found, each=True)])
+    slopes = np.concatenate(
+        [[amplitude_slope(data.data, found)], preference_slopes(data, found, each=True)]
+    )
     steps = 1e-5 * np.eye(4)
     expected = [
-        (at(start + h)[1].posterior.log_evidence - at(start - h)[1].posterior.log_evidence) / 2e-5 for h in steps
+        (at(start + h)[1].posterior.log_evidence - at(start - h)[1].posterior.log_evidence) / 2e-5
+        for h in steps
     ]
     np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(preference_slopes(data, found, each=False), [slopes[1:].sum()])
@@ -187,7 +206,9 @@ def differences(basis=None):
     return problem, PrimalSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), X[basis]))])
 
 
-@pytest.mark.parametrize("basis", [None, np.arange(20), np.arange(0, 20, 2)], ids=["dual", "all", "some"])
+@pytest.mark.parametrize(
+    "basis", [None, np.arange(20), np.arange(0, 20, 2)], ids=["dual", "all", "some"]
+)
 def test_evidence_of_contrasts_is_that_of_a_normal_distribution(basis):
     _, system = differences(basis)
     points = X if basis is None else X[basis]
@@ -210,7 +231,9 @@ def test_the_best_amplitude_and_noise_beat_a_grid():
     _, system = differences()
     spectral = Spectral.of(system)
     best = spectral.best(None, None)[2]
-    for place in ParameterGrid({"amplitude": np.logspace(-3, 3, 13), "noise": np.logspace(-5, 1, 13)}):
+    for place in ParameterGrid(
+        {"amplitude": np.logspace(-3, 3, 13), "noise": np.logspace(-5, 1, 13)}
+    ):
         assert best >= spectral.log_evidence(**place)[0] - 1e-6
 
 
@@ -283,7 +306,9 @@ def test_questions_are_telling_and_not_asked_twice():
     pool = np.concatenate([ITEMS, ITEMS[:5]])  # five items stand twice
     covariance = k(pool, pool)
     rows = rows_to_score(covariance, 1e-6, 10)
-    assert len(set(rows.tolist()) & set(range(5))) + len(set(rows.tolist()) & set(range(30, 35))) <= 5
+    assert (
+        len(set(rows.tolist()) & set(range(5))) + len(set(rows.tolist()) & set(range(30, 35))) <= 5
+    )
     pairs = pairs_to_compare(np.zeros(35), 4 * covariance, 6)
     assert pairs.shape == (6, 2)
     assert len({tuple(pair) for pair in pairs.tolist()}) == 6

@@ -24,7 +24,9 @@ def default_folds(n, loss, queries=None, seed=0, n_features=None, scores=None):
     """The fold of every row under the default hold-out."""
     n_queries = 1 if queries is None else int(queries.max()) + 1
     scores = np.arange(n) % 5 / 4 if scores is None else scores
-    problem = ScoredRows(Rows(np.zeros((n, 1)), scores, queries, n_queries, None, np.arange(n)), loss)
+    problem = ScoredRows(
+        Rows(np.zeros((n, 1)), scores, queries, n_queries, None, np.arange(n)), loss
+    )
     groups = None if problem.groups is None else [problem.groups]
     folding = default_folding([problem], groups, seed, n_features=n_features)
     return None if folding is None else folding.codes[0]
@@ -51,7 +53,9 @@ def test_queries_are_left_out_one_by_one_or_in_ten_folds():
     queries = np.asarray([0, 1, 2, 0, 3, 3, 1] * 5 + list(range(4, 34)))
     n = len(queries)
     for n_features in (None, 5):  # 65 rows are few
-        np.testing.assert_array_equal(default_folds(n, WithinQueries(), queries, n_features=n_features), queries)
+        np.testing.assert_array_equal(
+            default_folds(n, WithinQueries(), queries, n_features=n_features), queries
+        )
     folds = default_folds(n, WithinQueries(), queries, n_features=0)
     assert len(np.unique(folds)) == N_FOLDS
     assert all(len(np.unique(folds[queries == query])) == 1 for query in range(34))
@@ -78,13 +82,17 @@ def test_the_limits_of_leaving_one_out(n, size, n_features, one_by_one):
 def test_fold_numbers_do_not_depend_on_where_they_begin():
     whole = fold_numbers(0, 200_000, 10, 3)
     for begin, count in ((0, 7), (81_915, 10), (81_920, 5), (123, 100_000), (199_999, 1), (5, 0)):
-        np.testing.assert_array_equal(fold_numbers(begin, count, 10, 3), whole[begin : begin + count])
+        np.testing.assert_array_equal(
+            fold_numbers(begin, count, 10, 3), whole[begin : begin + count]
+        )
     assert all(len(np.unique(run)) == 10 for run in whole.reshape(-1, 10)[::997])
 
 
 def test_luck_belongs_to_row_numbers():
     numbers = np.sort(np.random.default_rng(0).choice(300_000, 1_000, replace=False))
-    np.testing.assert_array_equal(uniform_draws(numbers, 1), uniform_draws(np.arange(300_000), 1)[numbers])
+    np.testing.assert_array_equal(
+        uniform_draws(numbers, 1), uniform_draws(np.arange(300_000), 1)[numbers]
+    )
     assert uniform_draws(numbers[:0], 1).shape == (0,)
 
 
@@ -96,7 +104,9 @@ def test_too_little_to_hold_out_has_no_folds():
 @pytest.mark.parametrize("form", ["dual", "primal"])
 def test_default_folds_of_items_are_what_is_held_out(form):
     folds = default_folds(N, WithinQueries(), scores=Y)
-    found = RankRLS(ALPHAS, "all" if form == "dual" else np.arange(N), gamma=0.4).fit(X, Y).path_.error
+    found = (
+        RankRLS(ALPHAS, "all" if form == "dual" else np.arange(N), gamma=0.4).fit(X, Y).path_.error
+    )
     expected = held_out(X, Y, leave_groups_out(folds), kernel("rbf", 0.4), ALPHAS, Loss())
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -142,4 +152,6 @@ def test_leaving_one_out_by_name_is_leaving_one_out():
     named, listed = LeaveOneGroupOut(), list(LeaveOneGroupOut().split(features, scores, qid))
     for cv in (named, listed):
         found = RankRLS([0.1, 1.0], gamma=0.3, cv=cv).fit(features, scores, qid=qid).path_.error
-        np.testing.assert_allclose(found, RankRLS([0.1, 1.0], gamma=0.3).fit(features, scores, qid=qid).path_.error)
+        np.testing.assert_allclose(
+            found, RankRLS([0.1, 1.0], gamma=0.3).fit(features, scores, qid=qid).path_.error
+        )

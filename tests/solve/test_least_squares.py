@@ -38,7 +38,9 @@ BASES = {"all": "all", "every row": np.arange(N), "subset": [2, 3, 5, 11, 17], "
 LOSSES = [Loss(weighting, beta) for weighting in WEIGHTINGS for beta in (0.0, 0.3, 1.0)]
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 every_basis = pytest.mark.parametrize("basis", BASES)
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.weighting}-{loss.beta}")
+every_loss = pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda loss: f"{loss.weighting}-{loss.beta}"
+)
 weighted_or_not = pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 close = {"rtol": 1e-7, "atol": 1e-8}
 
@@ -48,14 +50,24 @@ def points(basis):
 
 
 def ranker(loss, **options):
-    return RankRLS(**{"alpha": ALPHA, "gamma": GAMMA, "weighting": loss.weighting, "beta": loss.beta, **options})
+    return RankRLS(
+        **{
+            "alpha": ALPHA,
+            "gamma": GAMMA,
+            "weighting": loss.weighting,
+            "beta": loss.beta,
+            **options,
+        }
+    )
 
 
 @every_kernel
 @every_basis
 @pytest.mark.parametrize("intercept", [True, False])
 def test_rls_is_the_minimiser(name, basis, intercept):
-    model = RLS(ALPHA, basis=BASES[basis], fit_intercept=intercept, kernel=name, **KERNELS[name]).fit(X, Y)
+    model = RLS(
+        ALPHA, basis=BASES[basis], fit_intercept=intercept, kernel=name, **KERNELS[name]
+    ).fit(X, Y)
     k = kernel(name, **KERNELS[name])
     expected = fit_predict(X, Y, NEW, k, ALPHA, basis=points(basis), intercept=intercept)
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
@@ -74,7 +86,9 @@ def test_rankrls_is_the_minimiser(name, basis):
 @every_basis
 def test_every_weighting_and_blend_is_the_minimiser(loss, basis):
     model = ranker(loss, basis=BASES[basis]).fit(X, Y, qid=QID)
-    expected = fit_predict(X, Y, NEW, kernel("rbf", GAMMA), ALPHA, loss, qid=QID, basis=points(basis))
+    expected = fit_predict(
+        X, Y, NEW, kernel("rbf", GAMMA), ALPHA, loss, qid=QID, basis=points(basis)
+    )
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
 
 
@@ -82,15 +96,21 @@ def test_every_weighting_and_blend_is_the_minimiser(loss, basis):
 @every_basis
 def test_weighted_rows_are_the_weighted_minimiser(loss, basis):
     model = ranker(loss, basis=BASES[basis]).fit(X, Y, qid=QID, sample_weight=W)
-    expected = fit_predict(X, Y, NEW, kernel("rbf", GAMMA), ALPHA, loss, qid=QID, weights=W, basis=points(basis))
+    expected = fit_predict(
+        X, Y, NEW, kernel("rbf", GAMMA), ALPHA, loss, qid=QID, weights=W, basis=points(basis)
+    )
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
 
 
 @every_basis
 @pytest.mark.parametrize("intercept", [True, False])
 def test_weighted_regression_is_the_weighted_minimiser(basis, intercept):
-    model = RLS(ALPHA, basis=BASES[basis], gamma=GAMMA, fit_intercept=intercept).fit(X, Y, sample_weight=W)
-    expected = fit_predict(X, Y, NEW, kernel("rbf", GAMMA), ALPHA, weights=W, basis=points(basis), intercept=intercept)
+    model = RLS(ALPHA, basis=BASES[basis], gamma=GAMMA, fit_intercept=intercept).fit(
+        X, Y, sample_weight=W
+    )
+    expected = fit_predict(
+        X, Y, NEW, kernel("rbf", GAMMA), ALPHA, weights=W, basis=points(basis), intercept=intercept
+    )
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
 
 
@@ -165,7 +185,9 @@ def test_features_of_a_regressor_are_the_linear_kernel(d, intercept, weights):
     wide = small_problem(seed=3, d=d)
     w = None if weights is None else wide.weights
     model = RLS(ALPHA, "features", intercept, kernel="linear").fit(wide.X, wide.y, sample_weight=w)
-    expected = fit_predict(wide.X, wide.y, wide.X_new, kernel("linear"), ALPHA, weights=w, intercept=intercept)
+    expected = fit_predict(
+        wide.X, wide.y, wide.X_new, kernel("linear"), ALPHA, weights=w, intercept=intercept
+    )
     np.testing.assert_allclose(model.predict(wide.X_new), expected, **close)
 
 
@@ -185,7 +207,11 @@ def test_features_with_comparisons_are_the_linear_kernel(d, n_comparisons):
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
 def test_precomputed_kernel_is_the_kernel(basis, learner):
     k = kernel("rbf", GAMMA)
-    own = learner(ALPHA, basis=BASES[basis], kernel="precomputed").fit(k(X, X), Y, qid=QID).predict(k(NEW, X))
+    own = (
+        learner(ALPHA, basis=BASES[basis], kernel="precomputed")
+        .fit(k(X, X), Y, qid=QID)
+        .predict(k(NEW, X))
+    )
     expected = learner(ALPHA, basis=BASES[basis], gamma=GAMMA).fit(X, Y, qid=QID).predict(NEW)
     np.testing.assert_allclose(own, expected, **close)
 
@@ -199,13 +225,25 @@ def test_unscored_rows_are_left_out(basis, learner):
     given = [0, 1, 5, 9]  # row 0 is unscored, yet may serve as a basis point
     options = {"kernel": "linear"} if basis == "features" else {"gamma": GAMMA}
     model = learner(ALPHA, basis=basis, **options).fit(X, y, qid=QID)
-    own = {"all": X[scored], "features": X[scored]}.get(basis) if isinstance(basis, str) else X[model.basis_]
+    own = (
+        {"all": X[scored], "features": X[scored]}.get(basis)
+        if isinstance(basis, str)
+        else X[model.basis_]
+    )
     if isinstance(basis, list):
         assert list(model.basis_) == given
     loss = REGRESSION if learner is RLS else Loss()
     k = kernel("linear") if basis == "features" else kernel("rbf", GAMMA)
     expected = fit_predict(
-        X[scored], y[scored], NEW, k, ALPHA, loss, qid=QID[scored], basis=own, intercept=learner is RLS
+        X[scored],
+        y[scored],
+        NEW,
+        k,
+        ALPHA,
+        loss,
+        qid=QID[scored],
+        basis=own,
+        intercept=learner is RLS,
     )
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
 
@@ -215,7 +253,9 @@ def test_unscored_rows_of_a_precomputed_kernel_are_left_out():
     y[[0, 7, 8]] = np.nan
     k = kernel("rbf", GAMMA)
     for basis in ("all", [0, 1, 5, 9]):
-        own = RankRLS(ALPHA, basis, kernel="precomputed").fit(k(X, X), y, qid=QID).predict(k(NEW, X))
+        own = (
+            RankRLS(ALPHA, basis, kernel="precomputed").fit(k(X, X), y, qid=QID).predict(k(NEW, X))
+        )
         expected = RankRLS(ALPHA, basis, gamma=GAMMA).fit(X, y, qid=QID).predict(NEW)
         np.testing.assert_allclose(own, expected, **close)
 
@@ -250,7 +290,9 @@ def test_dual_equals_primal(loss):
 
 
 @pytest.mark.parametrize("loss", [Loss("unit"), Loss("size", 0.3), REGRESSION], ids=str)
-@pytest.mark.parametrize("basis", [KernelBasis(Kernel("rbf", GAMMA), X), FeatureBasis(3, X)], ids=["rows", "features"])
+@pytest.mark.parametrize(
+    "basis", [KernelBasis(Kernel("rbf", GAMMA), X), FeatureBasis(3, X)], ids=["rows", "features"]
+)
 @pytest.mark.parametrize("form", ["dual", "primal"])
 def test_path_equals_refitting_each_alpha(form, basis, loss):
     rows = Rows(features=X, scores=Y, queries=QID, n_queries=5, weights=W, index=np.arange(N))
@@ -262,14 +304,20 @@ def test_path_equals_refitting_each_alpha(form, basis, loss):
     for column, alpha in zip(path.T, alphas, strict=True):
         expected = fit_predict(X, Y - offset, NEW, k, alpha, loss, qid=QID, weights=W)
         np.testing.assert_allclose(basis.features(NEW) @ column, expected, **close)
-        np.testing.assert_allclose(basis.features(NEW) @ system.solve(alpha, offset=offset)[0][:, 0], expected, **close)
+        np.testing.assert_allclose(
+            basis.features(NEW) @ system.solve(alpha, offset=offset)[0][:, 0], expected, **close
+        )
 
 
 @pytest.mark.parametrize("basis", ["all", [1, 2, 3, 9]], ids=str)
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
 def test_a_list_of_alphas_ends_at_the_model_of_the_chosen_one(basis, learner):
     tuned = learner([0.01, 0.1, 1.0, 10.0], basis=basis, gamma=GAMMA).fit(X, Y, qid=QID)
-    assert tuned.alpha_ == tuned.path_.alpha[tuned.path_.best] == tuned.path_.alpha[np.argmin(tuned.path_.error)]
+    assert (
+        tuned.alpha_
+        == tuned.path_.alpha[tuned.path_.best]
+        == tuned.path_.alpha[np.argmin(tuned.path_.error)]
+    )
     expected = learner(tuned.alpha_, basis=basis, gamma=GAMMA).fit(X, Y, qid=QID)
     np.testing.assert_allclose(tuned.predict(NEW), expected.predict(NEW), rtol=1e-10)
 
@@ -286,7 +334,9 @@ def test_dual_coefficients_sum_to_zero_in_every_query(weighting):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_shifting_the_scores_of_a_query_changes_nothing(basis, weighting):
     shifted = Y + np.asarray([0.0, 50.0, -3.0, 0.25, 7.0])[QID]
-    one, other = (ranker(Loss(weighting), basis=BASES[basis]).fit(X, y, qid=QID) for y in (Y, shifted))
+    one, other = (
+        ranker(Loss(weighting), basis=BASES[basis]).fit(X, y, qid=QID) for y in (Y, shifted)
+    )
     np.testing.assert_allclose(one.predict(NEW), other.predict(NEW), rtol=1e-8, atol=1e-10)
 
 
@@ -312,7 +362,9 @@ def test_prediction_in_blocks_is_prediction_at_once(basis, monkeypatch):
 @pytest.mark.parametrize("basis", ["all", [1, 2, 3, 9], "features"], ids=str)
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
 def test_the_grid_of_alphas_follows_the_scale_of_the_kernel(basis, learner):
-    one, other = (learner(basis=basis, kernel="linear").fit(factor * X, Y, qid=QID) for factor in (1, 10))
+    one, other = (
+        learner(basis=basis, kernel="linear").fit(factor * X, Y, qid=QID) for factor in (1, 10)
+    )
     np.testing.assert_allclose(other.path_.alpha, 100 * one.path_.alpha)
     np.testing.assert_allclose(other.path_.error, one.path_.error, rtol=1e-6)
     np.testing.assert_allclose(other.predict(10 * NEW), one.predict(NEW), rtol=1e-6, atol=1e-9)

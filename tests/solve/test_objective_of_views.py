@@ -41,7 +41,9 @@ def learner(loss, basis="all", own=None, intercept=True, agreement=AGREEMENT, **
 
 
 def looks(model, rows=P.X):
-    """The views of a fitted model with its basis rows, taken from X and then from what was handed over apart."""
+    """The views of a fitted model with its basis rows, taken from X and then from what was handed
+    over apart.
+    """
     return [
         Look(view.columns, rbf(gamma), rows[own], view.penalty)
         for view, gamma, own in zip(model.views_, model.gamma_, model.basis_, strict=True)
@@ -49,7 +51,9 @@ def looks(model, rows=P.X):
 
 
 def check(model, loss, y=P.y, rows=P.X, intercept=True, agreement=AGREEMENT, own=None, **data):
-    """Fit, and compare every view's predictions with those of the literal minimiser on the same basis rows."""
+    """Fit, and compare every view's predictions with those of the literal minimiser on the same
+    basis rows.
+    """
     names = {"weights": "sample_weight"}
     model.fit(P.X, y, **{names.get(name, name): value for name, value in data.items()})
     literal = fit_views(
@@ -74,7 +78,9 @@ def test_every_loss_basis_and_number_of_views(loss, basis, n_views):
     model = check(learner(loss, BASES[basis], views(n_views)), loss, qid=P.qid)
     sizes = [len(own) for own in model.basis_]
     everything = len(SCORED) if basis == "scored" else len(P.X)
-    expected = {"number": [7] * 3, "given": [6] * 3, "a list a view": [3, 4, 2]}.get(basis, [everything] * 3)
+    expected = {"number": [7] * 3, "given": [6] * 3, "a list a view": [3, 4, 2]}.get(
+        basis, [everything] * 3
+    )
     assert sizes == expected[:n_views]
 
 
@@ -88,9 +94,17 @@ def test_without_query_labels_all_rows_are_one_query(loss, basis):
 @pytest.mark.parametrize("basis", ["all", "scored", "number", "given"])
 @pytest.mark.parametrize("both", [True, False], ids=["and NaN rows", "alone"])
 def test_unscored_rows_apart_and_clashing_labels_are_kept_apart(loss, basis, both):
-    """The labels 2 and 3 name a scored query, an unscored one in X and one apart: three different ones."""
+    """The labels 2 and 3 name a scored query, an unscored one in X and one apart: three different
+    ones.
+    """
     if both:
-        check(learner(loss, BASES[basis]), loss, rows=np.concatenate([P.X, P.apart]), qid=P.qid, **APART)
+        check(
+            learner(loss, BASES[basis]),
+            loss,
+            rows=np.concatenate([P.X, P.apart]),
+            qid=P.qid,
+            **APART,
+        )
         return
     rows = [4, 5, 9] if basis == "given" else BASES[basis]
     model = learner(loss, rows).fit(P.X[SCORED], P.y[SCORED], qid=P.qid[SCORED], **APART)
@@ -100,7 +114,9 @@ def test_unscored_rows_apart_and_clashing_labels_are_kept_apart(loss, basis, bot
     np.testing.assert_allclose(model.predict_views(P.X_new), expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str
+)
 @pytest.mark.parametrize("basis", ["all", "number"])
 @pytest.mark.parametrize("qid", [None, P.qid], ids=["one query", "queries"])
 def test_weights_count_on_scored_and_on_unscored_rows(loss, basis, qid):
@@ -123,7 +139,13 @@ def test_rows_without_weight_are_not_there(loss):
 def test_scores_of_their_own_for_every_view(loss, basis, weighted):
     if weighted and loss.weighting == "query":
         pytest.skip("refuses weights")
-    check(learner(loss, BASES[basis]), loss, y=P.own_scores, qid=P.qid, weights=P.weights if weighted else None)
+    check(
+        learner(loss, BASES[basis]),
+        loss,
+        y=P.own_scores,
+        qid=P.qid,
+        weights=P.weights if weighted else None,
+    )
 
 
 def test_without_an_intercept_nothing_is_taken_out():
@@ -132,14 +154,18 @@ def test_without_an_intercept_nothing_is_taken_out():
 
 
 def test_beta_touches_the_scored_loss_only():
-    """beta = 1 is regression on scored rows, while unscored ones are still compared within their queries."""
+    """beta = 1 is regression on scored rows, while unscored ones are still compared within their
+    queries.
+    """
     check(learner(Loss("unit", 1.0)), Loss("unit", 1.0), qid=P.qid)
 
 
 @pytest.mark.parametrize("loss", [REGRESSION, Loss("unit")], ids=str)
 def test_features_as_basis(loss):
     own = [View(c, "linear", penalty=rho) for c, rho in zip(COLUMNS, PENALTIES, strict=True)]
-    literal = [Look(c, kernel("linear"), np.eye(6), rho) for c, rho in zip(COLUMNS, PENALTIES, strict=True)]
+    literal = [
+        Look(c, kernel("linear"), np.eye(6), rho) for c, rho in zip(COLUMNS, PENALTIES, strict=True)
+    ]
     model = check(learner(loss, "features", own), loss, qid=P.qid, own=literal)
     assert model.basis_ == [None] * 3
     assert [len(c) for c in model.coef_] == [2, 2, 2]
@@ -152,10 +178,14 @@ def test_kernels_and_bases_of_their_own():
         View(None, gamma=0.5, basis=6),
     ]
     with pytest.warns(UserWarning, match="share"):
-        model = CoRankRLS(own, ALPHA, AGREEMENT, "all", "unit", degree=2, coef0=0.5).fit(P.X, P.y, qid=P.qid)
+        model = CoRankRLS(own, ALPHA, AGREEMENT, "all", "unit", degree=2, coef0=0.5).fit(
+            P.X, P.y, qid=P.qid
+        )
     kernels = [kernel("poly", 0.3, 2, 0.5), kernel("linear"), rbf(0.5)]
     columns = [[0, 1], [2, 3], slice(None)]
-    literal = [Look(c, k, P.X[b], 1.0) for c, k, b in zip(columns, kernels, model.basis_, strict=True)]
+    literal = [
+        Look(c, k, P.X[b], 1.0) for c, k, b in zip(columns, kernels, model.basis_, strict=True)
+    ]
     expected = fit_views(literal, P.X, P.y, ALPHA, AGREEMENT, Loss("unit"), qid=P.qid)(P.X_new)
     np.testing.assert_allclose(model.predict_views(P.X_new), expected, atol=1e-7)
     assert [len(b) for b in model.basis_] == [len(SCORED), 3, 6]
@@ -183,9 +213,13 @@ def test_too_few_columns_for_a_number_of_views_give_views_of_other_rows():
     np.testing.assert_allclose(model.predict(P.X_new[:, :1]), expected.predict(P.X_new[:, :1]))
 
 
-@pytest.mark.parametrize("drawn", [2, 3, random_split(2), random_split(3, attributes=[0, 0, 1, 1, 2, 2])], ids=str)
+@pytest.mark.parametrize(
+    "drawn", [2, 3, random_split(2), random_split(3, attributes=[0, 0, 1, 1, 2, 2])], ids=str
+)
 def test_views_of_other_columns(drawn):
-    model = check(learner(Loss("size"), "all", drawn, gamma=1.5, random_state=4), Loss("size"), qid=P.qid)
+    model = check(
+        learner(Loss("size"), "all", drawn, gamma=1.5, random_state=4), Loss("size"), qid=P.qid
+    )
     columns = np.concatenate([view.columns for view in model.views_])
     assert sorted(columns) == list(range(6))
 
@@ -196,7 +230,10 @@ RNG = np.random.default_rng(2)
 WINNERS = RNG.integers(0, 14, size=60)
 LOSERS = (WINNERS + RNG.integers(1, 14, size=60)) % 14
 SAME = np.flatnonzero(P.qid[WINNERS] == P.qid[LOSERS])
-MARGINS, WEIGHTS = np.where(np.arange(60) % 5 == 0, 0.0, RNG.uniform(0, 2, size=60)), RNG.uniform(0.2, 2, size=60)
+MARGINS, WEIGHTS = (
+    np.where(np.arange(60) % 5 == 0, 0.0, RNG.uniform(0, 2, size=60)),
+    RNG.uniform(0.2, 2, size=60),
+)
 
 
 @pytest.mark.parametrize("weighting", ["size", "unit", "query"])
@@ -210,7 +247,9 @@ def test_comparisons_with_margins_weights_and_ties(weighting, basis, qid, n_view
     model.fit_comparisons(P.X, WINNERS[chosen], LOSERS[chosen], **options)
     own = looks(model, np.concatenate([P.X, P.apart]))
     pair = [(ALPHA, AGREEMENT)]
-    literal = fit_views_comparisons(own, P.X, WINNERS[chosen], LOSERS[chosen], pair, weighting, **options)[0]
+    literal = fit_views_comparisons(
+        own, P.X, WINNERS[chosen], LOSERS[chosen], pair, weighting, **options
+    )[0]
     np.testing.assert_allclose(model.predict_views(P.X_new), literal(P.X_new), atol=1e-7)
     used = np.unique([WINNERS[chosen], LOSERS[chosen]])
     everything = {"all": len(P.X) + len(P.apart), "scored": len(used), "number": 7}
@@ -248,7 +287,11 @@ def test_expansion_points_may_be_duplicates(loss):
     weights[: len(P.X)] = np.where(np.arange(len(P.X)) % 2 == 0, 0.5, 1.0)
     expected = learner(loss).fit(P.X, P.y, qid=P.qid).predict_views(P.X_new)
     for basis in ("all", np.arange(len(twice))):
-        found = learner(loss, basis).fit(twice, y, qid=qid, sample_weight=weights).predict_views(P.X_new)
+        found = (
+            learner(loss, basis)
+            .fit(twice, y, qid=qid, sample_weight=weights)
+            .predict_views(P.X_new)
+        )
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -256,13 +299,19 @@ def test_expansion_points_may_be_duplicates(loss):
 def test_a_shift_of_a_querys_scores_changes_nothing(loss):
     shifted = P.y + 10.0 * P.qid
     expected = learner(loss).fit(P.X, P.y, qid=P.qid).predict_views(P.X_new)
-    np.testing.assert_allclose(learner(loss).fit(P.X, shifted, qid=P.qid).predict_views(P.X_new), expected, atol=1e-8)
+    np.testing.assert_allclose(
+        learner(loss).fit(P.X, shifted, qid=P.qid).predict_views(P.X_new), expected, atol=1e-8
+    )
 
 
 def test_much_agreement_makes_views_agree_on_unscored_rows():
     plain = P.X[np.isnan(P.y)]
     spread = [
-        np.abs(np.diff(learner(REGRESSION, own=views(2), agreement=a).fit(P.X, P.y).predict_views(plain))).max()
+        np.abs(
+            np.diff(
+                learner(REGRESSION, own=views(2), agreement=a).fit(P.X, P.y).predict_views(plain)
+            )
+        ).max()
         for a in (0.0, 1.0, 1e4)
     ]
     assert spread[0] > spread[1] > 100 * spread[2]
@@ -272,7 +321,10 @@ def test_tuned_width_is_the_one_of_least_held_out_error_also_at_fixed_alpha():
     widths = [1e-4, 1.5, 300.0]
     own = [View(c, gamma=widths) for c in COLUMNS]
     fixed = [
-        CoRLS([View(c, gamma=g) for c in COLUMNS], [ALPHA], [AGREEMENT]).fit(P.X, P.y).path_.error[0] for g in widths
+        CoRLS([View(c, gamma=g) for c in COLUMNS], [ALPHA], [AGREEMENT])
+        .fit(P.X, P.y)
+        .path_.error[0]
+        for g in widths
     ]
     for order in (widths, widths[::-1]):
         model = CoRLS([View(c, gamma=order) for c in COLUMNS], ALPHA, AGREEMENT).fit(P.X, P.y)
@@ -285,11 +337,15 @@ def test_tuned_width_is_the_one_of_least_held_out_error_also_at_fixed_alpha():
 
 @pytest.mark.parametrize("weights", [None, P.weights], ids=["plain", "weighted"])
 def test_gamma_scale_is_over_the_candidate_rows_of_the_basis(weights):
-    model = CoRLS([View(COLUMNS[0]), View(COLUMNS[2])], ALPHA, AGREEMENT).fit(P.X, P.y, sample_weight=weights, **APART)
+    model = CoRLS([View(COLUMNS[0]), View(COLUMNS[2])], ALPHA, AGREEMENT).fit(
+        P.X, P.y, sample_weight=weights, **APART
+    )
     rows = np.concatenate([P.X, P.apart])
     w = np.ones(len(rows)) if weights is None else np.concatenate([weights, np.ones(len(P.apart))])
     for gamma, columns in zip(model.gamma_, (COLUMNS[0], COLUMNS[2]), strict=True):
         values = rows[:, columns]
         mean = np.average(values, weights=np.broadcast_to(w[:, None], values.shape))
-        variance = np.average((values - mean) ** 2, weights=np.broadcast_to(w[:, None], values.shape))
+        variance = np.average(
+            (values - mean) ** 2, weights=np.broadcast_to(w[:, None], values.shape)
+        )
         assert gamma == pytest.approx(1 / (2 * variance))

@@ -1,4 +1,6 @@
-"""Both systems of several views that agree on unscored rows, against least squares on the stated objective."""
+"""Both systems of several views that agree on unscored rows, against least squares on the stated
+objective.
+"""
 
 from functools import cache
 
@@ -24,7 +26,14 @@ COLUMNS = [np.arange(2), np.arange(2, 4), np.arange(4, 6)]
 GAMMAS, PENALTIES = [2.0, 1.5, 3.0], [1.0, 2.0, 0.5]
 ALPHAS, AGREEMENTS = np.asarray([0.1, 2.0]), np.asarray([0.0, 0.5, 20.0])
 PAIRS = [(alpha, agreement) for agreement in AGREEMENTS for alpha in ALPHAS]
-LOSSES = [REGRESSION, Loss("size"), Loss("unit"), Loss("query"), Loss("size", 0.3), Loss("unit", 0.3)]
+LOSSES = [
+    REGRESSION,
+    Loss("size"),
+    Loss("unit"),
+    Loss("query"),
+    Loss("size", 0.3),
+    Loss("unit", 0.3),
+]
 FORMS = {"dual": DualSystem, "primal": PrimalSystem, "subset": PrimalSystem}
 
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -46,7 +55,9 @@ def points_of(form, scores):
 def unscored(comparison, weights=None):
     _, codes = np.unique(P.qid[PLAIN], return_inverse=True)
     own = HeldRows(P.X, codes.astype(np.int64), PLAIN, None if weights is None else weights[PLAIN])
-    return Unscored(comparison, UnscoredRows((own, HeldRows(P.apart, first_appearance(P.apart_qid)[0]))))
+    return Unscored(
+        comparison, UnscoredRows((own, HeldRows(P.apart, first_appearance(P.apart_qid)[0])))
+    )
 
 
 def make(form, loss, n_views, *, y=P.y, weights=None):
@@ -110,7 +121,9 @@ def test_path_minimises_the_stated_objective(form, loss, n_views):
 
 
 @every_form
-@pytest.mark.parametrize("loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str
+)
 def test_weights_of_scored_and_unscored_rows_count(form, loss):
     check_path(make(form, loss, 3, weights=P.weights), minimised(form, loss, 3, weighted=True))
 
@@ -128,14 +141,20 @@ def test_features_as_basis_minimise_the_stated_objective(loss):
         for view in make("subset", loss, 3).views
     ]
     shared = Pointwise() if loss is REGRESSION else WithinQueries(loss.weighting)
-    looks = [Look(own, kernel("linear"), np.eye(6), rho) for own, rho in zip(COLUMNS, PENALTIES, strict=True)]
+    looks = [
+        Look(own, kernel("linear"), np.eye(6), rho)
+        for own, rho in zip(COLUMNS, PENALTIES, strict=True)
+    ]
     options = {"qid": P.qid, "unscored": P.apart, "unscored_qid": P.apart_qid}
     expected = [model(P.X_new) for model in fit_views_path(looks, P.X, P.y, PAIRS, loss, **options)]
     check_path(PrimalSystem(views, unscored(shared)), expected)
 
 
 WINNERS, LOSERS = np.asarray([0, 2, 4, 7, 2, 8, 3]), np.asarray([2, 4, 7, 0, 8, 3, 0])
-MARGINS, PAIR_WEIGHTS = np.asarray([1.0, 0.0, 2.0, 0.5, 1.0, 0.3, 0.0]), np.asarray([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.7])
+MARGINS, PAIR_WEIGHTS = (
+    np.asarray([1.0, 0.0, 2.0, 0.5, 1.0, 0.3, 0.0]),
+    np.asarray([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.7]),
+)
 
 
 def compared(form, n_views):
@@ -144,7 +163,9 @@ def compared(form, n_views):
     points = P.X[BASIS] if form == "subset" else P.X
     views = [
         ViewData(
-            ComparedRows(P.X[:10, own], WINNERS, LOSERS, MARGINS, PAIR_WEIGHTS, np.arange(len(WINNERS))),
+            ComparedRows(
+                P.X[:10, own], WINNERS, LOSERS, MARGINS, PAIR_WEIGHTS, np.arange(len(WINNERS))
+            ),
             KernelBasis(Kernel("rbf", gamma), points[:, own]),
             own,
             rho,
@@ -158,7 +179,9 @@ def compared(form, n_views):
     ]
     options = {"margins": MARGINS, "weights": PAIR_WEIGHTS, "qid": P.qid, "plain": rest}
     models = fit_views_comparisons(looks, P.X, WINNERS, LOSERS, PAIRS, "unit", **options)
-    return FORMS[form](views, Unscored(WithinQueries("unit"), rows)), [model(P.X_new) for model in models]
+    return FORMS[form](views, Unscored(WithinQueries("unit"), rows)), [
+        model(P.X_new) for model in models
+    ]
 
 
 @every_form
@@ -198,7 +221,9 @@ def test_two_views_one_after_the_other_equal_both_at_once(form, loss):
     system = make(form, loss, 2)
     for alpha, agreement in PAIRS:
         found = predicted(system, system.solve_partitioned(alpha, agreement, 0.2))
-        np.testing.assert_allclose(found, predicted(system, system.solve(alpha, agreement, 0.2)), atol=1e-9)
+        np.testing.assert_allclose(
+            found, predicted(system, system.solve(alpha, agreement, 0.2)), atol=1e-9
+        )
 
 
 def test_the_partitioned_form_is_for_two_views_only():
@@ -229,7 +254,9 @@ def root_predictions(system, coefficients):
     parts = []
     for view, own in zip(system.views, coefficients, strict=True):
         units = np.arange(len(view.problem.targets))
-        parts.append(view.problem.unit_root(view.problem.unit_features(view.basis.features, units) @ own))
+        parts.append(
+            view.problem.unit_root(view.problem.unit_features(view.basis.features, units) @ own)
+        )
     return np.concatenate(parts)
 
 
@@ -237,7 +264,11 @@ def root_predictions(system, coefficients):
 @pytest.mark.parametrize("loss", [REGRESSION, Loss("unit"), Loss("size", 0.3), None], ids=str)
 @pytest.mark.parametrize("own", [False, True], ids=["same scores", "own scores"])
 def test_least_squares_under_the_cokernel_are_the_direct_solution(form, loss, own):
-    system = compared(form, 3)[0] if loss is None else make(form, loss, 3, y=P.own_scores if own else P.y)
+    system = (
+        compared(form, 3)[0]
+        if loss is None
+        else make(form, loss, 3, y=P.own_scores if own else P.y)
+    )
     targets = system.cokernel.targets[:, :1]
     for alpha, agreement in PAIRS:
         matrix = system.cokernel.matrix(agreement / alpha)
@@ -252,7 +283,8 @@ def test_least_squares_under_the_cokernel_are_the_direct_solution(form, loss, ow
 def test_cokernel_predictions_are_those_of_a_refit_on_the_kept_units(form, loss, own):
     y = P.own_scores if own else P.y
     system = make(form, loss, 3, y=y)
-    out = np.isin(P.qid, [1, 3]) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)  # whole queries, unscored rows stay
+    # whole queries, unscored rows stay
+    out = np.isin(P.qid, [1, 3]) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
     kept = [np.flatnonzero(~out[view.problem.rows.index]) for view in system.views]
     left = [np.flatnonzero(out[view.problem.rows.index]) for view in system.views]
     level = 0.7  # taken out of the scores, put back into the predictions
@@ -260,7 +292,9 @@ def test_cokernel_predictions_are_those_of_a_refit_on_the_kept_units(form, loss,
     options = {"qid": P.qid[~out], "unscored": P.apart, "unscored_qid": P.apart_qid}
     models = fit_views_path(looks_of(form, y, 3), P.X[~out], lowered, PAIRS, loss, **options)
     for model, (alpha, agreement) in zip(models, PAIRS, strict=True):
-        found = system.cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, level)
+        found = system.cokernel.predictions(
+            kept, left, np.asarray([alpha]), agreement / alpha, level
+        )
         for v, view in enumerate(system.views):
             expected = model(P.X[view.problem.rows.index[left[v]]])[:, v] + level
             np.testing.assert_allclose(found[v][:, 0], expected, atol=1e-7)

@@ -1,4 +1,6 @@
-"""Did the unscored rows help? Against a literal nested loop; verdicts; what a fitted model carries with it."""
+"""Did the unscored rows help? Against a literal nested loop; verdicts; what a fitted model carries
+with it.
+"""
 
 import pickle
 
@@ -62,21 +64,42 @@ def summed(errors, sizes):
     return errors.sum() / sizes.sum(), standard_error(errors, sizes)
 
 
-def literal_effect(loss, scoring, folds, *, basis="all", y=P.y, qid=None, weights=None, pairs=None, asked=AGREEMENTS):
-    """folds : (N,) what is held out together. Every round leaves some folds out, chooses on the others, predicts them."""
+def literal_effect(
+    loss,
+    scoring,
+    folds,
+    *,
+    basis="all",
+    y=P.y,
+    qid=None,
+    weights=None,
+    pairs=None,
+    asked=AGREEMENTS,
+):
+    """folds : (N,) what is held out together. Every round leaves some folds out, chooses on the
+    others, predicts them.
+    """
     pairs = pairs or [(alpha, agreement) for agreement in AGREEMENTS for alpha in ALPHAS]
-    labels, w = np.zeros(len(P.X)) if qid is None else qid, np.ones(len(P.X)) if weights is None else weights
+    labels, w = (
+        np.zeros(len(P.X)) if qid is None else qid,
+        (np.ones(len(P.X)) if weights is None else weights),
+    )
     n = folds.max() + 1
     rounds = balanced_folds(n, min(10, n), np.random.default_rng([0, 1]))
-    judge = "disagreement" if scoring == "rescaled" and loss.beta < 1 else scoring  # an order is what rankers are for
+    # an order is what rankers are for
+    judge = "disagreement" if scoring == "rescaled" and loss.beta < 1 else scoring
     procedures = {"with": asked, "without": [0.0]}
     errors, sizes = {name: [] for name in procedures}, []
     intercept = loss is REGRESSION
     for number in np.unique(rounds):
         out = np.isin(folds, np.flatnonzero(rounds == number))
-        rows = np.setdiff1d(np.arange(len(P.X)), SCORED[out])  # kept scored ones and all unscored ones
+        # kept scored ones and all unscored ones
+        rows = np.setdiff1d(np.arange(len(P.X)), SCORED[out])
         inner_rows, inner_folds = np.searchsorted(rows, SCORED[~out]), folds[~out]
-        splits = [(inner_rows[inner_folds != k], inner_rows[inner_folds == k]) for k in np.unique(inner_folds)]
+        splits = [
+            (inner_rows[inner_folds != k], inner_rows[inner_folds == k])
+            for k in np.unique(inner_folds)
+        ]
         data = {"qid": labels[rows], "weights": w[rows], "intercept": intercept}
         inner = leave_out_of_views(looks(basis), P.X[rows], y[rows], splits, pairs, loss, **data)
         found = fold_errors(inner, SCORINGS[scoring])
@@ -94,7 +117,9 @@ def literal_effect(loss, scoring, folds, *, basis="all", y=P.y, qid=None, weight
                     errors[name] += [share[0] for share in part.shares]
                 elif part.rank:
                     told = part.rank
-                    errors[name].append(part.losses(slopes[chosen] if judge == "rescaled" else 1.0)[0])
+                    errors[name].append(
+                        part.losses(slopes[chosen] if judge == "rescaled" else 1.0)[0]
+                    )
             if told:
                 sizes.append(1 if judge == "disagreement" else told)
     return errors, sizes
@@ -110,7 +135,9 @@ def check(effect, errors, sizes, rtol=1e-5):
     assert effect.n_held_out == len(sizes)
     sure = abs(gap) > 2 * spread
     unsure = (
-        "made no difference" if effect.difference == effect.standard_error == 0 else "cannot tell with this many scores"
+        "made no difference"
+        if effect.difference == effect.standard_error == 0
+        else "cannot tell with this many scores"
     )
     assert effect.verdict == (("helped" if gap > 0 else "hurt") if sure else unsure)
 
@@ -123,19 +150,25 @@ QUERY_FOLDS = np.asarray([numbered(P.qid[SCORED])[label] for label in P.qid[SCOR
 ITEM_FOLDS = item_folds(P.y[SCORED])
 
 
-@pytest.mark.parametrize("loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str
+)
 @pytest.mark.parametrize("basis", ["all", "subset"])
 @pytest.mark.parametrize("scoring", SCORINGS)
 def test_queries_equal_a_literal_nested_loop(loss, basis, scoring):
     model = learner(loss, basis, scoring=scoring).fit(P.X, P.y, qid=P.qid)
-    check(model.unscored_effect_, *literal_effect(loss, scoring, QUERY_FOLDS, basis=basis, qid=P.qid))
+    check(
+        model.unscored_effect_, *literal_effect(loss, scoring, QUERY_FOLDS, basis=basis, qid=P.qid)
+    )
 
 
 @pytest.mark.parametrize("scoring", ["squared", "rescaled"])
 @pytest.mark.parametrize("weights", [None, P.weights], ids=["plain", "weighted"])
 def test_rows_equal_a_literal_nested_loop(scoring, weights):
     model = learner(REGRESSION, scoring=scoring).fit(P.X, P.y, sample_weight=weights)
-    check(model.unscored_effect_, *literal_effect(REGRESSION, scoring, np.arange(N), weights=weights))
+    check(
+        model.unscored_effect_, *literal_effect(REGRESSION, scoring, np.arange(N), weights=weights)
+    )
 
 
 @pytest.mark.parametrize("loss", [Loss("size"), Loss("unit"), Loss("query")], ids=str)
@@ -147,8 +180,12 @@ def test_items_equal_a_literal_nested_loop(loss, scoring):
 
 def test_fixed_parameters_are_judged_too():
     pairs = [(0.5, 0.0), (0.5, 3.0)]
-    model = learner(Loss("size"), alphas=0.5, agreements=3.0, scoring="squared").fit(P.X, P.y, qid=P.qid)
-    expected = literal_effect(Loss("size"), "squared", QUERY_FOLDS, qid=P.qid, pairs=pairs, asked=[3.0])
+    model = learner(Loss("size"), alphas=0.5, agreements=3.0, scoring="squared").fit(
+        P.X, P.y, qid=P.qid
+    )
+    expected = literal_effect(
+        Loss("size"), "squared", QUERY_FOLDS, qid=P.qid, pairs=pairs, asked=[3.0]
+    )
     check(model.unscored_effect_, *expected)
     assert model.agreement_ == 3.0
 
@@ -166,7 +203,9 @@ def test_comparisons_equal_a_literal_nested_loop():
     for number in range(8):
         kept, left = np.flatnonzero(rounds != number), np.flatnonzero(rounds == number)
         own = {"margins": margins[kept], "weights": weights[kept], "plain": plain}
-        inner = leave_comparisons_out(looks(), P.X, winners[kept], losers[kept], splits, pairs, **own)
+        inner = leave_comparisons_out(
+            looks(), P.X, winners[kept], losers[kept], splits, pairs, **own
+        )
         found = fold_errors(inner, "loss")
         models = fit_views_comparisons(looks(), P.X, winners[kept], losers[kept], pairs, **own)
         for name, allowed in {"with": AGREEMENTS, "without": [0.0]}.items():
@@ -272,7 +311,9 @@ def test_few_scores_say_little_but_never_fail(n):
 @pytest.mark.parametrize("parameters", ["tuned", "fixed"])
 @pytest.mark.parametrize("unscored", [None, [(P.apart, P.apart_qid)]], ids=["in X", "in chunks"])
 def test_a_fitted_model_pickles_before_and_after_it_was_asked(asked, parameters, unscored):
-    chunks = None if unscored is None else [(rows[np.argsort(q)], np.sort(q)) for rows, q in unscored]
+    chunks = (
+        None if unscored is None else [(rows[np.argsort(q)], np.sort(q)) for rows, q in unscored]
+    )
     fixed = {"alphas": 0.5, "agreements": 0.3} if parameters == "fixed" else {}
     model = learner(Loss("size"), **fixed).fit(P.X, P.y, qid=P.qid, unscored=chunks)
     expected = model.unscored_effect_ if asked else None
@@ -288,7 +329,9 @@ def test_a_clone_forgets_what_was_fitted():
     fresh = clone(model)
     assert not hasattr(fresh, "coef_")
     assert fresh.get_params()["alpha"] == ALPHAS
-    np.testing.assert_array_equal(fresh.fit(P.X, P.y, qid=P.qid).predict(P.X_new), model.predict(P.X_new))
+    np.testing.assert_array_equal(
+        fresh.fit(P.X, P.y, qid=P.qid).predict(P.X_new), model.predict(P.X_new)
+    )
 
 
 def test_fitting_again_forgets_the_effect_of_before():

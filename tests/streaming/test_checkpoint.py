@@ -1,4 +1,6 @@
-"""Checkpoints: a fit that breaks off anywhere gives, when it is resumed, the bits of one that did not."""
+"""Checkpoints: a fit that breaks off anywhere gives, when it is resumed, the bits of one that did
+not.
+"""
 
 import os
 import random
@@ -57,7 +59,9 @@ def single(folders, breaks, checkpoint=None, **options):
 def several(folders, breaks, checkpoint=None, **options):
     rows = scan(folders[0], score="y", query="q", chunk_rows=CHUNK_ROWS).map(breaks)
     others = scan(folders[1], features=NAMES, query="q", chunk_rows=CHUNK_ROWS).map(breaks)
-    return CoRankRLS(VIEWS, **{"basis": 15, **options}).fit(rows, unscored=others, checkpoint=checkpoint)
+    return CoRankRLS(VIEWS, **{"basis": 15, **options}).fit(
+        rows, unscored=others, checkpoint=checkpoint
+    )
 
 
 def coefficients(model):
@@ -75,7 +79,9 @@ def coefficients(model):
     ],
     ids=["single", "single, spread candidates", "several", "several, summed, spread candidates"],
 )
-def test_a_fit_that_breaks_off_in_any_pass_is_resumed(folders, tmp_path, fit, how, held, spread, monkeypatch):
+def test_a_fit_that_breaks_off_in_any_pass_is_resumed(
+    folders, tmp_path, fit, how, held, spread, monkeypatch
+):
     if not held:
         monkeypatch.setattr(survey, "HELD_BYTES", 0)
     if spread:
@@ -90,11 +96,16 @@ def test_a_fit_that_breaks_off_in_any_pass_is_resumed(folders, tmp_path, fit, ho
         with pytest.raises(how):
             fit(folders, Breaks(after, how), checkpoint, alpha=1.0)
         resumed = Breaks()
-        np.testing.assert_array_equal(coefficients(fit(folders, resumed, checkpoint, alpha=1.0)), expected)
+        np.testing.assert_array_equal(
+            coefficients(fit(folders, resumed, checkpoint, alpha=1.0)), expected
+        )
         assert resumed.calls < uninterrupted.calls
         again = Breaks()
-        np.testing.assert_array_equal(coefficients(fit(folders, again, checkpoint, alpha=1.0)), expected)
-        assert again.calls <= 2  # the first rows show the width of the mapped features, nothing is summed again
+        np.testing.assert_array_equal(
+            coefficients(fit(folders, again, checkpoint, alpha=1.0)), expected
+        )
+        # the first rows show the width of the mapped features, nothing is summed again
+        assert again.calls <= 2
 
 
 def test_many_breaks_in_one_fit(folders, tmp_path):
@@ -115,7 +126,9 @@ def test_sigterm_ends_like_an_interruption_and_gets_its_handler_back(folders, tm
     assert stopped.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is before
     expected = coefficients(several(folders, Breaks()))
-    np.testing.assert_array_equal(coefficients(several(folders, Breaks(), tmp_path / "kept")), expected)
+    np.testing.assert_array_equal(
+        coefficients(several(folders, Breaks(), tmp_path / "kept")), expected
+    )
 
 
 PROGRAM = """
@@ -147,7 +160,11 @@ np.save(out, np.concatenate([*model.coef_, model.predict(scan(others, query="q")
 @pytest.mark.parametrize("n_kills", [2, 5])
 def test_killed_several_times(folders, tmp_path, n_kills):
     (tmp_path / "fit.py").write_text(PROGRAM)
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
 
     def run(name, last):
         log = tmp_path / f"{name}.log"
@@ -178,7 +195,9 @@ def test_other_data_or_parameters_are_refused_by_name(folders, tmp_path):
     with pytest.raises(ValueError, match="learner was RankRLS then and is CoRankRLS now"):
         several(folders, Breaks(), kept)
     with pytest.raises(ValueError, match="chunk_rows was 20 then and is 30 now"):
-        RankRLS(1.0, 15).fit(scan(folders[0], score="y", query="q", chunk_rows=30).map(Breaks()), checkpoint=kept)
+        RankRLS(1.0, 15).fit(
+            scan(folders[0], score="y", query="q", chunk_rows=30).map(Breaks()), checkpoint=kept
+        )
     rows = scan(folders[0], features=NAMES, score="y", chunk_rows=CHUNK_ROWS).map(Breaks())
     with pytest.raises(ValueError, match="query was q then and is null now"):
         RankRLS(1.0, 15).fit(rows, checkpoint=kept)
@@ -200,7 +219,10 @@ def test_kernels_that_are_functions_are_recognised(folders, tmp_path):
         return np.asarray(X @ Z.T)
 
     rows = scan(folders[0], score="y", query="q", chunk_rows=CHUNK_ROWS)
-    first, again = (RankRLS(1.0, 15, kernel=kernel).fit(rows, checkpoint=tmp_path / "kept").coef_ for _ in range(2))
+    first, again = (
+        RankRLS(1.0, 15, kernel=kernel).fit(rows, checkpoint=tmp_path / "kept").coef_
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(again, first)
 
 
@@ -225,7 +247,7 @@ def test_folders_that_are_something_else(folders, tmp_path):
 def test_damaged_checkpoints_are_refused(folders, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         several(folders, Breaks(12), tmp_path / "kept")
-    (file, *_) = (tmp_path / "kept").glob("*.sums")
+    file, *_ = (tmp_path / "kept").glob("*.sums")
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
     file.write_bytes(content)
@@ -255,10 +277,13 @@ def test_files_that_are_no_checkpoints_are_refused(folders, tmp_path):
 def test_a_fit_that_was_refused_leaves_the_folder_to_the_next(tmp_path):
     folders = [write_parts(table(X, Y, QID), tmp_path / "rows", [37], "csv")]
     with pytest.raises(ZeroDivisionError):
-        single(folders, Breaks(2, ZeroDivisionError), tmp_path / "kept")  # one call is for the width
+        # one call is for the width
+        single(folders, Breaks(2, ZeroDivisionError), tmp_path / "kept")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["about.json"]
     model = single(folders, Breaks(), tmp_path / "kept", basis=10)
-    np.testing.assert_array_equal(coefficients(model), coefficients(single(folders, Breaks(), basis=10)))
+    np.testing.assert_array_equal(
+        coefficients(model), coefficients(single(folders, Breaks(), basis=10))
+    )
 
 
 def test_chunks_that_can_only_be_read_in_order_go_with_a_checkpoint(folders, tmp_path):
@@ -287,7 +312,9 @@ def test_a_full_disk_keeps_the_last_checkpoint(folders, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list((tmp_path / "kept").glob(".*"))
-    np.testing.assert_array_equal(coefficients(several(folders, Breaks(), tmp_path / "kept", alpha=1.0)), expected)
+    np.testing.assert_array_equal(
+        coefficients(several(folders, Breaks(), tmp_path / "kept", alpha=1.0)), expected
+    )
 
 
 def test_progress_on_a_terminal_says_rows_and_speed(folders, capsys, monkeypatch):

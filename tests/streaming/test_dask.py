@@ -1,4 +1,5 @@
-"""Dask: workers give the model of the rows in memory, and the same bits every time, also when a worker dies.
+"""Dask: workers give the model of the rows in memory, and the same bits every time, also when a
+worker dies.
 
 Most tests have workers in this process; those with real processes are slow, but for one.
 """
@@ -25,7 +26,8 @@ dask_frame = pytest.importorskip("dask.dataframe")
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
-    pytest.mark.filterwarnings("default::ResourceWarning"),  # of sockets of workers that were killed
+    # of sockets of workers that were killed
+    pytest.mark.filterwarnings("default::ResourceWarning"),
 ]
 X, Y, QID = make_rows(n=300)
 U, _, U_QID = make_rows(n=240, seed=1)
@@ -67,9 +69,13 @@ def assert_close(predictions, expected):
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-8 * np.ptp(expected))
 
 
-@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20, gamma="scale"), "parquet")])
+@pytest.mark.parametrize(
+    ("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20, gamma="scale"), "parquet")]
+)
 def test_one_view(client, tmp_path, kind, learner, nothing_held):
-    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
+    folder = write_parts(
+        table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30
+    )
     expected = learner.fit(X, Y, qid=QID).predict(NEW)
     rows = scan(folder, score="y", query="q", chunk_rows=16, client=client)
     predictions = learner.fit(rows).predict(NEW)
@@ -79,7 +85,9 @@ def test_one_view(client, tmp_path, kind, learner, nothing_held):
 
 def test_worker_processes_read_the_files_themselves(client_of_processes, folders, nothing_held):
     rows = scan(folders[0], score="y", query="q", chunk_rows=40, client=client_of_processes)
-    assert_close(RankRLS(1.0, 20).fit(rows).predict(NEW), RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW))
+    assert_close(
+        RankRLS(1.0, 20).fit(rows).predict(NEW), RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW)
+    )
 
 
 def test_several_views(client, folders):
@@ -95,7 +103,9 @@ def test_several_views(client, folders):
     np.testing.assert_array_equal(model.fit(rows, unscored=others).predict_views(NEW), on_workers)
 
 
-def test_workers_read_features_once_but_for_a_few_row_groups(client, folders, nothing_held, monkeypatch):
+def test_workers_read_features_once_but_for_a_few_row_groups(
+    client, folders, nothing_held, monkeypatch
+):
     monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 50)
     monkeypatch.setattr(survey, "WINDOW_ROWS", 8)
     monkeypatch.setattr("corank.core.sampling.N_WINDOWS", 2)
@@ -120,7 +130,9 @@ def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
     np.testing.assert_allclose(model.predict(rows), expected, atol=1e-12)
     assert model.predict_to(rows, tmp_path / "out", columns=["q"]) == len(X)
     written = list(scan(tmp_path / "out", features=["prediction"], query="q").chunks())
-    np.testing.assert_allclose(np.concatenate([chunk.features[:, 0] for chunk in written]), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate([chunk.features[:, 0] for chunk in written]), expected, atol=1e-12
+    )
     with pytest.raises(FileExistsError, match="already exists"):
         model.predict_to(rows, tmp_path / "out")
     assert not list(tmp_path.glob(".corank*"))
@@ -131,7 +143,9 @@ def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
 
 def as_arrays(X, y, qid):
     chunks = (70, 1, 29, len(X) - 100)
-    return tuple(dask_array.from_array(array, chunks=(chunks, *array.shape[1:])) for array in (X, y, qid))
+    return tuple(
+        dask_array.from_array(array, chunks=(chunks, *array.shape[1:])) for array in (X, y, qid)
+    )
 
 
 def as_frames(X, y, qid):
@@ -150,7 +164,9 @@ def test_collections(client, make, place, nothing_held, monkeypatch):
     named = X if make is as_arrays else pd.DataFrame(X, columns=NAMES)
     np.testing.assert_allclose(model.predict(rows), model.predict(named), atol=1e-12)
     scored = ~np.isnan(Y)
-    assert model.score(rows, y, qid=qid) == pytest.approx(expected.score(X[scored], Y[scored], qid=QID[scored]))
+    assert model.score(rows, y, qid=qid) == pytest.approx(
+        expected.score(X[scored], Y[scored], qid=QID[scored])
+    )
 
 
 def test_collections_of_unscored_rows(client):
@@ -158,7 +174,9 @@ def test_collections_of_unscored_rows(client):
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
     rows, y, qid = as_arrays(X, Y, QID)
     more, _, more_qid = as_arrays(U, np.zeros(len(U)), U_QID)
-    assert_close(model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected)
+    assert_close(
+        model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected
+    )
 
 
 def test_collections_that_do_not_fit_each_other():
@@ -174,7 +192,12 @@ def test_collections_that_do_not_fit_each_other():
         (frame, Y, ValueError, "y .* sizes of the partitions of X"),
         (frame, y, ValueError, "y has 4 partitions and X 3"),
         (as_arrays(wrong, Y, QID)[0], y, ValueError, "'x2' .* data row 151 of partition 3"),
-        (rows, as_arrays(X, infinite, QID)[1], ValueError, "'y' holds inf in data row 21 of partition 3"),
+        (
+            rows,
+            as_arrays(X, infinite, QID)[1],
+            ValueError,
+            "'y' holds inf in data row 21 of partition 3",
+        ),
         (texts, Y, ValueError, r"partition \d should hold numbers"),
         (rows[:, 0], y, ValueError, "X must have two dimensions"),
     ]
@@ -200,10 +223,14 @@ class KillsOnce:
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_changes_no_bit(client_of_processes, folders, tmp_path, nothing_held):
+def test_a_worker_that_is_killed_changes_no_bit(
+    client_of_processes, folders, tmp_path, nothing_held
+):
     marker = tmp_path / "killed"
     marker.touch()
-    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client_of_processes).map(KillsOnce(marker))
+    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client_of_processes).map(
+        KillsOnce(marker)
+    )
     assert rows.n_features == 6  # the first rows are mapped here, where nobody should die
     expected = RankRLS(basis=20).fit(rows).coef_
     marker.unlink()
@@ -255,9 +282,17 @@ def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
 def test_workers_behind_tls(folders, nothing_held):
     pytest.importorskip("cryptography")
     expected = RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW)
-    with start_cluster(processes=True, security=True) as cluster, distributed.Client(cluster) as client:
+    with (
+        start_cluster(processes=True, security=True) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         assert client.scheduler.address.startswith("tls://")
-        assert_close(RankRLS(1.0, 20).fit(scan(folders[0], score="y", query="q", client=client)).predict(NEW), expected)
+        assert_close(
+            RankRLS(1.0, 20)
+            .fit(scan(folders[0], score="y", query="q", client=client))
+            .predict(NEW),
+            expected,
+        )
 
 
 def test_a_client_that_is_closed(folders):
@@ -268,7 +303,9 @@ def test_a_client_that_is_closed(folders):
         RankRLS(1.0, 10).fit(scan(folders[0], score="y", query="q", client=Closed()))
 
 
-def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, monkeypatch, nothing_held):
+def test_a_checkpoint_is_taken_up_by_another_client(
+    client, folders, tmp_path, monkeypatch, nothing_held
+):
     monkeypatch.setattr(dask, "BATCH_UNITS", 3)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
     model = RankRLS(1.0, 20)
@@ -286,7 +323,9 @@ def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, m
         model.fit(rows, checkpoint=tmp_path / "kept")
     with distributed.Client(client.scheduler.address) as other:
         resumed = scan(folders[0], score="y", query="q", chunk_rows=16, client=other)
-        np.testing.assert_array_equal(model.fit(resumed, checkpoint=tmp_path / "kept").coef_, expected)
+        np.testing.assert_array_equal(
+            model.fit(resumed, checkpoint=tmp_path / "kept").coef_, expected
+        )
 
 
 def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, nothing_held):
@@ -310,7 +349,9 @@ def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, no
     about = tmp_path / "kept" / "about.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "scan": {"X": rows.about()}}))
     again = scan(folder, score="y", query="q", chunk_rows=30, client=client)
-    np.testing.assert_allclose(model.fit(again, checkpoint=tmp_path / "kept").coef_, expected, atol=1e-10)
+    np.testing.assert_allclose(
+        model.fit(again, checkpoint=tmp_path / "kept").coef_, expected, atol=1e-10
+    )
 
 
 def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):

@@ -96,7 +96,9 @@ def predictions_in_memory():
     group=st.sampled_from([5, 13, 100]),
 )
 def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
-    folder = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends, row_group_size=group)
+    folder = write_parts(
+        table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends, row_group_size=group
+    )
     with pytest.MonkeyPatch.context() as patch:
         expected = one_view_in_memory(learner, held)
         patch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
@@ -111,14 +113,17 @@ def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
 @settings(max_examples=1)
 @example(ends=[40], more=[], chunk_rows=3)  # chunks without unscored rows
 @given(
-    ends=cuts, more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted), chunk_rows=st.sampled_from([11, 50, 999])
+    ends=cuts,
+    more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted),
+    chunk_rows=st.sampled_from([11, 50, 999]),
 )
 def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
     expected = several_views_in_memory(learner)
     rows = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends)
     others = write_parts(table(U, None, U_QID), tmp_path_factory.mktemp("others"), more)
     model = SEVERAL[learner]().fit(
-        scan(rows, score="y", query="q", chunk_rows=chunk_rows), unscored=scan(others, query="q", chunk_rows=chunk_rows)
+        scan(rows, score="y", query="q", chunk_rows=chunk_rows),
+        unscored=scan(others, query="q", chunk_rows=chunk_rows),
     )
     close(model.predict_views(NEW), expected.predict_views(NEW))
     for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
@@ -184,7 +189,9 @@ def test_features_of_parquet_are_read_once_but_for_a_few_row_groups(
     assert abs(model.n_readings_ - readings.mean()) < 0.01
 
 
-def test_unscored_rows_of_parquet_are_read_once_but_for_a_few_row_groups(few_candidates, rows_read, tmp_path):
+def test_unscored_rows_of_parquet_are_read_once_but_for_a_few_row_groups(
+    few_candidates, rows_read, tmp_path
+):
     write_parts(table(M, None, M_QID), tmp_path, row_group_size=20)
     others = scan(tmp_path, query="q", chunk_rows=20)
     CoRankRLS(VIEWS, 1.0, 0.1, 40).fit(pd.DataFrame(X, columns=NAMES), Y, qid=QID, unscored=others)
@@ -216,7 +223,9 @@ def test_candidates_depend_on_the_rows_alone(few_candidates, nothing_held, tmp_p
 def test_candidates_of_every_kind_come_with_their_features(few_candidates, nothing_held, tmp_path):
     write_parts(table(M, M_SCORES, M_QID), tmp_path, [700], row_group_size=60)
     rows = scan(tmp_path, score="y", query="q", chunk_rows=100)
-    look = survey.run_survey(rows, Passes(), survey.SurveyJob(60, 0, 0, first_number=1_000), "X", contiguous=True)
+    look = survey.run_survey(
+        rows, Passes(), survey.SurveyJob(60, 0, 0, first_number=1_000), "X", contiguous=True
+    )
     for reservoir, is_scored in ((look.scored, True), (look.unscored, False)):
         numbers, features = reservoir.rows()
         assert len(np.unique(numbers)) == 60
@@ -224,10 +233,13 @@ def test_candidates_of_every_kind_come_with_their_features(few_candidates, nothi
         assert np.all(~np.isnan(M_SCORES[numbers - 1_000]) == is_scored)
         ranks = np.searchsorted(np.flatnonzero(~np.isnan(M_SCORES) == is_scored), numbers - 1_000)
         count = np.sum(~np.isnan(M_SCORES) == is_scored)
-        np.testing.assert_allclose(np.bincount(5 * ranks // count), 12, atol=1)  # every fifth has its share
+        # every fifth has its share
+        np.testing.assert_allclose(np.bincount(5 * ranks // count), 12, atol=1)
 
 
-def test_a_model_of_spread_candidates_is_that_of_memory_with_its_basis(few_candidates, nothing_held, tmp_path):
+def test_a_model_of_spread_candidates_is_that_of_memory_with_its_basis(
+    few_candidates, nothing_held, tmp_path
+):
     write_parts(table(M, M_SCORES, M_QID), tmp_path, row_group_size=100)
     model = RankRLS(1.0, 10).fit(scan(tmp_path, score="y", query="q", chunk_rows=100))
     expected = RankRLS(1.0, model.basis_, gamma=model.gamma_).fit(M, M_SCORES, qid=M_QID)
@@ -247,21 +259,28 @@ def test_a_bad_cell_of_a_candidate_is_named_by_its_row(few_candidates, nothing_h
 
 MANY = {
     "rank": lambda: CoRankRLS(VIEWS, basis=6),
-    "weights": lambda: CoRankRLS([VIEWS[0], View(slice(3, 6), penalty=3.0)], basis=6, weighting="unit", beta=0.2),
+    "weights": lambda: CoRankRLS(
+        [VIEWS[0], View(slice(3, 6), penalty=3.0)], basis=6, weighting="unit", beta=0.2
+    ),
     "widths": lambda: CoRankRLS(VIEWS, 1.0, [0.0, 0.1], 6, kernel="rbf", scoring="squared"),
     "features": lambda: CoRankRLS(LINEAR, basis="features"),
     "regression": lambda: CoRLS(VIEWS, basis=6, solver="coordinate"),
 }
 
 
-@pytest.mark.parametrize(("learner", "chunk_rows"), list(zip(MANY, [37, 400, 90, 130, 250], strict=True)))
-def test_several_views_with_more_scored_rows_than_memory(learner, chunk_rows, tmp_path, nothing_held):
+@pytest.mark.parametrize(
+    ("learner", "chunk_rows"), list(zip(MANY, [37, 400, 90, 130, 250], strict=True))
+)
+def test_several_views_with_more_scored_rows_than_memory(
+    learner, chunk_rows, tmp_path, nothing_held
+):
     X, y, qid = make_rows(n=500, scored=0.8)
     expected = MANY[learner]().fit(X, y, qid=qid, unscored=U, unscored_qid=U_QID)
     rows = write_parts(table(X, y, qid), tmp_path / "rows", [150, 151], row_group_size=90)
     others = write_parts(table(U, None, U_QID), tmp_path / "others", [50])
     found = MANY[learner]().fit(
-        scan(rows, score="y", query="q", chunk_rows=chunk_rows), unscored=scan(others, query="q", chunk_rows=chunk_rows)
+        scan(rows, score="y", query="q", chunk_rows=chunk_rows),
+        unscored=scan(others, query="q", chunk_rows=chunk_rows),
     )
     close(found.predict_views(NEW), expected.predict_views(NEW))
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-8)
@@ -289,7 +308,9 @@ def test_several_views_of_many_rows_without_queries(tmp_path, nothing_held):
 
 
 @pytest.mark.parametrize("learner", [RankRLS, CoRankRLS])
-def test_items_of_one_query_without_a_name_are_held_out_by_their_number(learner, tmp_path, nothing_held):
+def test_items_of_one_query_without_a_name_are_held_out_by_their_number(
+    learner, tmp_path, nothing_held
+):
     X, y, _ = make_rows(n=300, scored=0.8)
     rows = write_parts(table(X, y), tmp_path / "rows", [130])
     views = {"views": VIEWS} if learner is CoRankRLS else {}
@@ -300,7 +321,9 @@ def test_items_of_one_query_without_a_name_are_held_out_by_their_number(learner,
     close(found.predict(NEW), expected.predict(NEW))
 
 
-@pytest.mark.parametrize("learner", [RankRLS(1.0, basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
+@pytest.mark.parametrize(
+    "learner", [RankRLS(1.0, basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")]
+)
 def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held, monkeypatch):
     take_ten_folds(monkeypatch)
     expected = learner.fit(X, Y).predict(NEW)
@@ -313,12 +336,19 @@ def test_unscored_rows_of_one_query_without_a_name(tmp_path, chunk_rows):
     model = CoRankRLS(VIEWS, 0.5, 0.1, 15)
     expected = model.fit(X, Y, qid=QID, unscored=U).predict(NEW)
     folder = write_parts(table(U), tmp_path / "rows", [17, 80])
-    close(model.fit(X, Y, qid=QID, unscored=scan(folder, features=NAMES, chunk_rows=chunk_rows)).predict(NEW), expected)
+    close(
+        model.fit(
+            X, Y, qid=QID, unscored=scan(folder, features=NAMES, chunk_rows=chunk_rows)
+        ).predict(NEW),
+        expected,
+    )
 
 
 def test_candidates_of_many_rows_are_those_of_the_rows_in_memory(tmp_path, nothing_held):
     many, y, qid = make_rows(n=11_000)
-    folder = write_parts(table(many, np.nan_to_num(y), qid), tmp_path / "rows", [4_000], row_group_size=3_000)
+    folder = write_parts(
+        table(many, np.nan_to_num(y), qid), tmp_path / "rows", [4_000], row_group_size=3_000
+    )
     model = RankRLS(1.0, basis=12)
     expected = model.fit(many, np.nan_to_num(y), qid=qid)
     basis, predictions = expected.basis_, expected.predict(NEW)
@@ -361,7 +391,12 @@ def test_text_files(tmp_path, kind, nothing_held):
 
 def test_features_of_svmlight_files_are_the_numbered_columns(tmp_path):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [77], "svmlight")
-    for rows in (scan(folder), scan(folder, features=6), scan(folder, score="score"), scan(folder, query="qid")):
+    for rows in (
+        scan(folder),
+        scan(folder, features=6),
+        scan(folder, score="score"),
+        scan(folder, query="qid"),
+    ):
         assert rows.feature_names == ["1", "2", "3", "4", "5", "6"]
         np.testing.assert_allclose(np.concatenate([chunk.features for chunk in rows.chunks()]), X)
 
@@ -370,12 +405,18 @@ def test_scores_that_are_missing_at_first_are_still_numbers_in_a_csv(tmp_path):
     y = np.where(np.arange(len(Y)) < 60, np.nan, Y)
     folder = write_parts(table(X, y, QID), tmp_path / "rows", [], "csv")
     expected = RankRLS(1.0, basis=10).fit(X, y, qid=QID).predict(NEW)
-    close(RankRLS(1.0, basis=10).fit(scan(folder, score="y", query="q", chunk_rows=33)).predict(NEW), expected)
+    close(
+        RankRLS(1.0, basis=10).fit(scan(folder, score="y", query="q", chunk_rows=33)).predict(NEW),
+        expected,
+    )
 
 
 def test_semicolons_and_decimal_commas(tmp_path):
     file = tmp_path / "rows.csv"
-    lines = [f"{a:.4f};{b:.4f};{c}".replace(".", ",") for a, b, c in zip(X[:, 0], np.nan_to_num(Y), QID, strict=True)]
+    lines = [
+        f"{a:.4f};{b:.4f};{c}".replace(".", ",")
+        for a, b, c in zip(X[:, 0], np.nan_to_num(Y), QID, strict=True)
+    ]
     file.write_text("\n".join(["a;y;q", *lines]))
     (chunk,) = scan(file, score="y", query="q").chunks()
     np.testing.assert_allclose(chunk.features[:, 0], X[:, 0], atol=1e-4)
@@ -396,7 +437,11 @@ def test_folders_may_name_a_column(tmp_path):
         assert "day" in scan(str(tmp_path / pattern), features=NAMES).columns
     (tmp_path / "day=1").rename(tmp_path / "day=98765432109876543210")  # more than 64 bits
     chunks = scan(tmp_path, features=NAMES, query="day").chunks()
-    assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [["10"], ["2"], ["98765432109876543210"]]
+    assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [
+        ["10"],
+        ["2"],
+        ["98765432109876543210"],
+    ]
 
 
 def test_only_columns_that_are_needed_are_read(tmp_path):
@@ -407,7 +452,9 @@ def test_only_columns_that_are_needed_are_read(tmp_path):
 
 
 def test_single_precision_stays(tmp_path):
-    columns = {name: pa.array(column.astype(np.float32)) for name, column in zip(NAMES, X.T, strict=True)}
+    columns = {
+        name: pa.array(column.astype(np.float32)) for name, column in zip(NAMES, X.T, strict=True)
+    }
     parquet.write_table(pa.table(columns), tmp_path / "rows.parquet")
     (chunk,) = scan(tmp_path / "rows.parquet").chunks()
     assert chunk.features.dtype == np.float32
@@ -438,9 +485,15 @@ def test_map_is_what_it_is_in_memory(tmp_path):
     scaler = StandardScaler().fit(X)
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [90])
     expected = RankRLS(1.0, 15).fit(scaler.transform(X), Y, qid=QID).predict(scaler.transform(NEW))
-    rows = scan(folder, score="y", query="q", chunk_rows=50).map(lambda features: features).map(scaler.transform)
+    rows = (
+        scan(folder, score="y", query="q", chunk_rows=50)
+        .map(lambda features: features)
+        .map(scaler.transform)
+    )
     close(RankRLS(1.0, 15).fit(rows).predict(scaler.transform(NEW)), expected)
-    frame = scan(folder, score="y", query="q").map(lambda features: pd.DataFrame(features[:, :2], columns=["a", "b"]))
+    frame = scan(folder, score="y", query="q").map(
+        lambda features: pd.DataFrame(features[:, :2], columns=["a", "b"])
+    )
     assert frame.feature_names == ["a", "b"]
     assert list(RankRLS(1.0, 15).fit(frame).feature_names_in_) == ["a", "b"]
 
@@ -449,7 +502,9 @@ def test_an_encoder_turns_text_into_features(tmp_path):
     texts = pa.array(np.where(X[:, 5] > 0, "high", "low").tolist())
     rows = table(X, Y, QID).append_column("word", texts)
     encoder = TableEncoder().fit(rows.select([*NAMES, "word"]))
-    expected = RankRLS(1.0, 15).fit(encoder.transform(rows), Y, qid=QID).predict(encoder.transform(rows))
+    expected = (
+        RankRLS(1.0, 15).fit(encoder.transform(rows), Y, qid=QID).predict(encoder.transform(rows))
+    )
     for kind in ("parquet", "csv"):
         folder = write_parts(rows, tmp_path / kind, [90], kind)
         encoded = scan(folder, score="y", query="q", encoder=encoder, chunk_rows=50)
@@ -464,7 +519,9 @@ def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
     score, query = ("score", "qid") if kind == "svmlight" else ("y", "q")
     rows = scan(folder, score=score, query=query, chunk_rows=40, shuffle_queries=True)
     where = rows.kept.path
-    ids = np.concatenate([chunk.runs.ids[chunk.runs.codes(chunk.n_rows)] for chunk in rows.chunks()])
+    ids = np.concatenate(
+        [chunk.runs.ids[chunk.runs.codes(chunk.n_rows)] for chunk in rows.chunks()]
+    )
     assert len(ids) == len(X)
     starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
     assert len(np.unique(ids[starts])) == len(starts)
@@ -477,10 +534,14 @@ def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
 @pytest.mark.parametrize("first", [pa.int32(), pa.int64()])
 def test_grouped_files_may_hold_labels_and_features_in_several_types(tmp_path, first):
     rows = table(X, Y, QID)
-    wide, narrow = (rows.set_column(7, "q", rows["q"].cast(kind)) for kind in (pa.int64(), pa.int32()))
+    wide, narrow = (
+        rows.set_column(7, "q", rows["q"].cast(kind)) for kind in (pa.int64(), pa.int32())
+    )
     tables = [wide, narrow] if first == pa.int64() else [narrow, wide]
     for number, rows in enumerate(tables):
-        parquet.write_table(rows.slice(100 * number, 100 if number == 0 else None), tmp_path / f"{number}.parquet")
+        parquet.write_table(
+            rows.slice(100 * number, 100 if number == 0 else None), tmp_path / f"{number}.parquet"
+        )
     rows = scan(tmp_path, score="y", query="q", shuffle_queries=True)
     expected = RankRLS(1.0, "features", kernel="linear").fit(X, Y, qid=QID).predict(NEW)
     close(RankRLS(1.0, "features", kernel="linear").fit(rows).predict(NEW), expected)
@@ -527,7 +588,11 @@ def test_predictions_of_a_scan(fitted, tmp_path, chunk_rows):
 def test_labels_of_a_csv_are_written_as_they_were_read(fitted, tmp_path):
     model, _ = fitted
     labels = [*(f"{k:03}" for k in range(100)), *(str(2**53 + k) for k in range(100, len(X)))]
-    rows = table(X).append_column("id", pa.array(labels)).append_column("late", pa.array([None] * 100 + labels[100:]))
+    rows = (
+        table(X)
+        .append_column("id", pa.array(labels))
+        .append_column("late", pa.array([None] * 100 + labels[100:]))
+    )
     folder = write_parts(rows, tmp_path / "texts", [100], "csv")
     rows = scan(folder, features="x*", chunk_rows=30)
     for ending in ("csv", "parquet"):
@@ -539,7 +604,9 @@ def test_labels_of_a_csv_are_written_as_they_were_read(fitted, tmp_path):
 
 def test_a_column_in_several_types_is_written_in_the_first(fitted, tmp_path):
     model, folder = fitted
-    for path, kind in zip(sorted(folder.iterdir()), (pa.int64(), pa.int32(), pa.int16(), pa.int64()), strict=True):
+    for path, kind in zip(
+        sorted(folder.iterdir()), (pa.int64(), pa.int32(), pa.int16(), pa.int64()), strict=True
+    ):
         rows = parquet.read_table(path)
         parquet.write_table(rows.append_column("id", pa.array(range(len(rows)), kind)), path)
     model.predict_to(scan(folder, features="x*"), tmp_path / "out.parquet", columns=["id"])
@@ -550,7 +617,9 @@ def test_a_model_picks_its_columns_by_name(fitted, tmp_path):
     model, _ = fitted
     mixed = table(X).select(NAMES[::-1]).append_column("other", pa.array(np.ones(len(X))))
     folder = write_parts(mixed, tmp_path / "mixed")
-    np.testing.assert_allclose(model.predict(scan(folder)), model.predict(pd.DataFrame(X, columns=NAMES)), atol=1e-12)
+    np.testing.assert_allclose(
+        model.predict(scan(folder)), model.predict(pd.DataFrame(X, columns=NAMES)), atol=1e-12
+    )
     with pytest.raises(ValueError, match=r"CoRankRLS .* order differs"):
         model.predict(scan(folder, features=NAMES[::-1]))
 
@@ -560,9 +629,13 @@ def test_scores_of_a_scan(fitted, chunk_rows):
     model, folder = fitted
     frame = pd.DataFrame(X, columns=NAMES)
     rows = scan(folder, score="y", query="q", chunk_rows=chunk_rows)
-    assert model.score(rows) == pytest.approx(1 - disagreement_error(Y, model.predict(frame), qid=QID))
+    assert model.score(rows) == pytest.approx(
+        1 - disagreement_error(Y, model.predict(frame), qid=QID)
+    )
     regressor = RLS(basis=15).fit(frame, Y)
-    assert regressor.score(rows) == pytest.approx(regressor.score(frame[~np.isnan(Y)], Y[~np.isnan(Y)]))
+    assert regressor.score(rows) == pytest.approx(
+        regressor.score(frame[~np.isnan(Y)], Y[~np.isnan(Y)])
+    )
 
 
 def test_the_score_of_a_regressor_does_not_ask_where_queries_lie(tmp_path):
@@ -580,7 +653,10 @@ def test_atoms_agree_on_a_scan_too(tmp_path):
     folder = write_parts(table(U, None, U_QID), tmp_path / "rows", [70])
     model = CoRankingPursuit(VIEWS, 3, 0.1)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
-    close(model.fit(X, Y, qid=QID, unscored=scan(folder, query="q", chunk_rows=40)).predict(NEW), expected)
+    close(
+        model.fit(X, Y, qid=QID, unscored=scan(folder, query="q", chunk_rows=40)).predict(NEW),
+        expected,
+    )
 
 
 def test_torch_takes_chunks_to_its_device(tmp_path, nothing_held):
@@ -598,7 +674,8 @@ def test_torch_takes_unscored_chunks_to_its_device(tmp_path):
     model = CoRankRLS(VIEWS, 1.0, 0.1, 15)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
     rows, others = (
-        scan(path, score=s, query="q", device="cpu", chunk_rows=40) for path, s in ((folder, "y"), (more, None))
+        scan(path, score=s, query="q", device="cpu", chunk_rows=40)
+        for path, s in ((folder, "y"), (more, None))
     )
     close(model.fit(rows, unscored=others).predict(NEW), expected)
 
@@ -608,7 +685,10 @@ def test_torch_sums_scored_rows_of_several_views(tmp_path, nothing_held):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [90])
     model = CoRankRLS(VIEWS, 1.0, 0.1, 15)
     expected = model.fit(scan(folder, score="y", query="q", chunk_rows=40)).predict(NEW)
-    close(model.fit(scan(folder, score="y", query="q", device="cpu", chunk_rows=40)).predict(NEW), expected)
+    close(
+        model.fit(scan(folder, score="y", query="q", device="cpu", chunk_rows=40)).predict(NEW),
+        expected,
+    )
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, memory_limit, nothing_held):

@@ -1,4 +1,6 @@
-"""Scans refuse wrong files, rows and columns by name, before the first pass where footers and headers tell."""
+"""Scans refuse wrong files, rows and columns by name, before the first pass where footers and
+headers tell.
+"""
 
 import gzip
 
@@ -102,9 +104,15 @@ def test_a_column_that_is_missing_or_of_another_type_in_the_tenth_file(folder):
     texts = pa.array(["a"] * 20)
     refused = [
         (last.drop_columns(["x3"]), r"part-009\.parquet .* feature column 'x3'"),
-        (last.set_column(3, "x3", texts), r"feature column 'x3' of .*part-009\.parquet .* holds str"),
+        (
+            last.set_column(3, "x3", texts),
+            r"feature column 'x3' of .*part-009\.parquet .* holds str",
+        ),
         (last.set_column(6, "y", texts), r"score column 'y' of .*part-009\.parquet .* holds str"),
-        (last.set_column(7, "q", texts), r"query column 'q' holds text in .*part-009.* whole numbers in .*part-000"),
+        (
+            last.set_column(7, "q", texts),
+            r"query column 'q' holds text in .*part-009.* whole numbers in .*part-000",
+        ),
         (last.drop_columns(["q"]), r"part-009\.parquet .* query column 'q'"),
     ]
     for rows, message in refused:
@@ -145,7 +153,11 @@ ARGUMENTS = {
     "no features": ({"features": []}, ValueError, "features is empty"),
     "features=3": ({"features": 3}, TypeError, "features .* 3"),
     "a feature that is no name": ({"features": ["x1", 3]}, TypeError, "features .* 3"),
-    "features and encoder": ({"features": ["x1"], "encoder": ENCODER}, ValueError, "features .* encoder"),
+    "features and encoder": (
+        {"features": ["x1"], "encoder": ENCODER},
+        ValueError,
+        "features .* encoder",
+    ),
     "shuffle_queries": ({"shuffle_queries": True}, ValueError, "shuffle_queries=True .* query="),
     "shuffle_queries on workers": (
         {"shuffle_queries": True, "query": "q", "client": CLIENT},
@@ -198,7 +210,9 @@ def test_a_feature_that_is_no_number_deep_in_the_data(folder, value):
 def test_text_among_numbers_in_a_csv(tmp_path):
     folder = write_parts(ROWS, tmp_path / "rows", [100], "csv")
     lines = (folder / "part-001.csv").read_text().splitlines()
-    (folder / "part-001.csv").write_text("\n".join([*lines[:-3], lines[-3].replace(lines[-3].split(",")[1], "abc")]))
+    (folder / "part-001.csv").write_text(
+        "\n".join([*lines[:-3], lines[-3].replace(lines[-3].split(",")[1], "abc")])
+    )
     with pytest.raises(TableError, match=r"part-001\.csv .* holds string"):
         scan(folder, score="y", query="q")
 
@@ -250,7 +264,9 @@ def test_a_query_that_comes_back_is_named(tmp_path, kind, chunk_rows):
     folder = write_parts(table(X, Y).append_column("q", labels), tmp_path / "rows", ENDS)
     name = "'user 4'" if kind == "text" else "4"
     for model in (RankRLS(basis=5), RLS(basis=5), CoRankRLS(basis=5)):
-        with pytest.raises(TableError, match=rf"query {name} comes back .* data row 11 of .*part-007"):
+        with pytest.raises(
+            TableError, match=rf"query {name} comes back .* data row 11 of .*part-007"
+        ):
             model.fit(scan(folder, score="y", query="q", chunk_rows=chunk_rows))
     with pytest.raises(TableError, match="comes back"):
         CoRankRLS([View(slice(0, 3)), View(slice(3, 6))], basis=5).fit(
@@ -272,14 +288,19 @@ def test_maps_that_change_their_width(folder):
     def narrower(features):
         return features if len(features) == 64 or features[0, 0] == X[0, 0] else features[:, :3]
 
-    with pytest.raises(ValueError, match=r"3 columns from data row 1 of .*part-001\.parquet on, and 6"):
+    with pytest.raises(
+        ValueError, match=r"3 columns from data row 1 of .*part-001\.parquet on, and 6"
+    ):
         RankRLS(1.0, 5).fit(scan(folder, score="y", query="q").map(narrower))
 
 
 def test_maps_that_do_not_keep_rows(folder):
     refused = [
         (lambda features: features[:3], "map .* one row per row"),
-        (lambda features: np.full_like(features, np.nan), "feature 0 has no value in data row 1 of"),
+        (
+            lambda features: np.full_like(features, np.nan),
+            "feature 0 has no value in data row 1 of",
+        ),
         (sparse.csr_array, "map must give NumPy arrays"),
     ]
     for function, message in refused:
@@ -308,10 +329,18 @@ def test_arguments_that_a_scan_brings_itself(folder):
         (lambda: RankRLS().fit(rows, Y), ValueError, "^y .*score="),
         (lambda: CoRankRLS().fit(rows, qid=QID), ValueError, "^qid "),
         (lambda: RLS().fit(rows, sample_weight=Y), ValueError, "^sample_weight "),
-        (lambda: CoRankRLS().fit(X, Y, qid=QID, unscored=unscored, unscored_qid=QID), ValueError, "^unscored_qid "),
+        (
+            lambda: CoRankRLS().fit(X, Y, qid=QID, unscored=unscored, unscored_qid=QID),
+            ValueError,
+            "^unscored_qid ",
+        ),
         (lambda: RankRLS().fit(X), ValueError, "requires y"),
         (lambda: RankRLS().fit(X, Y, checkpoint="nowhere"), ValueError, "^checkpoint "),
-        (lambda: RankRLS(basis=5).fit(X, Y).predict_to(X, "out.csv"), TypeError, r"predict_to .*scan"),
+        (
+            lambda: RankRLS(basis=5).fit(X, Y).predict_to(X, "out.csv"),
+            TypeError,
+            r"predict_to .*scan",
+        ),
     ]
     for fit, error, message in refused:
         with pytest.raises(error, match=message):
@@ -334,13 +363,18 @@ def test_learners_that_need_their_rows(folder):
 
 def test_gaussian_processes_predict_scores_of_scans_but_no_spread(folder, tmp_path):
     rows = scan(folder, score="y", query="q", chunk_rows=30)
-    models = (DifferenceGP(1.0, 0.1, 0.1, basis=20), PreferenceGP(1.0, basis=20, max_pairs=50, average_width=True))
+    models = (
+        DifferenceGP(1.0, 0.1, 0.1, basis=20),
+        PreferenceGP(1.0, basis=20, max_pairs=50, average_width=True),
+    )
     for model in models:
         model.fit(X, Y, qid=QID)
         expected = model.predict(X)
         np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9, atol=1e-12)
         assert model.predict_to(rows, tmp_path / "scores.parquet", overwrite=True) == len(X)
-        np.testing.assert_allclose(parquet.read_table(tmp_path / "scores.parquet")["prediction"], expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            parquet.read_table(tmp_path / "scores.parquet")["prediction"], expected, rtol=1e-9
+        )
         assert model.score(rows) == pytest.approx(model.score(X, Y, qid=QID))
         with pytest.raises(TypeError, match="needs its rows in memory"):
             model.predict(rows, return_std=True)
@@ -349,7 +383,11 @@ def test_gaussian_processes_predict_scores_of_scans_but_no_spread(folder, tmp_pa
 def test_parameters_that_need_scored_rows_in_memory(folder, monkeypatch):
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
     rows = scan(folder, score="y", query="q")
-    refused = [(learner(basis=basis), "in memory") for learner in (RankRLS, CoRankRLS) for basis in ("all", [1, 2, 3])]
+    refused = [
+        (learner(basis=basis), "in memory")
+        for learner in (RankRLS, CoRankRLS)
+        for basis in ("all", [1, 2, 3])
+    ]
     refused += [
         (RankRLS(basis="scored"), "basis"),
         (CoRankRLS(basis=5, cv=3), "^cv "),
@@ -371,7 +409,9 @@ def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
 
 
 def test_a_scan_says_what_it_is(folder):
-    assert "part-000.parquet …, 200 rows, 6 columns, score 'y', query 'q'>" in repr(scan(folder, score="y", query="q"))
+    assert "part-000.parquet …, 200 rows, 6 columns, score 'y', query 'q'>" in repr(
+        scan(folder, score="y", query="q")
+    )
 
 
 # ------------------------------------------------------------------ writing
@@ -415,7 +455,9 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
     monkeypatch.setattr(scans, "unit_results", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=CLIENT), tmp_path / "out") == 200
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        f"part-{k:06}.parquet" for k in range(10)
+    ]
 
 
 def test_columns_that_cannot_be_written(folder, tmp_path):
@@ -436,16 +478,23 @@ def test_grouped_rows_carry_no_other_columns_along(folder, tmp_path):
     changed(folder, 0, ROWS.slice(0, 20).append_column("id", pa.array(range(20))))
     rows = scan(folder / "part-000.parquet", features=NAMES, query="q", shuffle_queries=True)
     with pytest.raises(TableError, match=r"'id' .* shuffle_queries=True"):
-        RankRLS(1.0, basis=5).fit(X, Y, qid=QID).predict_to(rows, tmp_path / "out.csv", columns=["id"])
+        RankRLS(1.0, basis=5).fit(X, Y, qid=QID).predict_to(
+            rows, tmp_path / "out.csv", columns=["id"]
+        )
 
 
 def test_two_columns_of_one_name_in_a_parquet_file(folder):
-    parquet.write_table(pa.table([*ROWS.columns, ROWS["x0"]], [*ROWS.column_names, "x0"]), folder / "part-003.parquet")
+    parquet.write_table(
+        pa.table([*ROWS.columns, ROWS["x0"]], [*ROWS.column_names, "x0"]),
+        folder / "part-003.parquet",
+    )
     with pytest.raises(TableError, match=r"part-003\.parquet .* same name: 'x0'"):
         scan(folder, score="y", query="q")
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": -1.0}, {"gamma": "no"}, {"scoring": "no"}, {"basis": "no"}, {"basis": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": -1.0}, {"gamma": "no"}, {"scoring": "no"}, {"basis": "no"}, {"basis": 0}]
+)
 def test_parameters_are_checked_before_the_first_pass(folder, wrong):
     calls = []
     rows = scan(folder, score="y", query="q").map(lambda features: (calls.append(1), features)[1])

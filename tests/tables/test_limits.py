@@ -1,4 +1,6 @@
-"""Small files that would take all memory: refused in a sentence that names the limit and the variable that raises it."""
+"""Small files that would take all memory: refused in a sentence that names the limit and the
+variable that raises it.
+"""
 
 import gzip
 import json
@@ -49,7 +51,9 @@ def test_a_number_of_a_feature_of_any_length(tmp_path):
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.jsonl.gz", "rows.svm.gz"])
 def test_a_compressed_file_that_grows_without_end(tmp_path, monkeypatch, name):
     monkeypatch.setattr(limits, "FREE_BYTES", 2**19)
-    rows = {"rows.csv.gz": b"1,2\n", "rows.jsonl.gz": b'{"a": 1}\n', "rows.svm.gz": b"1 1:2\n"}[name]
+    rows = {"rows.csv.gz": b"1,2\n", "rows.jsonl.gz": b'{"a": 1}\n', "rows.svm.gz": b"1 1:2\n"}[
+        name
+    ]
     path = zipped(tmp_path / name, b"a,b\n" if ".csv" in name else b"", rows * 200_000)
     with pytest.raises(TableError, match=limits.MAX_EXPANSION.variable):
         read_table(path)
@@ -60,14 +64,21 @@ def test_a_compressed_file_that_grows_without_end(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(
     ("name", "before", "after"),
-    [("rows.csv", "a,b\n1,", "\n"), ("rows.csv", "a,b", "\n1,2\n"), ("rows.jsonl", '{"a":"', '"}\n')],
+    [
+        ("rows.csv", "a,b\n1,", "\n"),
+        ("rows.csv", "a,b", "\n1,2\n"),
+        ("rows.jsonl", '{"a":"', '"}\n'),
+    ],
 )
 def test_a_line_without_end(tmp_path, monkeypatch, compressed, name, before, after):
     monkeypatch.setenv(limits.MAX_LINE_BYTES.variable, str(2**20))
     text = (before + "7" * 2**22 + after).encode()
     path = tmp_path / name
     path.write_bytes(text)
-    refused(zipped(tmp_path / f"{name}.gz", text) if compressed else path, limits.MAX_LINE_BYTES.variable)
+    refused(
+        zipped(tmp_path / f"{name}.gz", text) if compressed else path,
+        limits.MAX_LINE_BYTES.variable,
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -128,7 +139,12 @@ def test_absent_features_become_zeros(tmp_path):
 
 def test_the_documentation_names_every_limit_and_its_usual_value():
     page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
-    for limit in (limits.MAX_COLUMNS, limits.MAX_CELLS, limits.MAX_LINE_BYTES, limits.MAX_EXPANSION):
+    for limit in (
+        limits.MAX_COLUMNS,
+        limits.MAX_CELLS,
+        limits.MAX_LINE_BYTES,
+        limits.MAX_EXPANSION,
+    ):
         assert f"| {limit.usual:,} | `{limit.variable}` |" in page
 
 
@@ -137,6 +153,9 @@ def test_a_long_line_far_down_is_refused_too(tmp_path, monkeypatch):
     path = tmp_path / "long.csv"
     path.write_text("a,b\n" + "1,2\n" * 300 + "1," + "x" * 2**26 + "\n")
     with pytest.raises(
-        TableError, match=r"long.csv has a line of more than .*: if this is intended, set CORANK_MAX_LINE_BYTES"
+        TableError,
+        match=(
+            r"long.csv has a line of more than .*: if this is intended, set CORANK_MAX_LINE_BYTES"
+        ),
     ):
         read_table(path)

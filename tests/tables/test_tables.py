@@ -29,7 +29,9 @@ from corank.tables import (
     write_table,
 )
 
-in_one_folder = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_one_folder = settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def written(folder: Path, name: str, content: bytes | str) -> Path:
@@ -60,7 +62,9 @@ def written(folder: Path, name: str, content: bytes | str) -> Path:
         ("a.tsv.GZ", gzip.compress(b"x\ty\n1\tone\n2.5\ttwo\n", mtime=0)),
     ],
 )
-def test_separated_files_are_read_by_ending_and_header(tmp_path: Path, name: str, content: bytes | str) -> None:
+def test_separated_files_are_read_by_ending_and_header(
+    tmp_path: Path, name: str, content: bytes | str
+) -> None:
     table = read_table(written(tmp_path, name, content))
     assert table.to_pydict() == {"x": [1.0, 2.5], "y": ["one", "two"]}
 
@@ -88,11 +92,17 @@ def test_usual_marks_of_missing_values_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["unknown", "nil", "--", "-1"])
 def test_other_words_are_not_missing(tmp_path: Path, word: str) -> None:
-    assert read_table(written(tmp_path, "a.csv", f"x,y\n{word},3\n"), text=["x"])["x"].to_pylist() == [word]
+    assert read_table(written(tmp_path, "a.csv", f"x,y\n{word},3\n"), text=["x"])[
+        "x"
+    ].to_pylist() == [word]
 
 
 def test_a_blank_line_in_a_table_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
-    assert read_table(written(tmp_path, "a.csv", "\nscore\n1\n\n3\n"))["score"].to_pylist() == [1, None, 3]
+    assert read_table(written(tmp_path, "a.csv", "\nscore\n1\n\n3\n"))["score"].to_pylist() == [
+        1,
+        None,
+        3,
+    ]
 
 
 def test_columns_named_as_text_stay_text(tmp_path: Path) -> None:
@@ -116,16 +126,25 @@ def wide(first: str, second: str, n_columns: int = 1_200) -> str:
 
 @pytest.mark.parametrize(
     ("first", "second", "kind"),
-    [("1.5", "2", pa.float64()), ("1", "2", pa.int64()), ("1.5", "soon", pa.string()), ("", "2.5", pa.float64())],
+    [
+        ("1.5", "2", pa.float64()),
+        ("1", "2", pa.int64()),
+        ("1.5", "soon", pa.string()),
+        ("", "2.5", pa.float64()),
+    ],
 )
-def test_types_in_wide_tables_are_those_in_narrow_ones(tmp_path: Path, first: str, second: str, kind: object) -> None:
+def test_types_in_wide_tables_are_those_in_narrow_ones(
+    tmp_path: Path, first: str, second: str, kind: object
+) -> None:
     narrow = read_table(written(tmp_path, "narrow.csv", wide(first, second, 3)))
     table = read_table(written(tmp_path, "wide.csv", wide(first, second)))
     assert table["c0x"].type == kind
     assert table.select(narrow.column_names).equals(narrow)
 
 
-def test_a_table_of_far_too_many_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_far_too_many_columns_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CORANK_MAX_COLUMNS", "5")
     write_table({f"c{number}": [1] for number in range(6)}, tmp_path / "wide.parquet")
     for path in (written(tmp_path, "wide.csv", wide("1", "2", 6)), tmp_path / "wide.parquet"):
@@ -134,7 +153,9 @@ def test_a_table_of_far_too_many_columns_is_refused(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("values", [["1,5", "2,x"], ["1,2,3", "4,5,6"], ["1.234,5", "2,5"]])
-def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, values: list[str]) -> None:
+def test_texts_that_only_resemble_decimal_commas_stay_text(
+    tmp_path: Path, values: list[str]
+) -> None:
     path = written(tmp_path, "a.csv", "x;y\n" + "".join(f"{value};1\n" for value in values))
     assert read_table(path)["x"].to_pylist() == values
 
@@ -149,8 +170,16 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.parquet", "", "is empty"),
         ("a.csv", "x,y", "has a header but no rows"),
         ("a.csv", "x,y\n\n", "has a header but no rows"),
-        ("a.csv", "x,y\n1,2\n3\n4,5\n", r"data row 2 of .*a\.csv has 1 fields, but the header has 2"),
-        ("a.csv", "\nx,y\n1,2\n\n3,4,5\n", r"data row 2 of .*a\.csv has 3 fields, but the header has 2"),
+        (
+            "a.csv",
+            "x,y\n1,2\n3\n4,5\n",
+            r"data row 2 of .*a\.csv has 1 fields, but the header has 2",
+        ),
+        (
+            "a.csv",
+            "\nx,y\n1,2\n\n3,4,5\n",
+            r"data row 2 of .*a\.csv has 3 fields, but the header has 2",
+        ),
         ("a.csv", "x,y,x\n1,2,3\n", "several columns with the same name: 'x'"),
         ("a.csv", b"x,y\n1,\xff\n", "not UTF-8 text"),
         ("a.csv", b"x,y\n" + b"1,a\n" * 5_000 + b"1,\xff\n", "column 'y' of .* is not UTF-8 text"),
@@ -159,10 +188,15 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999, mtime=0)[:-9], "cannot be read"),
         ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999, mtime=0)[:12], "cannot be read"),
         ("a.parquet", "x,y\n1,2\n", r"a\.parquet looks like text: rename it to \.csv"),
-        ("a.pq", "x,ä\n" * 1365 + "ä", "looks like text: rename it to"),  # cut inside a letter after 4,096 bytes
+        # cut inside a letter after 4,096 bytes
+        ("a.pq", "x,ä\n" * 1365 + "ä", "looks like text: rename it to"),
         ("a.parquet", b"\0\xff nothing known", "cannot be read"),
         ("a.parquet", b"PAR1 cut off", "cannot be read"),
-        ("a.csv", b"PAR1\x15\x04 and more PAR1", r"a\.csv is a Parquet file: rename it to \.parquet"),
+        (
+            "a.csv",
+            b"PAR1\x15\x04 and more PAR1",
+            r"a\.csv is a Parquet file: rename it to \.parquet",
+        ),
         ("a.tsv", b"PAR1\x15\x04 and more PAR1", "is a Parquet file"),
         ("a.xlsx", "x", "save it as CSV"),
         ("a.doc", "x", r"known are \.csv, \.tsv, \.txt, .*\.parquet, \.pq"),
@@ -197,7 +231,9 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         read_table(tmp_path / "folder.csv")
 
 
-def test_the_row_is_named_also_in_a_later_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_is_named_also_in_a_later_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("corank.tables.read.BLOCK_BYTES", 2**10)
     path = written(tmp_path, "a.csv", "x,y\n" + "1,2\n" * 5_000 + "1\n")
     with pytest.raises(TableError, match="data row 5001 "):
@@ -215,8 +251,13 @@ def test_cut_off_parquet_is_refused(tmp_path: Path, cut: int) -> None:
 
 
 @in_one_folder
-@given(content=st.binary(max_size=60), ending=st.sampled_from([".csv", ".tsv", ".csv.gz", ".txt", ".pq"]))
-def test_any_bytes_are_a_table_or_a_table_error(tmp_path: Path, content: bytes, ending: str) -> None:
+@given(
+    content=st.binary(max_size=60),
+    ending=st.sampled_from([".csv", ".tsv", ".csv.gz", ".txt", ".pq"]),
+)
+def test_any_bytes_are_a_table_or_a_table_error(
+    tmp_path: Path, content: bytes, ending: str
+) -> None:
     path = written(tmp_path, f"any{ending}", content)
     with contextlib.suppress(TableError):
         assert read_table(path).num_rows > 0
@@ -230,7 +271,9 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_siz
 
 @in_one_folder
 @given(
-    rows=st.lists(st.tuples(st.floats(allow_nan=False) | st.none(), texts | st.none()), min_size=1, max_size=8),
+    rows=st.lists(
+        st.tuples(st.floats(allow_nan=False) | st.none(), texts | st.none()), min_size=1, max_size=8
+    ),
     names=st.lists(names, min_size=2, max_size=2, unique=True),
     ending=st.sampled_from([".csv", ".tsv", ".csv.gz", ".txt", ".parquet"]),
 )
@@ -250,7 +293,9 @@ def test_what_is_written_is_read_back(
 @given(scores=st.lists(st.floats(-1e9, 1e9) | st.just(np.nan), min_size=1, max_size=8))
 def test_one_column_keeps_its_rows(tmp_path: Path, scores: list[float]) -> None:
     write_table({"score": np.array(scores)}, tmp_path / "scores.csv", overwrite=True)
-    np.testing.assert_array_equal(score_column(read_table(tmp_path / "scores.csv"), "score"), scores)
+    np.testing.assert_array_equal(
+        score_column(read_table(tmp_path / "scores.csv"), "score"), scores
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,7 +337,9 @@ def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     assert path.read_text() == "x,y\n1,2\n"
 
 
-def test_an_interrupted_write_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -347,8 +394,22 @@ def test_what_is_no_table_is_a_type_error(table: object) -> None:
 
 
 def test_scores_are_numbers_with_nan_for_missing() -> None:
-    table = pa.table({"a": [1, None], "b": ["1.5", " NA "], "c": [True, None], "d": [np.nan, 2.0], "e": [None, None]})
-    expected = {"a": [1, np.nan], "b": [1.5, np.nan], "c": [1, np.nan], "d": [np.nan, 2], "e": [np.nan, np.nan]}
+    table = pa.table(
+        {
+            "a": [1, None],
+            "b": ["1.5", " NA "],
+            "c": [True, None],
+            "d": [np.nan, 2.0],
+            "e": [None, None],
+        }
+    )
+    expected = {
+        "a": [1, np.nan],
+        "b": [1.5, np.nan],
+        "c": [1, np.nan],
+        "d": [np.nan, 2],
+        "e": [np.nan, np.nan],
+    }
     for name, scores in expected.items():
         result = score_column(table, name)
         assert result.dtype == np.float64
@@ -375,7 +436,8 @@ def test_scores_that_are_no_numbers_are_named(values: object, message: str) -> N
 
 
 @pytest.mark.parametrize(
-    "labels", [[3, 1, 3], ["u", "v", "u"], [True, False, True], [1.5, 2.0, 1.5], [dt.date(2020, 1, 1)] * 3]
+    "labels",
+    [[3, 1, 3], ["u", "v", "u"], [True, False, True], [1.5, 2.0, 1.5], [dt.date(2020, 1, 1)] * 3],
 )
 def test_queries_are_one_label_per_row(labels: list[object]) -> None:
     table = pa.table({"user": pa.array(labels), "category": pa.array(labels).dictionary_encode()})
@@ -385,9 +447,13 @@ def test_queries_are_one_label_per_row(labels: list[object]) -> None:
         assert len({*result}) == len({*labels})
 
 
-@pytest.mark.parametrize(("labels", "row"), [(["u", None], 2), ([1, None], 2), ([1.0, np.nan], 2), ([None, None], 1)])
+@pytest.mark.parametrize(
+    ("labels", "row"), [(["u", None], 2), ([1, None], 2), ([1.0, np.nan], 2), ([None, None], 1)]
+)
 def test_a_missing_query_is_named_by_its_row(labels: list[object], row: int) -> None:
-    with pytest.raises(TableError, match=f"query column 'user' has no value in data row {row}: every row needs"):
+    with pytest.raises(
+        TableError, match=f"query column 'user' has no value in data row {row}: every row needs"
+    ):
         query_column(pa.table({"user": labels}), "user")
 
 
@@ -414,9 +480,16 @@ LETOR = b"2 qid:10 1:0.5 3:1 # doc a\n\n# a note\nnan qid:10 2:-1e3\n0 qid:11 1:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.svm", LETOR), ("a.letor", LETOR), ("a.txt", LETOR), ("a.svm.gz", gzip.compress(LETOR, mtime=0))],
+    [
+        ("a.svm", LETOR),
+        ("a.letor", LETOR),
+        ("a.txt", LETOR),
+        ("a.svm.gz", gzip.compress(LETOR, mtime=0)),
+    ],
 )
-def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(tmp_path: Path, name: str, content: bytes) -> None:
+def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     table = read_table(written(tmp_path, name, content))
     assert table.to_pydict() == {
         "score": [2, None, 0],
@@ -432,7 +505,11 @@ def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(tmp_path: P
 
 
 def test_svmlight_without_queries_has_no_column_of_them(tmp_path: Path) -> None:
-    assert read_table(written(tmp_path, "a.svm", "1 1:2\n0 2:1\n")).column_names == ["score", "1", "2"]
+    assert read_table(written(tmp_path, "a.svm", "1 1:2\n0 2:1\n")).column_names == [
+        "score",
+        "1",
+        "2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,11 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """All sites at once: a call takes Flower some seconds, however short the work."""
     given = read_coordinator(Path(str(context.run_config["settings"])))
-    channel = FlowerChannel(grid, join_timeout=given.join_timeout, answer_timeout=given.answer_timeout)
+    channel = FlowerChannel(
+        grid, join_timeout=given.join_timeout, answer_timeout=given.answer_timeout
+    )
     plan = replace(given.plan, schedule="parallel")
     report = Coordinator(plan, channel, state=given.state).run()
-    print(f"{', '.join(report.sites)}: {report.n_rounds} rounds, converged: {report.converged}, {report.bytes} bytes")
+    print(
+        f"{', '.join(report.sites)}: {report.n_rounds} rounds, converged: {report.converged}, {report.bytes} bytes"
+    )

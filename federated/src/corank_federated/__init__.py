@@ -1,13 +1,17 @@
-"""Sites that may not share their data: each learns from its own rows, all agree on shared items (coRLSR, section 4).
+"""Sites that may not share their data: each learns from its own rows, all agree on shared items
+(coRLSR, section 4).
 
-`Site` and `Coordinator` know nothing of networks; `InProcess` connects them inside one process, `corank_federated.network`
-over TLS. What leaves a site are its predictions on the shared items and three numbers per round, or the predictions alone.
+`Site` and `Coordinator` know nothing of networks; `InProcess` connects them inside one process,
+`corank_federated.network` over TLS. What leaves a site are its predictions on the shared items and
+three numbers per round, or the predictions alone.
 
-Released together with corank, of whose modules it uses `corank.core.arrays`, `corank.core.messages`, `corank.tables`,
-`corank.model_files` and `corank.model_files.container`; for the fit of a site `corank.inputs`, `corank.core.labels`,
-`corank.core.loss`, `corank.core.basis`, `corank.core.sums`, `corank.core.observations`, `corank.solve.descent`,
-`corank.solve.systems`, `corank.learners.scans` and `corank.learners.co_rls`; for the command `corank.encode.encoder`,
-`corank.cli.columns`, `corank.cli.console`, `corank.cli.files` and `corank.cli.options`.
+Released together with corank, of whose modules it uses `corank.core.arrays`,
+`corank.core.messages`, `corank.tables`, `corank.model_files` and `corank.model_files.container`;
+for the fit of a site `corank.inputs`, `corank.core.labels`, `corank.core.loss`,
+`corank.core.basis`, `corank.core.sums`, `corank.core.observations`, `corank.solve.descent`,
+`corank.solve.systems`, `corank.learners.scans` and `corank.learners.co_rls`; for the command
+`corank.encode.encoder`, `corank.cli.columns`, `corank.cli.console`, `corank.cli.files` and
+`corank.cli.options`.
 """
 
 from corank_federated.channel import Channel, Fault, InProcess

@@ -1,4 +1,6 @@
-"""Certificates of a run: a private authority, one certificate for the coordinator and one per site, each with an end date."""
+"""Certificates of a run: a private authority, one certificate for the coordinator and one per site,
+each with an end date.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def check_name(name: str) -> str:
     """The name, if a site may have it."""
     if not SITE_NAME.fullmatch(name) or name == COORDINATOR:
         raise ValueError(
-            f"site {name!r} needs a name of small letters, digits and hyphens, at most 63, other than {COORDINATOR!r}."
+            f"site {name!r} needs a name of small letters, digits and hyphens, at most 63, other"
+            f" than {COORDINATOR!r}."
         )
     return name
 
@@ -43,9 +46,14 @@ class Identity:
         """`name.pem`, and `name.key` that only its owner can read; neither may be there already."""
         pem = self.certificate.public_bytes(serialization.Encoding.PEM)
         secret = self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         )
-        for path, content, mode in ((folder / f"{name}.key", secret, 0o600), (folder / f"{name}.pem", pem, 0o644)):
+        for path, content, mode in (
+            (folder / f"{name}.key", secret, 0o600),
+            (folder / f"{name}.pem", pem, 0o644),
+        ):
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
 
@@ -82,7 +90,11 @@ def new_authority(days: int) -> Identity:
     """A private authority that signs for one run or one group of sites."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(
-        [x509.NameAttribute(NameOID.COMMON_NAME, f"corank authority {x509.random_serial_number():x}"[:40])]
+        [
+            x509.NameAttribute(
+                NameOID.COMMON_NAME, f"corank authority {x509.random_serial_number():x}"[:40]
+            )
+        ]
     )
     builder = (
         _builder(name, name, key, days)
@@ -96,7 +108,9 @@ def issued(authority: Identity, name: str, days: int, now: datetime | None = Non
     """A certificate of that name: for the coordinator to serve, for a site to call."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    role = ExtendedKeyUsageOID.SERVER_AUTH if name == COORDINATOR else ExtendedKeyUsageOID.CLIENT_AUTH
+    role = (
+        ExtendedKeyUsageOID.SERVER_AUTH if name == COORDINATOR else ExtendedKeyUsageOID.CLIENT_AUTH
+    )
     builder = (
         _builder(subject, authority.certificate.subject, key, days, now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -108,7 +122,11 @@ def issued(authority: Identity, name: str, days: int, now: datetime | None = Non
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int, now: datetime | None = None
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    days: int,
+    now: datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = now or datetime.now(UTC)
     return (
@@ -151,18 +169,25 @@ def check_identity(identity: Identity, authority: x509.Certificate, name: str, w
     """Refuse, before any connection, a certificate that the other side will not take."""
     certificate, now = identity.certificate, datetime.now(UTC)
     if common_name(certificate) != name:
-        raise CertificateError(f"{where} is the certificate of {common_name(certificate)!r}, not of {name!r}.")
+        raise CertificateError(
+            f"{where} is the certificate of {common_name(certificate)!r}, not of {name!r}."
+        )
     for each, what in ((certificate, str(where)), (authority, "the authority's certificate")):
         if now > each.not_valid_after_utc:
             raise CertificateError(
-                f"{what} has expired on {each.not_valid_after_utc:%Y-%m-%d}; make new ones with corank federated init."
+                f"{what} has expired on {each.not_valid_after_utc:%Y-%m-%d}; make new ones with"
+                " corank federated init."
             )
         if now < each.not_valid_before_utc:
-            raise CertificateError(f"{what} is valid from {each.not_valid_before_utc:%Y-%m-%d} on; is the clock right?")
+            raise CertificateError(
+                f"{what} is valid from {each.not_valid_before_utc:%Y-%m-%d} on; is the clock right?"
+            )
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:
-        raise CertificateError(f"{where} was issued by another authority than this run's.") from error
+        raise CertificateError(
+            f"{where} was issued by another authority than this run's."
+        ) from error
 
 
 def pem(certificate: x509.Certificate) -> bytes:

@@ -1,4 +1,6 @@
-"""How a coordinator reaches its sites: the protocol of every transport, and the transport inside one process."""
+"""How a coordinator reaches its sites: the protocol of every transport, and the transport inside
+one process.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from corank_federated.site import PulledTooFar, Refused, Site
 
 @dataclass(frozen=True)
 class Fault:
-    """The reason why a site gave no answer; `too_far`: it refused to be pulled as far as the other sites' answers would."""
+    """The reason why a site gave no answer; `too_far`: it refused to be pulled as far as the other
+    sites' answers would.
+    """
 
     reason: str
     too_far: bool = False
@@ -67,8 +71,16 @@ def answered(party: Party, message: Message) -> Message:
     except (Refused, MessageError) as error:
         note("refused", level=logging.WARNING, site=party.name, kind=message.kind, why=str(error))
         about = {"run": str(message.fields.get("run", "")), "round": number}
-        return Message("refusal", {**about, "reason": str(error), "too_far": isinstance(error, PulledTooFar)})
-    note("answered", site=party.name, kind=message.kind, round=number, seconds=time.perf_counter() - began)
+        return Message(
+            "refusal", {**about, "reason": str(error), "too_far": isinstance(error, PulledTooFar)}
+        )
+    note(
+        "answered",
+        site=party.name,
+        kind=message.kind,
+        round=number,
+        seconds=time.perf_counter() - began,
+    )
     return reply
 
 
@@ -94,7 +106,14 @@ class InProcess:
     def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
         """Introductions of all sites."""
         missing = {name: Fault("it is not there") for name in sites if name not in self.sites}
-        return {**missing, **{name: self._from(name, self.sites[name].hello()) for name in sites if name in self.sites}}
+        return {
+            **missing,
+            **{
+                name: self._from(name, self.sites[name].hello())
+                for name in sites
+                if name in self.sites
+            },
+        }
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
         """Ask the sites in order."""

@@ -1,7 +1,8 @@
 """`corank federated`: sites that learn together and do not show each other their data.
 
-In the order of the file: `init` makes certificates and settings, `coordinate` runs the rounds, `join` takes part with one
-site's rows, `predict` asks all sites to score new items; then tables as sites see them, logs and progress.
+In the order of the file: `init` makes certificates and settings, `coordinate` runs the rounds,
+`join` takes part with one site's rows, `predict` asks all sites to score new items; then tables as
+sites see them, logs and progress.
 """
 
 from __future__ import annotations
@@ -23,14 +24,37 @@ from rich.text import Text
 
 from corank.cli.columns import feature_columns, features_of, text_columns
 from corank.cli.console import facts, note, show, show_json, size_of
-from corank.cli.files import DASH, check_model_output, check_printed, check_table_output, readable, write_result
+from corank.cli.files import (
+    DASH,
+    check_model_output,
+    check_printed,
+    check_table_output,
+    readable,
+    write_result,
+)
 from corank.cli.options import TABLE, AsJson, Force, InputFormat, OutputFormat, Quiet
 from corank.core.messages import count, in_bytes
 from corank.encode.encoder import TableEncoder
 from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.model_files import load
-from corank.tables import TableError, column, is_number, numbers, query_column, read_table, score_column
-from corank_federated.certificates import COORDINATOR, Identity, check_name, fingerprint, issued, new_authority, pem
+from corank.tables import (
+    TableError,
+    column,
+    is_number,
+    numbers,
+    query_column,
+    read_table,
+    score_column,
+)
+from corank_federated.certificates import (
+    COORDINATOR,
+    Identity,
+    check_name,
+    fingerprint,
+    issued,
+    new_authority,
+    pem,
+)
 from corank_federated.coordinator import Coordinator, Report, Round
 from corank_federated.messages import NAME, JsonLines
 from corank_federated.network import Connection, GrpcChannel, JoinError
@@ -107,20 +131,40 @@ def _option(help: str, *names: str, **more: Any) -> Any:
 
 CoordinatorFile = Annotated[Path, typer.Argument(help="coordinator.toml", show_default=False)]
 SiteFile = Annotated[Path, typer.Argument(help="site.toml", show_default=False)]
-ItemTable = Annotated[Path, typer.Argument(help=f"Table of items to score: {TABLE}.", show_default=False)]
-PartyFolder = Annotated[Path, typer.Argument(help="Folder in which to make one folder per party.", show_default=False)]
-LogFile = Annotated[Path | None, _option("Also write a log here, one JSON object per line.", "--log")]
-Serve = Annotated[bool, _option("Stay connected, and score new items for corank federated predict.", "--serve")]
-ScoredOut = Annotated[
-    Path, _option("Where to write the items and their scores: .csv, .tsv, .parquet or .jsonl; - prints them.", "--out")
+ItemTable = Annotated[
+    Path, typer.Argument(help=f"Table of items to score: {TABLE}.", show_default=False)
 ]
-ItemColumn = Annotated[str, _option("Column that names the items.", "--id", "--item", show_default=True)]
-OnlyIds = Annotated[bool, _option("Send only the ids; every site has its own table of these items.", "--only-ids")]
+PartyFolder = Annotated[
+    Path, typer.Argument(help="Folder in which to make one folder per party.", show_default=False)
+]
+LogFile = Annotated[
+    Path | None, _option("Also write a log here, one JSON object per line.", "--log")
+]
+Serve = Annotated[
+    bool, _option("Stay connected, and score new items for corank federated predict.", "--serve")
+]
+ScoredOut = Annotated[
+    Path,
+    _option(
+        "Where to write the items and their scores: .csv, .tsv, .parquet or .jsonl; - prints them.",
+        "--out",
+    ),
+]
+ItemColumn = Annotated[
+    str, _option("Column that names the items.", "--id", "--item", show_default=True)
+]
+OnlyIds = Annotated[
+    bool, _option("Send only the ids; every site has its own table of these items.", "--only-ids")
+]
 SiteNames = Annotated[list[str], _option("Name of a site; once for each.", "--site")]
 Host = Annotated[str, _option("Where sites find the coordinator.", "--host", show_default=True)]
-Port = Annotated[int, _option("Port of the coordinator.", "--port", min=1, max=65535, show_default=True)]
+Port = Annotated[
+    int, _option("Port of the coordinator.", "--port", min=1, max=65535, show_default=True)
+]
 RunName = Annotated[str, _option("Name of the run.", "--run", show_default=True)]
-Days = Annotated[int, _option("How long certificates are valid.", "--days", min=1, max=3650, show_default=True)]
+Days = Annotated[
+    int, _option("How long certificates are valid.", "--days", min=1, max=3650, show_default=True)
+]
 
 
 federated = typer.Typer(
@@ -160,16 +204,23 @@ def init(
     parties = names if adding else [*names, COORDINATOR]
     taken = [folder / name for name in parties if (folder / name).exists()]
     if taken:
-        raise FileExistsError(f"{taken[0]} is already there: choose another folder, or move it away")
+        raise FileExistsError(
+            f"{taken[0]} is already there: choose another folder, or move it away"
+        )
     settings = folder / COORDINATOR / "coordinator.toml"
     if adding:
         if not settings.is_file():
-            raise FileNotFoundError(f"{settings} is not there, to which new sites are added: bring it back first")
-        authority = Identity.read(authority_folder / "authority.pem", authority_folder / "authority.key")
+            raise FileNotFoundError(
+                f"{settings} is not there, to which new sites are added: bring it back first"
+            )
+        authority = Identity.read(
+            authority_folder / "authority.pem", authority_folder / "authority.key"
+        )
         days_left = (authority.certificate.not_valid_after_utc - datetime.now(UTC)).days
         if days_left < 1:
             raise ValueError(
-                f"the authority in {authority_folder} expires within a day: make new certificates in another folder"
+                f"the authority in {authority_folder} expires within a day: make new certificates"
+                " in another folder"
             )
         days = min(days, days_left)  # no certificate outlives the authority that signed it
     else:
@@ -185,25 +236,45 @@ def init(
         identity.write(place, name)
         (place / "authority.pem").write_bytes(pem(authority.certificate))
         if name != COORDINATOR:
-            pins += f'\n[[sites]]\nname = "{name}"\nfingerprint = "{fingerprint(identity.certificate)}"\n'
+            pins += (
+                f'\n[[sites]]\nname = "{name}"\nfingerprint ='
+                f' "{fingerprint(identity.certificate)}"\n'
+            )
             contents = SITE_TOML.format(name=name, address=_quoted(f"{host}:{port}"))
             (place / "site.toml").write_text(contents, encoding="utf-8")
     if adding:
         with settings.open("a", encoding="utf-8") as file:
             file.write(pins)
     else:
-        settings.write_text(COORDINATOR_TOML.format(run=_quoted(run), port=port, sites=pins), encoding="utf-8")
+        settings.write_text(
+            COORDINATOR_TOML.format(run=_quoted(run), port=port, sites=pins), encoding="utf-8"
+        )
     if as_json:
-        result = {"folder": str(folder), "sites": names, "coordinator": str(settings), "added": adding, "days": days}
+        result = {
+            "folder": str(folder),
+            "sites": names,
+            "coordinator": str(settings),
+            "added": adding,
+            "days": days,
+        }
         show_json(result)
     elif not quiet:
         sentences = {
-            "for each site": f"{folder}/NAME: its certificate, its key and site.toml, to be filled in",
+            "for each site": (
+                f"{folder}/NAME: its certificate, its key and site.toml, to be filled in"
+            ),
             "coordinator": f"{folder}/{COORDINATOR}: the same and coordinator.toml",
-            "keep to yourself": f"{authority_folder}: with authority.key anyone can pose as any site",
+            "keep to yourself": (
+                f"{authority_folder}: with authority.key anyone can pose as any site"
+            ),
             "valid for": count(days, "day"),
         }
-        show(facts(f"{count(len(names), 'site')} {'added to' if adding else 'made in'} {folder}", sentences))
+        show(
+            facts(
+                f"{count(len(names), 'site')} {'added to' if adding else 'made in'} {folder}",
+                sentences,
+            )
+        )
 
 
 def _quoted(text: str) -> str:
@@ -227,16 +298,25 @@ def coordinate(
     """
     given = read_coordinator(settings)
     items = None
-    if given.shared is not None:  # the coordinator's copy of the shared items, whose fingerprint sites must have
+    # the coordinator's copy of the shared items, whose fingerprint sites must have
+    if given.shared is not None:
         table = _shared_table(given.shared)
-        items = SharedItems(np.zeros((len(table), 1)), **_shared_columns(given.shared, table)).fingerprint
+        items = SharedItems(
+            np.zeros((len(table), 1)), **_shared_columns(given.shared, table)
+        ).fingerprint
     waiting = f"waiting for {', '.join(given.plan.sites)} at {given.address} …"
-    with _logged(log, quiet=quiet), _listening(given) as channel, _live_rounds(waiting, quiet=quiet) as progress:
-        report = Coordinator(given.plan, channel, items=items, state=given.state, progress=progress).run()
+    with (
+        _logged(log, quiet=quiet),
+        _listening(given) as channel,
+        _live_rounds(waiting, quiet=quiet) as progress,
+    ):
+        report = Coordinator(
+            given.plan, channel, items=items, state=given.state, progress=progress
+        ).run()
     if not report.converged and not quiet:
         note(
-            f"stopped after {report.n_rounds} rounds without convergence: raise max_rounds, or lower agreement; models "
-            "are kept as they are"
+            f"stopped after {report.n_rounds} rounds without convergence: raise max_rounds, or"
+            " lower agreement; models are kept as they are"
         )
     if as_json:
         show_json(_run_result(report))
@@ -284,13 +364,18 @@ def _run_result(report: Report) -> dict[str, Any]:
 def _show_run(report: Report) -> None:
     result = _run_result(report)
     sentences = {
-        "sites": ", ".join(report.sites) + "".join(f"; lost {name}: {why}" for name, why in report.lost.items()),
+        "sites": (
+            ", ".join(report.sites)
+            + "".join(f"; lost {name}: {why}" for name, why in report.lost.items())
+        ),
         "rounds": f"{report.n_rounds}, {'converged' if report.converged else 'not converged'}",
     }
     if report.rounds:
         first, last = result["disagreement"][0], result["disagreement"][-1]
         sentences |= {
-            "sites differ by": f"{first:.4g} after round {report.rounds[0].number}, {last:.4g} at the end",
+            "sites differ by": (
+                f"{first:.4g} after round {report.rounds[0].number}, {last:.4g} at the end"
+            ),
             "exchanged": in_bytes(report.bytes),
             "time": f"{result['seconds']:.1f} s",
         }
@@ -311,15 +396,17 @@ def join(
 ) -> None:
     """Connect to the coordinator, answer its rounds, and keep this site's model.
 
-    No rows leave the site: only its name and task, the number and a digest of the shared items, predictions on them,
-    and three numbers per round.
-    With --serve and a model that is already there, it only predicts.
+    No rows leave the site: only its name and task, the number and a digest of the shared items,
+    predictions on them, and three numbers per round. With --serve and a model that is already
+    there, it only predicts.
     """
     given = read_site(settings)
     if serve and not given.predicts:
         raise ValueError(f"--serve needs allowed = true in [predict] of {settings}")
     identity, authority = given.certificates.load(given.name)
-    line = Connection(given.coordinator, identity, authority, max_items=given.max_items, patience=given.patience)
+    line = Connection(
+        given.coordinator, identity, authority, max_items=given.max_items, patience=given.patience
+    )
     with _logged(log, quiet=quiet):
         if not (serve and given.model.exists() and not force):
             check_model_output(given.model, force=force)
@@ -344,13 +431,17 @@ def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> d
         kept.append(given.model)
 
     site.keep = keep
-    with _live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …", quiet=quiet):
+    with _live_rounds(
+        f"{given.name}: waiting for the coordinator at {given.coordinator} …", quiet=quiet
+    ):
         ending = line.answer(site)
     if ending.kind == "stop":
         row, shared = ending["row"], site.shared
         where = ""
         if row is not None:
-            where = f" (here: {shared.name(row) if row < len(shared) else f'{len(shared):,} items'})"
+            where = (
+                f" (here: {shared.name(row) if row < len(shared) else f'{len(shared):,} items'})"
+            )
         raise JoinError(f"the coordinator stopped: {ending['reason']}{where}")
     return {
         "site": given.name,
@@ -407,18 +498,29 @@ def predict(
         raise ValueError(f"{items} has a column 'score' already: rename it")
     sent = table.select([id]) if only_ids else table
     waiting = f"waiting for {', '.join(given.plan.sites)} …"
-    with _logged(log, quiet=quiet), _listening(given) as channel, _live_rounds(waiting, quiet=quiet):
+    with (
+        _logged(log, quiet=quiet),
+        _listening(given) as channel,
+        _live_rounds(waiting, quiet=quiet),
+    ):
         answers = joint_prediction(channel, given.plan.sites, sent)
     predictions = np.stack(list(answers.values()))
     scores = predictions.mean(axis=0)
     write_result(table.append_column("score", pa.array(scores)), out, out_format, force=force)
     apart = float(np.sqrt(np.mean((predictions - scores) ** 2)))
     if as_json:
-        result = {"items": len(table), "sites": list(answers), "sites_differ_by": apart, "out": str(out)}
+        result = {
+            "items": len(table),
+            "sites": list(answers),
+            "sites_differ_by": apart,
+            "out": str(out),
+        }
         show_json(result)
     elif not quiet and out != DASH:
         sentences = {"sites differ by": f"{apart:.4g}", "written to": str(out)}
-        show(facts(f"{count(len(table), 'item')} scored by {count(len(answers), 'site')}", sentences))
+        show(
+            facts(f"{count(len(table), 'item')} scored by {count(len(answers), 'site')}", sentences)
+        )
 
 
 # ---- tables as sites see them
@@ -442,11 +544,13 @@ def site_of(given: SiteSettings) -> tuple[Site, TableEncoder]:
     for name in names:
         if name not in shared_names:
             raise TableError(
-                f"the shared items have no column {name!r}, which the rows of {data.file} have: leave it out with drop in "
-                "[data], or name the features"
+                f"the shared items have no column {name!r}, which the rows of {data.file} have:"
+                " leave it out with drop in [data], or name the features"
             )
     encoder = TableEncoder()  # rows and shared items, one below the other, are encoded alike
-    both = pa.concat_tables([table.select(names), shared.select(names)], promote_options="permissive")
+    both = pa.concat_tables(
+        [table.select(names), shared.select(names)], promote_options="permissive"
+    )
     features = encoder.fit_transform(both)
     site = Site(
         given.name,
@@ -469,7 +573,9 @@ def _shared_table(settings: SharedSettings) -> pa.Table:
     if settings.recipe is not None:
         return synthetic_table(**settings.recipe)
     assert settings.file is not None
-    return read_table(settings.file, text=[name for name in (settings.id, settings.query) if name is not None])
+    return read_table(
+        settings.file, text=[name for name in (settings.id, settings.query) if name is not None]
+    )
 
 
 def _shared_columns(settings: SharedSettings, table: pa.Table) -> dict[str, Any]:
@@ -486,13 +592,18 @@ def _shared_columns(settings: SharedSettings, table: pa.Table) -> dict[str, Any]
 
 
 def predictor_of(given: SiteSettings) -> ModelServer:
-    """A site that scores items with its saved model: items sent to it or, where it has a table of its own, their ids."""
+    """A site that scores items with its saved model: items sent to it or, where it has a table of
+    its own, their ids.
+    """
     model = load(given.model)
     site_table: pa.Table | None = None
     rows: dict[str, int] = {}
     if given.predict_items is not None:
         site_table = read_table(given.predict_items, text=text_columns(model, given.shared.id))
-        rows = {str(name): row for row, name in enumerate(column(site_table, given.shared.id, "id").to_pylist())}
+        rows = {
+            str(name): row
+            for row, name in enumerate(column(site_table, given.shared.id, "id").to_pylist())
+        }
 
     def score(table: pa.Table) -> Any:
         if site_table is not None:
@@ -516,7 +627,9 @@ class _WarningsAsNotes(logging.Handler):
 
 @contextmanager
 def _logged(log: Path | None, *, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr as text, on a terminal only warnings, and to a file as one JSON object per line."""
+    """Log to stderr as text, on a terminal only warnings, and to a file as one JSON object per
+    line.
+    """
     logger = logging.getLogger(NAME)
     handlers: list[logging.Handler] = []
     if not quiet and sys.stderr.isatty():
@@ -554,7 +667,9 @@ def _live_rounds(waiting: str, *, quiet: bool = False) -> Iterator[Callable[[Rou
 def _round_line(finished: Round) -> str:
     """A round in one line."""
     gradient = "" if finished.gradient is None else f", gradient {finished.gradient:.1e}"
-    error = "first answers" if finished.error == float("inf") else f"error about {finished.error:.1e}"
+    error = (
+        "first answers" if finished.error == float("inf") else f"error about {finished.error:.1e}"
+    )
     return (
         f"round {finished.number}: {error}{gradient}, sites differ by {finished.disagreement:.4g}, "
         f"{in_bytes(finished.sent + finished.received)}, {finished.seconds:.2f} s"

@@ -1,7 +1,8 @@
-"""The coordinator: rounds of predictions on shared items until the sites' models stop changing ([Brefeld2006] section 4).
+"""The coordinator: rounds of predictions on shared items until the sites' models stop changing
+([Brefeld2006] section 4).
 
-The plan of a run and its report; checks before the first round that all sites hold the same items; extrapolation from
-past rounds, and the estimated distance to the solution.
+The plan of a run and its report; checks before the first round that all sites hold the same items;
+extrapolation from past rounds, and the estimated distance to the solution.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ DEPENDENT = 1e-13  # a difference that others explain but for this share says no
 
 
 class Extrapolation:
-    """Anderson's acceleration of x → F(x) for an affine F: the mix of past steps that leaves the least residual.
+    """Anderson's acceleration of x → F(x) for an affine F: the mix of past steps that leaves the
+    least residual.
 
-    With as many steps kept as there are, these are the iterates of GMRES (Walker and Ni 2011): as few evaluations of F
-    as any method that sees nothing else can need. O(k N) per step for N numbers and k past steps, by a QR decomposition
-    that grows; when it is full, the older half is forgotten.
+    With as many steps kept as there are, these are the iterates of GMRES (Walker and Ni 2011): as
+    few evaluations of F as any method that sees nothing else can need. O(k N) per step for N
+    numbers and k past steps, by a QR decomposition that grows; when it is full, the older half is
+    forgotten.
 
     Parameters
     ----------
@@ -59,7 +62,9 @@ class Extrapolation:
         if most == 0:
             return image
         residual = image - x
-        if self._last is not None and np.linalg.norm(residual) > WORSE * np.linalg.norm(self._last[1]):
+        if self._last is not None and np.linalg.norm(residual) > WORSE * np.linalg.norm(
+            self._last[1]
+        ):
             self.forget()
         if self._last is not None:
             if len(self._q) == most:
@@ -81,7 +86,9 @@ class Extrapolation:
         return np.asarray(image - moved.reshape(x.shape))
 
     def _add(self, move: FloatArray, change: FloatArray) -> None:
-        """One more column of the decomposition, orthogonalised twice; none where it is a mix of the others."""
+        """One more column of the decomposition, orthogonalised twice; none where it is a mix of the
+        others.
+        """
         left, column = change.copy(), np.zeros(len(self._q) + 1)
         for _ in range(2):
             for k, q in enumerate(self._q):
@@ -107,8 +114,9 @@ class Extrapolation:
 class Distance:
     """How far from the fixed point, judged from residuals alone.
 
-    A small step is not a small error where every step gains little: with a contraction of rho per round the error is
-    rho / (1 − rho) residuals. Extrapolation says itself how far it thinks it has to go.
+    A small step is not a small error where every step gains little: with a contraction of rho per
+    round the error is rho / (1 − rho) residuals. Extrapolation says itself how far it thinks it has
+    to go.
     """
 
     before: float | None = None
@@ -139,10 +147,11 @@ def disagreement(values: FloatArray) -> float:
 
 
 def wild_sites(values: FloatArray) -> list[int]:
-    """Sites whose predictions, (M, m), lie further off than an honest run explains, by comparison with all others.
+    """Sites whose predictions, (M, m), lie further off than an honest run explains, by comparison
+    with all others.
 
-    They are a minority of three sites or more; from the median of all sites each lies REASONABLE times as far as the
-    others lie from it or vary over the items.
+    They are a minority of three sites or more; from the median of all sites each lies REASONABLE
+    times as far as the others lie from it or vary over the items.
     """
     distances = np.sqrt(np.mean((values - np.median(values, axis=0)) ** 2, axis=1))
     sizes = np.maximum(distances, values.std(axis=1))
@@ -164,28 +173,52 @@ def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
     for name, hello in channel.hello(sites).items():
         if isinstance(hello, Fault):
             raise RunStopped(f"site {name!r} did not join: {hello.reason}.")
-        if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name or hello["items"] < 0:
-            raise RunStopped(f"site {name!r} introduced itself as something else; do all sites run the same corank?")
+        if (
+            hello.kind != "hello"
+            or hello["version"] != VERSION
+            or hello["site"] != name
+            or hello["items"] < 0
+        ):
+            raise RunStopped(
+                f"site {name!r} introduced itself as something else; do all sites run the same"
+                " corank?"
+            )
         if hello["items"] == 0:
-            raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn again.")
+            raise RunStopped(
+                f"site {name!r} has its model and only predicts; start it with --force to learn"
+                " again."
+            )
         hellos[name] = hello
     first = hellos[sites[0]]
     for name in sites[1:]:
         if hellos[name]["comparison"] != first["comparison"]:
-            conflict = f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}"
-            channel.tell(sites, Message("stop", {"reason": f"{conflict}; all must do the same", "row": None}))
+            conflict = (
+                f"site {sites[0]!r} does {first['comparison']}, but site {name!r}"
+                f" {hellos[name]['comparison']}"
+            )
+            channel.tell(
+                sites, Message("stop", {"reason": f"{conflict}; all must do the same", "row": None})
+            )
             raise RunStopped(f"{conflict}; all must do the same.")
     return hellos
 
 
-def check_items(channel: Channel, hellos: Mapping[str, Message], copy: Fingerprint | None) -> tuple[int, str]:
-    """Number and digest of the shared items, the same everywhere; else SharedItemsError names the first differing row.
+def check_items(
+    channel: Channel, hellos: Mapping[str, Message], copy: Fingerprint | None
+) -> tuple[int, str]:
+    """Number and digest of the shared items, the same everywhere; else SharedItemsError names the
+    first differing row.
 
-    `copy` is the coordinator's copy, where it has one. A difference is found by bisection: O(log items) questions.
+    `copy` is the coordinator's copy, where it has one. A difference is found by bisection: O(log
+    items) questions.
     """
     names = list(hellos)
     if copy is None:
-        reference, expected, theirs = f"site {names[0]!r}", hellos[names[0]]["items"], _asker(channel, names[0])
+        reference, expected, theirs = (
+            f"site {names[0]!r}",
+            hellos[names[0]]["items"],
+            _asker(channel, names[0]),
+        )
         digest = str(hellos[names[0]]["digest"])
     else:
         reference, expected, theirs, digest = "the coordinator", len(copy), copy.upto, copy.digest
@@ -195,12 +228,16 @@ def check_items(channel: Channel, hellos: Mapping[str, Message], copy: Fingerpri
             continue
         row = first_difference(theirs, _asker(channel, name), min(expected, items))
         if row is None:
-            difference = f"{reference} has {expected:,} shared items and site {name!r} {items:,}; the others are alike."
+            difference = (
+                f"{reference} has {expected:,} shared items and site {name!r} {items:,}; the others"
+                " are alike."
+            )
             row = min(expected, items)
         else:
             difference = (
-                f"the shared items of {reference} and site {name!r} first differ in row {row + 1:,}, counted from 1: "
-                "all sites need the same items with the same ids in the same order."
+                f"the shared items of {reference} and site {name!r} first differ in row"
+                f" {row + 1:,}, counted from 1: all sites need the same items with the same ids in"
+                " the same order."
             )
         channel.tell(names, Message("stop", {"reason": difference, "row": row}))
         raise SharedItemsError(difference)
@@ -211,9 +248,13 @@ def _asker(channel: Channel, name: str) -> Callable[[int], str]:
     def ask(upto: int) -> str:
         answer = channel.ask({name: Message("compare", {"upto": upto})})[name]
         if isinstance(answer, Fault):
-            raise RunStopped(f"site {name!r} did not say what its shared items are: {answer.reason}.")
+            raise RunStopped(
+                f"site {name!r} did not say what its shared items are: {answer.reason}."
+            )
         if answer.kind != "digest" or answer["upto"] != upto:
-            raise RunStopped(f"site {name!r} answered something else than was asked about its shared items.")
+            raise RunStopped(
+                f"site {name!r} answered something else than was asked about its shared items."
+            )
         return str(answer["digest"])
 
     return ask
@@ -227,18 +268,16 @@ class Plan:
     """How a run goes.
 
     Parameters
-    ----------
-    run : its name
-    sites : names of at least two sites, in the order of their turns
-    agreement : weight of the disagreement on shared items, as in `CoRLS`
-    schedule : "sequential": one site after the other, each seeing the latest answers (Algorithm 1 of Brefeld
+    ---------- run : its name sites : names of at least two sites, in the order of their turns
+    agreement : weight of the disagreement on shared items, as in `CoRLS` schedule : "sequential":
+    one site after the other, each seeing the latest answers (Algorithm 1 of Brefeld
         and others, 2006); "parallel": all
         at once, less waiting but up to twice the rounds
-    accelerate : whether to extrapolate from past rounds
-    report : whether sites tell loss, norm and gradient norm; else predictions are all that leaves them
-    tol : when to stop: estimated error of the predictions and, where sites report, the joint gradient, both relative
-    max_rounds : when to give up
-    on_missing : "stop" or "continue", when a site is lost; with "continue" at least `min_sites` must remain
+    accelerate : whether to extrapolate from past rounds report : whether sites tell loss, norm and
+        gradient norm; else predictions are all that leaves them tol : when to stop: estimated error
+        of the predictions and, where sites report, the joint gradient, both relative max_rounds :
+        when to give up on_missing : "stop" or "continue", when a site is lost; with "continue" at
+        least `min_sites` must remain
     """
 
     run: str
@@ -256,7 +295,10 @@ class Plan:
         if not self.run:
             raise ValueError("run needs a name.")
         if len(self.sites) < 2 or len(set(self.sites)) < len(self.sites):
-            raise ValueError(f"sites must name two sites or more, each once; got {', '.join(self.sites) or 'none'}.")
+            raise ValueError(
+                "sites must name two sites or more, each once; got"
+                f" {', '.join(self.sites) or 'none'}."
+            )
         if not 0 < self.agreement < np.inf:
             raise ValueError(f"agreement must be greater than 0, got {self.agreement!r}.")
         if self.schedule not in SCHEDULES:
@@ -268,7 +310,10 @@ class Plan:
         if self.max_rounds < 2:
             raise ValueError(f"max_rounds must be at least 2, got {self.max_rounds!r}.")
         if not 2 <= self.min_sites <= len(self.sites):
-            raise ValueError(f"min_sites must lie between 2 and the {len(self.sites)} sites, got {self.min_sites!r}.")
+            raise ValueError(
+                f"min_sites must lie between 2 and the {len(self.sites)} sites, got"
+                f" {self.min_sites!r}."
+            )
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -285,9 +330,9 @@ class Plan:
 class Round:
     """What a round brought.
 
-    error : estimated relative error of the predictions; gradient : of the joint objective relative to its value at zero,
-    None where it is not known; disagreement : root mean square between the sites' predictions
-    reports : loss, norm and gradient norm by site, where sites tell them
+    error : estimated relative error of the predictions; gradient : of the joint objective relative
+        to its value at zero, None where it is not known; disagreement : root mean square between
+        the sites' predictions reports : loss, norm and gradient norm by site, where sites tell them
     """
 
     number: int
@@ -328,7 +373,8 @@ class _Progress:
 
     sites: list[str]
     number: int = 0
-    completed: int = 0  # the last round that all have answered; `number` counts one that was broken off, too
+    # the last round that all have answered; `number` counts one that was broken off, too
+    completed: int = 0
     x: FloatArray | None = None  # (M, m) what the next round starts from
     scale: float = 0.0  # gradient at zero
     exact: bool = False  # whether the next round asks about the very predictions that sites gave
@@ -341,17 +387,15 @@ class _Progress:
 class Coordinator:
     """Runs rounds over a channel.
 
-    Round 1 asks every site for its predictions alone. From then on each is asked for its best answer given the mean of
-    the others. A sequential or extrapolated round moves the questions while sites answer, so their gradients belong to
-    different points: once predictions stand still, one plain parallel round measures the joint gradient at one point.
+    Round 1 asks every site for its predictions alone. From then on each is asked for its best
+    answer given the mean of the others. A sequential or extrapolated round moves the questions
+    while sites answer, so their gradients belong to different points: once predictions stand still,
+    one plain parallel round measures the joint gradient at one point.
 
     Parameters
-    ----------
-    plan : Plan
-    channel : Channel
-    items : fingerprint of the coordinator's own copy of the shared items; None takes the first site's word
-    state : path of the file from which a killed coordinator goes on; None forgets
-    progress : is told of every round
+    ---------- plan : Plan channel : Channel items : fingerprint of the coordinator's own copy of
+    the shared items; None takes the first site's word state : path of the file from which a killed
+    coordinator goes on; None forgets progress : is told of every round
     """
 
     def __init__(
@@ -382,7 +426,9 @@ class Coordinator:
             except _SitesLost as lost:
                 self._go_on_without(at, lost)
         self._finish(at)
-        return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, at.completed, self.rounds, values)
+        return Report(
+            self.plan.run, tuple(at.sites), at.lost, at.converged, at.completed, self.rounds, values
+        )
 
     # ---------------------------------------------------------------- joining
 
@@ -393,10 +439,18 @@ class Coordinator:
         items, digest = check_items(self.channel, hellos, self.items)
         comparison = str(hellos[at.sites[0]]["comparison"])
         self.terms = Terms(
-            self.plan.run, self.plan.sites, comparison, self.plan.agreement, items, digest, self.plan.report
+            self.plan.run,
+            self.plan.sites,
+            comparison,
+            self.plan.agreement,
+            items,
+            digest,
+            self.plan.report,
         )
         if at.x is not None and at.x.shape[1] != items:
-            raise StateError(f"{self.state} is about {at.x.shape[1]} shared items, but there are {items}.")
+            raise StateError(
+                f"{self.state} is about {at.x.shape[1]} shared items, but there are {items}."
+            )
         replies = self.channel.ask(dict.fromkeys(at.sites, self.terms.message()))
         for name, reply in replies.items():
             if (why := self._mismatch(reply, "accepted")) is not None:
@@ -410,8 +464,8 @@ class Coordinator:
         facts, arrays = state
         if facts.get("run") != self.plan.run or facts.get("plan") != self.plan.fixed:
             raise StateError(
-                f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give this run a name and a "
-                "state of its own, or move the file away."
+                f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give"
+                " this run a name and a state of its own, or move the file away."
             )
         try:
             at = _Progress(
@@ -426,21 +480,41 @@ class Coordinator:
                 dict(facts["lost"]),
                 bool(facts["converged"]),
             )
-            if at.x is None or at.x.ndim != 2 or len(at.x) != len(at.sites) or not np.isfinite(at.x).all():
+            if (
+                at.x is None
+                or at.x.ndim != 2
+                or len(at.x) != len(at.sites)
+                or not np.isfinite(at.x).all()
+            ):
                 raise ValueError("x")
             if not set(at.sites) <= set(self.plan.sites) or len(set(at.sites)) < len(at.sites):
                 raise ValueError("sites")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"{self.state} is not the state of a coordinator; move it away to start over.") from error
+            raise StateError(
+                f"{self.state} is not the state of a coordinator; move it away to start over."
+            ) from error
         note("resuming", run=self.plan.run, after=at.number)
         return at
 
     def _save(self, at: _Progress) -> None:
         if self.state is not None and at.x is not None:
-            facts = {"run": self.plan.run, "plan": self.plan.fixed, "sites": at.sites, "round": at.number}
-            facts |= {"scale": at.scale, "exact": at.exact, "strictness": at.strictness, "lost": at.lost}
+            facts = {
+                "run": self.plan.run,
+                "plan": self.plan.fixed,
+                "sites": at.sites,
+                "round": at.number,
+            }
+            facts |= {
+                "scale": at.scale,
+                "exact": at.exact,
+                "strictness": at.strictness,
+                "lost": at.lost,
+            }
             facts |= {"completed": at.completed}
-            facts |= {"measured": at.measured if np.isfinite(at.measured) else None, "converged": at.converged}
+            facts |= {
+                "measured": at.measured if np.isfinite(at.measured) else None,
+                "converged": at.converged,
+            }
             write_state(self.state, facts, {"x": at.x})
 
     # ---------------------------------------------------------------- rounds
@@ -484,12 +558,17 @@ class Coordinator:
         self.progress(done_round)
         return values
 
-    def _judged(self, at: _Progress, values: FloatArray, gradient: float | None) -> tuple[float, bool]:
-        """The estimated relative error of a round's values and whether they are final; sets what the next starts from."""
+    def _judged(
+        self, at: _Progress, values: FloatArray, gradient: float | None
+    ) -> tuple[float, bool]:
+        """The estimated relative error of a round's values and whether they are final; sets what
+        the next starts from.
+        """
         assert at.x is not None
         size = spread(values)
         residual = float(np.linalg.norm(values - at.x))
-        if at.exact and self.plan.schedule == "sequential":  # a step of another map: nothing to extrapolate from
+        # a step of another map: nothing to extrapolate from
+        if at.exact and self.plan.schedule == "sequential":
             after, error = values, residual / size
             self._memory.forget()
             self._distance = Distance()
@@ -503,9 +582,11 @@ class Coordinator:
             return error, small
         done = gradient is not None and gradient <= self.plan.tol and (small or at.exact)
         if at.exact and not done and gradient is not None:
-            # ten times stricter and no nearer: that is rounding, unless a site has forgotten where it was
+            # ten times stricter and no nearer: that is rounding, unless a site has forgotten where
+            # it was
             done = at.measured / 2 < gradient <= ROUNDING * self.plan.tol
-            at.strictness, at.measured = at.strictness * 0.1, gradient  # predictions stood still too early
+            # predictions stood still too early
+            at.strictness, at.measured = at.strictness * 0.1, gradient
         at.exact = small and gradient is None
         at.x = values if at.exact else after
         return error, done
@@ -522,12 +603,16 @@ class Coordinator:
         return self._answers(at, number, questions)
 
     def _in_turn(self, at: _Progress, number: int) -> tuple[FloatArray, dict[str, list[float]]]:
-        """One site after the other, each given the latest values (Gauss-Seidel, [Brefeld2006] Algorithm 1)."""
+        """One site after the other, each given the latest values (Gauss-Seidel, [Brefeld2006]
+        Algorithm 1).
+        """
         assert at.x is not None
         values = at.x.copy()
         reports: dict[str, list[float]] = {}
         for v, name in enumerate(at.sites):
-            answer, report = self._answers(at, number, {name: self._question(at, number, v, values)})
+            answer, report = self._answers(
+                at, number, {name: self._question(at, number, v, values)}
+            )
             values[v], reports = answer[0], reports | report
         return values, reports
 
@@ -541,33 +626,52 @@ class Coordinator:
         self, at: _Progress, number: int, questions: dict[str, Message]
     ) -> tuple[FloatArray, dict[str, list[float]]]:
         replies = self.channel.ask(questions)
-        faults = {name: why for name, reply in replies.items() if (why := self._wrong(reply, number)) is not None}
-        answers = {name: reply for name, reply in replies.items() if isinstance(reply, Message) and name not in faults}
+        faults = {
+            name: why
+            for name, reply in replies.items()
+            if (why := self._wrong(reply, number)) is not None
+        }
+        answers = {
+            name: reply
+            for name, reply in replies.items()
+            if isinstance(reply, Message) and name not in faults
+        }
         self._answered |= {name: np.asarray(answer.numbers) for name, answer in answers.items()}
-        refusing = [name for name, reply in replies.items() if isinstance(reply, Fault) and reply.too_far]
+        refusing = [
+            name for name, reply in replies.items() if isinstance(reply, Fault) and reply.too_far
+        ]
         if refusing:
             self._blame(at, faults, refusing)
         if faults:
             raise _SitesLost(faults)
         values = np.stack([self._answered[name] for name in questions])
-        return values, {name: answers[name]["report"] for name in questions} if self.plan.report else {}
+        return values, (
+            {name: answers[name]["report"] for name in questions} if self.plan.report else {}
+        )
 
     def _blame(self, at: _Progress, faults: dict[str, str], refusing: list[str]) -> None:
-        """Where sites refuse to be pulled that far, the fault is with those who sent wild predictions, if that shows."""
+        """Where sites refuse to be pulled that far, the fault is with those who sent wild
+        predictions, if that shows.
+        """
         if at.x is None:
             return
         if len(at.sites) == 2:
             (other,) = set(at.sites) - {refusing[0]}
             self._stop(
                 at,
-                f"site {refusing[0]!r} is lost in round {at.number + 1}: {faults[refusing[0]]}; what it refused came "
-                f"from site {other!r}, and with two sites nobody else can say which of them is wrong: compare the scores "
-                "of both",
+                f"site {refusing[0]!r} is lost in round {at.number + 1}: {faults[refusing[0]]};"
+                f" what it refused came from site {other!r}, and with two sites nobody else can say"
+                " which of them is wrong: compare the scores of both",
             )
-        wild = [at.sites[v] for v in wild_sites(np.stack([self._answered[name] for name in at.sites]))]
+        wild = [
+            at.sites[v] for v in wild_sites(np.stack([self._answered[name] for name in at.sites]))
+        ]
         if wild:
             names = ", ".join(repr(name) for name in refusing)
-            why = f"its predictions are far from those of all other sites, so that {names} refused to be pulled towards them"
+            why = (
+                f"its predictions are far from those of all other sites, so that {names} refused to"
+                " be pulled towards them"
+            )
             honest = {name: fault for name, fault in faults.items() if name not in refusing}
             raise _SitesLost(honest | dict.fromkeys(wild, why), wild)
 
@@ -580,7 +684,9 @@ class Coordinator:
             return f"it answered round {reply['round']} in round {number}"
         assert reply.numbers is not None
         if len(reply.numbers) != self.terms.items:
-            return f"it sent {len(reply.numbers):,} predictions for {self.terms.items:,} shared items"
+            return (
+                f"it sent {len(reply.numbers):,} predictions for {self.terms.items:,} shared items"
+            )
         sound = np.abs(reply.numbers) < LARGEST  # NaN is not less than anything
         if not sound.all():
             row = int(np.argmin(sound))
@@ -588,8 +694,11 @@ class Coordinator:
         report = reply["report"]
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
-            if not numbers or not all(type(number) in (int, float) and 0 <= number < LARGEST for number in report):
-                return "its report is not a loss, a norm and a gradient norm"  # which other sites must not learn
+            if not numbers or not all(
+                type(number) in (int, float) and 0 <= number < LARGEST for number in report
+            ):
+                # which other sites must not learn
+                return "its report is not a loss, a norm and a gradient norm"
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
         return None
@@ -608,20 +717,33 @@ class Coordinator:
 
     def _go_on_without(self, at: _Progress, lost: _SitesLost) -> None:
         faults, before = lost.faults, at.number
-        losses = "; ".join(f"site {name!r} is lost in round {before + 1}: {why}" for name, why in faults.items())
+        losses = "; ".join(
+            f"site {name!r} is lost in round {before + 1}: {why}" for name, why in faults.items()
+        )
         left = [name for name in at.sites if name not in faults]
         if self.plan.on_missing == "stop":
             if lost.wild:
                 self._forget(at, lost.wild)
-            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {before}")
+            self._stop(
+                at,
+                f"{losses}; start it again and then the coordinator, which goes on after round"
+                f" {before}",
+            )
         if len(left) < self.plan.min_sites:
-            self._stop(at, f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
+            self._stop(
+                at,
+                f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}",
+            )
         note("going on", level=logging.WARNING, without=list(faults), why=losses)
         self.channel.tell(
-            faults, Message("stop", {"reason": f"the run goes on without this site: {losses}", "row": None})
+            faults,
+            Message(
+                "stop", {"reason": f"the run goes on without this site: {losses}", "row": None}
+            ),
         )
         if at.x is not None:
-            at.x = np.stack([self._answered[name] for name in left])  # nothing extrapolated from those that are lost
+            # nothing extrapolated from those that are lost
+            at.x = np.stack([self._answered[name] for name in left])
         at.sites, at.exact = left, False
         at.lost |= faults
         at.number += 1  # some have answered this one, under other conditions
@@ -630,10 +752,13 @@ class Coordinator:
         self._save(at)
 
     def _forget(self, at: _Progress, wild: list[str]) -> None:
-        """Put the others' median in place of wild predictions, so that the run can go on once their site is mended."""
+        """Put the others' median in place of wild predictions, so that the run can go on once their
+        site is mended.
+        """
         others = np.median([self._answered[name] for name in at.sites if name not in wild], axis=0)
         at.x = np.stack([others if name in wild else self._answered[name] for name in at.sites])
-        at.number, at.exact = at.number + 1, False  # sites may have answered this one, to another question
+        # sites may have answered this one, to another question
+        at.number, at.exact = at.number + 1, False
         self._save(at)
 
     def _stop(self, at: _Progress, reason: str) -> NoReturn:
@@ -641,11 +766,16 @@ class Coordinator:
         raise RunStopped(reason + ".")
 
     def _finish(self, at: _Progress) -> None:
-        message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})
+        message = Message(
+            "finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged}
+        )
         for name, reply in self.channel.ask(dict.fromkeys(at.sites, message)).items():
             if (why := self._mismatch(reply, "saved")) is not None:
                 note(
-                    "unconfirmed", level=logging.WARNING, site=name, why=f"it did not say that it kept its model: {why}"
+                    "unconfirmed",
+                    level=logging.WARNING,
+                    site=name,
+                    why=f"it did not say that it kept its model: {why}",
                 )
 
 

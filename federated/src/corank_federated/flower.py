@@ -1,7 +1,9 @@
-"""Sites and rounds over Flower, for those who run its SuperLink and SuperNodes already: `corank-federated[flower]`.
+"""Sites and rounds over Flower, for those who run its SuperLink and SuperNodes already:
+`corank-federated[flower]`.
 
-Flower may start a process for every message, so a site remembers its rounds in its state file, and every round brings the
-terms along. Names are what nodes say they are: use Flower's own TLS and node authentication.
+Flower may start a process for every message, so a site remembers its rounds in its state file, and
+every round brings the terms along. Names are what nodes say they are: use Flower's own TLS and node
+authentication.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ RECORD = "corank"
 PAUSE = 1.0  # seconds between looks for nodes that are still to come
 
 
-def client_app(make_site: Callable[[Context], Site], keep: Callable[[Context, Site], None]) -> ClientApp:
+def client_app(
+    make_site: Callable[[Context], Site], keep: Callable[[Context, Site], None]
+) -> ClientApp:
     """A ClientApp that answers for a site.
 
     Parameters
-    ----------
-    make_site : makes the site from the node's context, the same every time; its `state` must be a file
-    keep : is called with the site when the run is over, to save its model
+    ---------- make_site : makes the site from the node's context, the same every time; its `state`
+    must be a file keep : is called with the site when the run is over, to save its model
     """
     app = ClientApp()
 
@@ -37,7 +40,9 @@ def client_app(make_site: Callable[[Context], Site], keep: Callable[[Context, Si
     def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
         site = make_site(context)
         if site.state is None:
-            raise ValueError("make_site: a site needs a state file, as every message may meet a new process.")
+            raise ValueError(
+                "make_site: a site needs a state file, as every message may meet a new process."
+            )
         reply = site.hello()
         for content in message.content[RECORD]["messages"]:
             asked = decoded(content)
@@ -62,7 +67,9 @@ class FlowerChannel:
     join_timeout, answer_timeout : seconds to wait for all sites, and for one answer
     """
 
-    def __init__(self, grid: Grid, *, join_timeout: float = 600.0, answer_timeout: float = 600.0) -> None:
+    def __init__(
+        self, grid: Grid, *, join_timeout: float = 600.0, answer_timeout: float = 600.0
+    ) -> None:
         self.sent = self.received = 0
         self._grid, self._timeouts = grid, (join_timeout, answer_timeout)
         self._nodes: dict[str, int] = {}
@@ -87,12 +94,18 @@ class FlowerChannel:
         return {name: late.get(name) or self._hellos[name] for name in sites}
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
-        """All at the same time; a round comes with the terms, for a process that has not heard them."""
+        """All at the same time; a round comes with the terms, for a process that has not heard
+        them.
+        """
         asked: dict[int, list[bytes]] = {}
         for name, question in questions.items():
             if question.kind == "terms":
                 self._terms[name] = question
-            before = [self._terms[name]] if name in self._terms and question.kind in ("round", "finish") else []
+            before = (
+                [self._terms[name]]
+                if name in self._terms and question.kind in ("round", "finish")
+                else []
+            )
             asked[self._nodes[name]] = [message.encoded() for message in (*before, question)]
         replies = self._exchanged(asked)
         return {name: _judged(replies[self._nodes[name]]) for name in questions}
@@ -103,14 +116,18 @@ class FlowerChannel:
     def _exchanged(self, contents: Mapping[int, list[bytes]]) -> dict[int, Message | Fault]:
         """The replies of nodes to encoded messages."""
         messages = [
-            FlowerMessage(_record(messages=content), dst_node_id=node, message_type=MessageType.QUERY)
+            FlowerMessage(
+                _record(messages=content), dst_node_id=node, message_type=MessageType.QUERY
+            )
             for node, content in contents.items()
         ]
         replies: dict[int, Message | Fault] = {
             node: Fault(f"it did not answer within {self._timeouts[1]:.0f} s") for node in contents
         }
         self.sent += sum(len(message) for content in contents.values() for message in content)
-        for reply in self._grid.send_and_receive(messages, timeout=self._timeouts[1]) if messages else []:
+        for reply in (
+            self._grid.send_and_receive(messages, timeout=self._timeouts[1]) if messages else []
+        ):
             node = int(reply.metadata.src_node_id)
             if reply.has_error():
                 replies[node] = Fault(f"Flower says: {reply.error.reason}")

@@ -1,7 +1,8 @@
-"""Messages between sites and coordinator: a few kinds, each with fixed fields and at most one array of numbers; and the
-log of a run, as text or as one JSON object per line.
+"""Messages between sites and coordinator: a few kinds, each with fixed fields and at most one array
+of numbers; and the log of a run, as text or as one JSON object per line.
 
-A message is JSON and raw bytes; nothing in it can be executed. Anything that does not look exactly like one is refused.
+A message is JSON and raw bytes; nothing in it can be executed. Anything that does not look exactly
+like one is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ MAX_HEADER = 1 << 22  # bytes of JSON
 MAX_FLOAT = 10**308  # a whole number beyond that is no float
 VERSION = 2
 
-# The fields of every kind; the second entry: whether it has an array, required (True), absent (False) or either (None).
+# The fields of every kind; the second entry: whether it has an array, required (True), absent
+# (False) or either (None).
 KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
     # site to coordinator
     "hello": ({"version": int, "site": str, "comparison": str, "items": int, "digest": str}, False),
@@ -37,7 +39,15 @@ KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
     # coordinator to site
     "compare": ({"upto": int}, False),
     "terms": (
-        {"run": str, "sites": list, "comparison": str, "agreement": float, "items": int, "digest": str, "report": bool},
+        {
+            "run": str,
+            "sites": list,
+            "comparison": str,
+            "agreement": float,
+            "items": int,
+            "digest": str,
+            "report": bool,
+        },
         False,
     ),
     "round": ({"run": str, "round": int, "sites": int}, None),
@@ -66,7 +76,11 @@ class Message:
     def encoded(self) -> bytes:
         """As bytes: a prefix, the JSON header, the numbers as little-endian float64."""
         header = self._header()
-        body = b"" if self.numbers is None else np.ascontiguousarray(self.numbers, dtype="<f8").tobytes()
+        body = (
+            b""
+            if self.numbers is None
+            else np.ascontiguousarray(self.numbers, dtype="<f8").tobytes()
+        )
         return PREFIX.pack(MAGIC, len(header)) + header + body
 
     @property
@@ -99,7 +113,11 @@ def decoded(content: bytes, *, max_values: int | None = None) -> Message:
     body = len(content) - PREFIX.size - size
     if length is None:
         if with_values or body:
-            _bad(f"a {kind} without its numbers" if with_values else f"a {kind} with more than its header")
+            _bad(
+                f"a {kind} without its numbers"
+                if with_values
+                else f"a {kind} with more than its header"
+            )
         return Message(kind, header)
     if with_values is False or type(length) is not int or length < 0 or body != 8 * length:
         _bad(f"a {kind} with {body} bytes of numbers where its header says {length}")
@@ -140,13 +158,11 @@ class Terms:
     """What all sites of a run agree on.
 
     Parameters
-    ----------
-    run : its name
-    sites : names, in the order in which they take their turns
-    comparison : "regression", or "ranking" with its weighting: see `Site.comparison`
-    agreement : weight of the disagreement between sites on the shared items, over ordered pairs as in `CoRLS`
-    items : how many shared items; digest : of all of them
-    report : whether an answer holds three numbers beside the predictions: loss, norm, gradient norm
+    ---------- run : its name sites : names, in the order in which they take their turns comparison
+    : "regression", or "ranking" with its weighting: see `Site.comparison` agreement : weight of the
+    disagreement between sites on the shared items, over ordered pairs as in `CoRLS` items : how
+    many shared items; digest : of all of them report : whether an answer holds three numbers beside
+    the predictions: loss, norm, gradient norm
     """
 
     run: str
@@ -177,7 +193,9 @@ class Terms:
         """From a message, checked."""
         names = message["sites"]
         if not all(isinstance(name, str) for name in names) or len(set(names)) < max(len(names), 2):
-            raise MessageError("not a message of corank: terms need the names of two sites or more, each once")
+            raise MessageError(
+                "not a message of corank: terms need the names of two sites or more, each once"
+            )
         agreement = float(message["agreement"])
         if not 0 <= agreement < np.inf:
             raise MessageError(f"not a message of corank: agreement of the terms is {agreement}")
@@ -191,7 +209,11 @@ def note(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
     """Log an event with its facts. Never rows, scores or predictions."""
     details = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
     logging.getLogger(NAME).log(
-        level, "%s%s", event, f" {details}" if details else "", extra={"event": event, "facts": facts}
+        level,
+        "%s%s",
+        event,
+        f" {details}" if details else "",
+        extra={"event": event, "facts": facts},
     )
 
 

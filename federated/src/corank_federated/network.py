@@ -1,8 +1,9 @@
-"""Both ends of the network, over gRPC with mutual TLS: the coordinator's `Channel`, and a site's connection.
+"""Both ends of the network, over gRPC with mutual TLS: the coordinator's `Channel`, and a site's
+connection.
 
-Sites dial in and hold one stream each. A site is known by the name in its certificate; a second stream in its name is
-refused, and both ends are warned. One question at a time is open for a site; when its stream breaks, the question waits
-and is put again once the site is back.
+Sites dial in and hold one stream each. A site is known by the name in its certificate; a second
+stream in its name is refused, and both ends are warned. One question at a time is open for a site;
+when its stream breaks, the question waits and is put again once the site is back.
 """
 
 from __future__ import annotations
@@ -35,10 +36,17 @@ KEEPALIVE = [  # a cut link is noticed within a quarter of a minute
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 ]
 SECOND = (
-    "two connections in the name of site {name!r}: the first is kept and the second refused. After a cut link that passes "
-    "within a minute; else someone else may hold the key of {name!r}: make a new certificate for it"
+    "two connections in the name of site {name!r}: the first is kept and the second refused. After"
+    " a cut link that passes within a minute; else someone else may hold the key of {name!r}: make"
+    " a new certificate for it"
 )
-REPLIES = {"compare": "digest", "terms": "accepted", "round": "answer", "finish": "saved", "predict": "prediction"}
+REPLIES = {
+    "compare": "digest",
+    "terms": "accepted",
+    "round": "answer",
+    "finish": "saved",
+    "predict": "prediction",
+}
 
 
 def size_limits(max_items: int) -> list[tuple[str, int]]:
@@ -48,7 +56,9 @@ def size_limits(max_items: int) -> list[tuple[str, int]]:
 
 
 def connection_limits(handshake_timeout: float, max_connections: int) -> list[tuple[str, int]]:
-    """Options that keep strangers, and sites that open more than they need, from using up threads and open files."""
+    """Options that keep strangers, and sites that open more than they need, from using up threads
+    and open files.
+    """
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(1000 * handshake_timeout)),
@@ -61,11 +71,15 @@ def connection_limits(handshake_timeout: float, max_connections: int) -> list[tu
 class Line:
     """What connects one site: its streams, one after the other, and the question that is open.
 
-    `changed` is told of every change; the lines of a channel have it in common. `hello` is that of the open stream.
+    `changed` is told of every change; the lines of a channel have it in common. `hello` is that of
+    the open stream.
     """
 
     def __init__(
-        self, name: str, record: Callable[[str, str, bytes], None], changed: threading.Condition | None = None
+        self,
+        name: str,
+        record: Callable[[str, str, bytes], None],
+        changed: threading.Condition | None = None,
     ) -> None:
         self.name, self._record = name, record
         self.changed = changed or threading.Condition()
@@ -97,8 +111,14 @@ class Line:
             while self._reply is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    where = "it is connected, but slow" if self.hello is not None else "it is not connected"
-                    return Fault(f"it did not answer within {time.monotonic() - began:.0f} s: {where}")
+                    where = (
+                        "it is connected, but slow"
+                        if self.hello is not None
+                        else "it is not connected"
+                    )
+                    return Fault(
+                        f"it did not answer within {time.monotonic() - began:.0f} s: {where}"
+                    )
                 self.changed.wait(left)
             self._question = None
             return self._reply
@@ -154,17 +174,34 @@ class Line:
         with self.changed:
             question = self._question
             if question is None or self._reply is not None:
-                note("ignored", site=self.name, why="nothing was asked", kind=getattr(message, "kind", "?"))
+                note(
+                    "ignored",
+                    site=self.name,
+                    why="nothing was asked",
+                    kind=getattr(message, "kind", "?"),
+                )
                 return
             if isinstance(message, Message):
                 if message.kind == "refusal":
                     message = refused(message["reason"], too_far=message["too_far"])
                 elif message.kind == "accepted" and question.kind != "terms":
                     return  # of a site that came back
-                elif message.kind == "answer" and question.kind == "round" and message["round"] < question["round"]:
-                    note("ignored", level=logging.WARNING, site=self.name, why="old round", round=message["round"])
+                elif (
+                    message.kind == "answer"
+                    and question.kind == "round"
+                    and message["round"] < question["round"]
+                ):
+                    note(
+                        "ignored",
+                        level=logging.WARNING,
+                        site=self.name,
+                        why="old round",
+                        round=message["round"],
+                    )
                     return
-                elif message.kind == "prediction" and message["request"] != question.fields.get("request"):
+                elif message.kind == "prediction" and message["request"] != question.fields.get(
+                    "request"
+                ):
                     note("ignored", level=logging.WARNING, site=self.name, why="old request")
                     return
                 elif message.kind == "digest" and message["upto"] != question.fields.get("upto"):
@@ -179,14 +216,13 @@ class GrpcChannel:
     """Sites over gRPC.
 
     Parameters
-    ----------
-    address : "host:port" to listen on; port 0 takes a free one, see `port`
-    identity, authority : the coordinator's certificate, and that of the authority which signed the sites'
-    sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of that name
-    max_items : the longest array that is welcome
-    join_timeout, answer_timeout : seconds to wait for all sites to join, and for one answer
-    handshake_timeout : seconds for the handshake of a connection, and for the hello with which a stream begins
-    max_connections : open at the same time, also before their handshake; more are closed at once
+    ---------- address : "host:port" to listen on; port 0 takes a free one, see `port` identity,
+    authority : the coordinator's certificate, and that of the authority which signed the sites'
+    sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of
+    that name max_items : the longest array that is welcome join_timeout, answer_timeout : seconds
+    to wait for all sites to join, and for one answer handshake_timeout : seconds for the handshake
+    of a connection, and for the hello with which a stream begins max_connections : open at the same
+    time, also before their handshake; more are closed at once
     """
 
     def __init__(
@@ -203,7 +239,11 @@ class GrpcChannel:
         max_connections: int = 256,
     ) -> None:
         self.sent = self.received = 0
-        self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
+        self.join_timeout, self.answer_timeout, self.max_items = (
+            join_timeout,
+            answer_timeout,
+            max_items,
+        )
         self.handshake_timeout = handshake_timeout
         self._pins = dict(sites)
         self._closing = threading.Event()
@@ -214,16 +254,26 @@ class GrpcChannel:
         service, method = METHOD.strip("/").split("/")
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=2 * len(sites) + 8, thread_name_prefix="corank-site"),
-            options=[*KEEPALIVE, *size_limits(max_items), *connection_limits(handshake_timeout, max_connections)],
+            options=[
+                *KEEPALIVE,
+                *size_limits(max_items),
+                *connection_limits(handshake_timeout, max_connections),
+            ],
         )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, {method: handler}),)
+        )
         credentials = grpc.ssl_server_credentials(
-            [(key_pem(identity), pem(identity.certificate))], pem(authority), require_client_auth=True
+            [(key_pem(identity), pem(identity.certificate))],
+            pem(authority),
+            require_client_auth=True,
         )
         try:
             self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {address}: is something else doing so already?") from error
+            raise OSError(
+                f"cannot listen on {address}: is something else doing so already?"
+            ) from error
         self._server.start()
 
     # ---------------------------------------------------------------- streams
@@ -247,14 +297,20 @@ class GrpcChannel:
                 context.abort(code, why)
                 return  # abort has raised
             line.attach(stream, hello)
-            threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
+            threading.Thread(
+                target=self._listen, args=(line, stream, requests), daemon=True
+            ).start()
             while (content := stream.get()) is not None:
                 yield content
         finally:
             line.detach(stream, "its stream has ended")
 
-    def _introduction(self, name: str, requests: Iterator[bytes], context: Any) -> tuple[Message | None, Any, str]:
-        """The hello with which a stream begins; else the code and the sentence with which it is refused."""
+    def _introduction(
+        self, name: str, requests: Iterator[bytes], context: Any
+    ) -> tuple[Message | None, Any, str]:
+        """The hello with which a stream begins; else the code and the sentence with which it is
+        refused.
+        """
         timer = threading.Timer(self.handshake_timeout, context.cancel)
         timer.start()
         try:
@@ -265,7 +321,11 @@ class GrpcChannel:
         finally:
             timer.cancel()
         if hello.kind != "hello" or hello["site"] != name:
-            return None, grpc.StatusCode.PERMISSION_DENIED, f"the certificate is of {name!r}, but the hello is not"
+            return (
+                None,
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"the certificate is of {name!r}, but the hello is not",
+            )
         return hello, grpc.StatusCode.OK, ""
 
     def _identified(self, context: Any) -> tuple[str, str | None]:
@@ -293,7 +353,9 @@ class GrpcChannel:
         self.record("from", site, content)
         return decoded(content, max_values=self.max_items)
 
-    def _listen(self, line: Line, stream: queue.Queue[bytes | None], requests: Iterator[bytes]) -> None:
+    def _listen(
+        self, line: Line, stream: queue.Queue[bytes | None], requests: Iterator[bytes]
+    ) -> None:
         """Everything that a site says on one stream."""
         try:
             for content in requests:
@@ -343,7 +405,13 @@ class GrpcChannel:
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
-FINAL = {"PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
+FINAL = {
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+    "INVALID_ARGUMENT",
+    "RESOURCE_EXHAUSTED",
+    "UNIMPLEMENTED",
+}
 
 
 class JoinError(ConnectionError):
@@ -354,11 +422,9 @@ class Connection:
     """Dials a coordinator for a site.
 
     Parameters
-    ----------
-    address : "host:port" of the coordinator
-    identity, authority : this site's certificate, and that of the authority which signed the coordinator's
-    max_items : the longest array that is welcome
-    patience : seconds without any connection after which it gives up
+    ---------- address : "host:port" of the coordinator identity, authority : this site's
+    certificate, and that of the authority which signed the coordinator's max_items : the longest
+    array that is welcome patience : seconds without any connection after which it gives up
     """
 
     def __init__(
@@ -372,17 +438,23 @@ class Connection:
     ) -> None:
         self.address, self.patience, self.max_items = address, patience, max_items
         self._ends = min(identity.certificate.not_valid_after_utc, authority.not_valid_after_utc)
-        self._credentials = grpc.ssl_channel_credentials(pem(authority), key_pem(identity), pem(identity.certificate))
+        self._credentials = grpc.ssl_channel_credentials(
+            pem(authority), key_pem(identity), pem(identity.certificate)
+        )
         # whatever the host is called, its certificate must be the coordinator's
         name = ("grpc.ssl_target_name_override", COORDINATOR)
         self._options = [*KEEPALIVE, *size_limits(max_items), name, ("grpc.enable_retries", 0)]
 
     def answer(self, party: Party, *, forever: bool = False) -> Message:
-        """Answer until the coordinator says that the run is over; its last message. `forever`: and dial again then."""
+        """Answer until the coordinator says that the run is over; its last message. `forever`: and
+        dial again then.
+        """
         wait, last = FIRST_WAIT, time.monotonic()
         while True:
             try:
-                with grpc.secure_channel(self.address, self._credentials, options=self._options) as channel:
+                with grpc.secure_channel(
+                    self.address, self._credentials, options=self._options
+                ) as channel:
                     ending, heard = self._stream(channel, party)
                 if ending is not None and not forever:
                     return ending
@@ -393,7 +465,10 @@ class Connection:
             if heard:
                 wait, last = FIRST_WAIT, time.monotonic()
             if time.monotonic() - last > self.patience and not forever:
-                raise JoinError(f"no connection to the coordinator at {self.address} for {self.patience:.0f} s: {why}.")
+                raise JoinError(
+                    f"no connection to the coordinator at {self.address} for {self.patience:.0f} s:"
+                    f" {why}."
+                )
             level = logging.WARNING if why.startswith("already_exists") else logging.INFO
             note("waiting", level=level, site=party.name, why=why, seconds=wait)
             time.sleep(wait)
@@ -420,13 +495,18 @@ class Connection:
                     said.put(None)
                     _wait_for_end(call)
                     if reply.kind == "refusal":
-                        raise JoinError(f"the run is over, but this site has no part in its end: {reply['reason']}")
+                        raise JoinError(
+                            "the run is over, but this site has no part in its end:"
+                            f" {reply['reason']}"
+                        )
                     return message, True
         except grpc.RpcError as error:
             error.heard = heard
             raise
         except MessageError as error:
-            raise JoinError(f"the coordinator at {self.address} sent bytes that make no sense: {error}") from error
+            raise JoinError(
+                f"the coordinator at {self.address} sent bytes that make no sense: {error}"
+            ) from error
         finally:
             said.put(None)
         return None, heard
@@ -436,13 +516,18 @@ class Connection:
         code, details = error.code().name, error.details() or ""
         if datetime.now(UTC) > self._ends:
             raise JoinError(
-                f"the certificates of this site have expired at {self._ends:%Y-%m-%d %H:%M} UTC: make new ones with corank "
-                "federated init, and start it again; what it answered so far is kept"
+                f"the certificates of this site have expired at {self._ends:%Y-%m-%d %H:%M} UTC:"
+                " make new ones with corank federated init, and start it again; what it answered"
+                " so far is kept"
             )
-        if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details or "not match" in details:
+        if (
+            "CERTIFICATE_VERIFY_FAILED" in details
+            or "Hostname Verification" in details
+            or "not match" in details
+        ):
             raise JoinError(
-                f"the coordinator at {self.address} has no certificate of this run's authority in the name "
-                f"{COORDINATOR!r}: {details.splitlines()[0]:.200}"
+                f"the coordinator at {self.address} has no certificate of this run's authority in"
+                f" the name {COORDINATOR!r}: {details.splitlines()[0]:.200}"
             )
         if code in FINAL:
             raise JoinError(f"the coordinator at {self.address} refused: {details}")

@@ -1,4 +1,6 @@
-"""Joint predictions over the network: every site scores the same items with its own model, the mean is the answer."""
+"""Joint predictions over the network: every site scores the same items with its own model, the mean
+is the answer.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,23 @@ class ModelServer:
     rows : how many items it scores in all
     """
 
-    def __init__(self, name: str, score: Callable[[pa.Table], Any], comparison: str, rows: int) -> None:
+    def __init__(
+        self, name: str, score: Callable[[pa.Table], Any], comparison: str, rows: int
+    ) -> None:
         self.name, self.comparison = name, comparison
         self._score, self._left = score, rows
 
     def hello(self) -> Message:
         """Without shared items: nothing is learned."""
         return Message(
-            "hello", {"version": VERSION, "site": self.name, "comparison": self.comparison, "items": 0, "digest": ""}
+            "hello",
+            {
+                "version": VERSION,
+                "site": self.name,
+                "comparison": self.comparison,
+                "items": 0,
+                "digest": "",
+            },
         )
 
     def handle(self, message: Message) -> Message:
@@ -47,7 +58,10 @@ class ModelServer:
         try:
             table = items_of(message)
             if len(table) > self._left:
-                raise Refused(f"{self.name!r} scores {self._left:,} more items at most; raise rows in its [predict].")
+                raise Refused(
+                    f"{self.name!r} scores {self._left:,} more items at most; raise rows in its"
+                    " [predict]."
+                )
             scores = np.asarray(self._score(table), dtype=np.float64)
         except (ValueError, pa.ArrowException) as error:
             return Message("prediction", {"request": message["request"], "reason": str(error)})
@@ -58,10 +72,16 @@ class ModelServer:
 def question(table: pa.Table, request: str) -> Message:
     """Items as a message: columns of numbers as numbers, others as text."""
     names = [name for name in table.column_names if is_number(table[name].type)]
-    texts = {name: table[name].cast(pa.string()).to_pylist() for name in table.column_names if name not in names}
+    texts = {
+        name: table[name].cast(pa.string()).to_pylist()
+        for name in table.column_names
+        if name not in names
+    }
     values = [numbers(table[name], name) for name in names]
     wide = np.stack(values, axis=1).ravel() if values else None
-    return Message("predict", {"request": request, "columns": names, "texts": texts, "rows": len(table)}, wide)
+    return Message(
+        "predict", {"request": request, "columns": names, "texts": texts, "rows": len(table)}, wide
+    )
 
 
 def questions(table: pa.Table) -> Iterator[Message]:
@@ -91,17 +111,25 @@ def items_of(message: Message) -> pa.Table:
     columns: dict[str, Any] = {}
     if message.numbers is not None:
         columns = dict(zip(names, message.numbers.reshape(rows, len(names)).T, strict=True))
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in {**columns, **texts}.items()})
+    return pa.table(
+        {name: pa.array(values, from_pandas=True) for name, values in {**columns, **texts}.items()}
+    )
 
 
-def joint_prediction(channel: Channel, sites: Sequence[str], table: pa.Table) -> dict[str, FloatArray]:
+def joint_prediction(
+    channel: Channel, sites: Sequence[str], table: pa.Table
+) -> dict[str, FloatArray]:
     """The scores that every site gives to the items: (n,) each."""
     for name, hello in channel.hello(sites).items():
         if isinstance(hello, Fault):
-            raise RunStopped(f"site {name!r} is not there to predict: {hello.reason}; does it run join --serve?")
+            raise RunStopped(
+                f"site {name!r} is not there to predict: {hello.reason}; does it run join --serve?"
+            )
     batches: dict[str, list[FloatArray]] = {name: [] for name in sites}
     for asked in questions(table):
-        for name, scores in _scores(channel.ask(dict.fromkeys(sites, asked)), asked["rows"]).items():
+        for name, scores in _scores(
+            channel.ask(dict.fromkeys(sites, asked)), asked["rows"]
+        ).items():
             batches[name].append(scores)
     return {name: np.concatenate(scores) for name, scores in batches.items()}
 
@@ -111,7 +139,11 @@ def _scores(replies: Mapping[str, Message | Fault], rows: int) -> dict[str, Floa
     for name, reply in replies.items():
         why = reply.reason if isinstance(reply, Fault) else reply["reason"]
         if why is None and isinstance(reply, Message):
-            if reply.numbers is not None and len(reply.numbers) == rows and np.isfinite(reply.numbers).all():
+            if (
+                reply.numbers is not None
+                and len(reply.numbers) == rows
+                and np.isfinite(reply.numbers).all()
+            ):
                 scores[name] = reply.numbers
                 continue
             why = "it did not send one number for each item"

@@ -1,4 +1,6 @@
-"""The TOML files of a coordinator and of a site, read strictly: a word that is not known is an error that says so."""
+"""The TOML files of a coordinator and of a site, read strictly: a word that is not known is an
+error that says so.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from typing import Any
 from cryptography import x509
 
 from corank.core.messages import did_you_mean
-from corank_federated.certificates import COORDINATOR, Identity, check_identity, check_name, read_certificate
+from corank_federated.certificates import (
+    COORDINATOR,
+    Identity,
+    check_identity,
+    check_name,
+    read_certificate,
+)
 from corank_federated.coordinator import Plan
 from corank_federated.site import Limits
 
@@ -35,7 +43,9 @@ class SettingsSection:
         where = f"{word} in [{self.name}]" if self.name else word
         return SettingsError(f"{self.file}: {where} {what}.")
 
-    def take(self, word: str, kinds: type | tuple[type, ...], what: str, default: Any = MISSING) -> Any:
+    def take(
+        self, word: str, kinds: type | tuple[type, ...], what: str, default: Any = MISSING
+    ) -> Any:
         """The value of a word, of one of the kinds; `what` says in words which."""
         self._taken.append(word)
         if word not in self.content:
@@ -93,7 +103,11 @@ class SettingsSection:
     def section(self, word: str, *, needed: bool = True) -> SettingsSection | None:
         """A table within this one."""
         table = self.take(word, dict, "a table", MISSING if needed else None)
-        return None if table is None else SettingsSection(table, self.file, f"{self.name}.{word}".lstrip("."))
+        return (
+            None
+            if table is None
+            else SettingsSection(table, self.file, f"{self.name}.{word}".lstrip("."))
+        )
 
     def sections(self, word: str) -> list[SettingsSection]:
         """A list of tables."""
@@ -124,13 +138,18 @@ class Certificates:
     @classmethod
     def read(cls, section: SettingsSection) -> Certificates:
         """From [certificates]."""
-        certificates = cls(section.path("authority"), section.path("certificate"), section.path("key"))
+        certificates = cls(
+            section.path("authority"), section.path("certificate"), section.path("key")
+        )
         section.end()
         return certificates
 
     def load(self, name: str) -> tuple[Identity, x509.Certificate]:
         """The certificates, checked before anything is connected."""
-        identity, authority = Identity.read(self.certificate, self.key), read_certificate(self.authority)
+        identity, authority = (
+            Identity.read(self.certificate, self.key),
+            read_certificate(self.authority),
+        )
         check_identity(identity, authority, name, self.certificate)
         return identity, authority
 
@@ -157,7 +176,9 @@ class SharedSettings:
             synthetic.end()
         file = section.path("file", None)
         if (file is None) == (recipe is None):
-            raise SettingsError(f"{section.file}: [shared] needs either file or [shared.synthetic].")
+            raise SettingsError(
+                f"{section.file}: [shared] needs either file or [shared.synthetic]."
+            )
         query = section.text("query", "query" if recipe and recipe["query_size"] else None)
         shared = cls(file, section.text("id", "id"), query, section.texts("agreed"), recipe)
         section.end()
@@ -272,7 +293,10 @@ LEARNER = {  # words of [learner], and what they may be
 }
 OF_TASK: dict[str, dict[str, Any]] = {
     "regression": {"fit_intercept": (bool, "true or false")},
-    "ranking": {"weighting": (str, "'size', 'unit' or 'query'"), "beta": ((int, float), "a number from 0 to 1")},
+    "ranking": {
+        "weighting": (str, "'size', 'unit' or 'query'"),
+        "beta": ((int, float), "a number from 0 to 1"),
+    },
 }
 
 
@@ -342,11 +366,14 @@ def _data(section: SettingsSection) -> DataSettings:
 def _learner(section: SettingsSection) -> tuple[str, dict[str, Any]]:
     task = section.text("task")
     if task not in TASKS:
-        raise SettingsError(f"{section.file}: task in [learner] must be 'regression' or 'ranking', got {task!r}.")
+        raise SettingsError(
+            f"{section.file}: task in [learner] must be 'regression' or 'ranking', got {task!r}."
+        )
     if (method := section.content.get("method")) is not None:
         raise SettingsError(
-            f"{section.file}: method in [learner] is {method!r}, but sites fit CoRLS (regression) or CoRankRLS (ranking) "
-            "and nothing else: averages need all scored rows in one place; leave it out."
+            f"{section.file}: method in [learner] is {method!r}, but sites fit CoRLS (regression)"
+            " or CoRankRLS (ranking) and nothing else: averages need all scored rows in one place;"
+            " leave it out."
         )
     allowed: dict[str, Any] = {**LEARNER, **OF_TASK[task]}
     given = {word: section.take(word, kinds, what, None) for word, (kinds, what) in allowed.items()}
@@ -355,7 +382,10 @@ def _learner(section: SettingsSection) -> tuple[str, dict[str, Any]]:
 
 
 def _limits(section: SettingsSection) -> Limits:
-    given: dict[str, Any] = {"rounds": section.whole("rounds", Limits.rounds), "norm": section.number("norm", None)}
+    given: dict[str, Any] = {
+        "rounds": section.whole("rounds", Limits.rounds),
+        "norm": section.number("norm", None),
+    }
     given |= {"report": section.flag("report", Limits.report)}
     section.end()
     try:

@@ -1,4 +1,6 @@
-"""The items that all sites know: agreed by content, without sending them, or made by everyone from the same recipe."""
+"""The items that all sites know: agreed by content, without sending them, or made by everyone from
+the same recipe.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class SharedItemsError(ValueError):
 
 
 def row_digests(columns: Sequence[Any]) -> list[bytes]:
-    """One SHA-256 per row, over its values in every column (n,): text as UTF-8, numbers as float64, missing ones alike.
+    """One SHA-256 per row, over its values in every column (n,): text as UTF-8, numbers as float64,
+    missing ones alike.
 
     O(n) for a fixed number of columns.
     """
@@ -60,8 +63,11 @@ class Fingerprint:
         return self.upto(len(self.rows))
 
 
-def first_difference(ours: Callable[[int], str], theirs: Callable[[int], str], rows: int) -> int | None:
-    """The first row, from 0, where two parties differ, by asking for digests of the first few rows: O(log rows) of them.
+def first_difference(
+    ours: Callable[[int], str], theirs: Callable[[int], str], rows: int
+) -> int | None:
+    """The first row, from 0, where two parties differ, by asking for digests of the first few rows:
+    O(log rows) of them.
 
     None where the first `rows` rows are alike.
     """
@@ -82,9 +88,9 @@ class SharedItems:
     """The shared items as one site sees them.
 
     Parameters
-    ----------
-    features : (m, d) array, frame or CSR: the site's own features of the items
-    ids : (m,) names of the items, unique; what sites must have in common. None: the features themselves are what is
+    ---------- features : (m, d) array, frame or CSR: the site's own features of the items ids :
+    (m,) names of the items, unique; what sites must have in common. None: the features themselves
+    are what is
         compared, so that every site must have the same
     queries : (m,) query labels for ranking, also compared; None = one query
     agreed : more columns (m,) each that must be the same everywhere
@@ -97,16 +103,23 @@ class SharedItems:
 
     def __post_init__(self) -> None:
         m = int(self.features.shape[0])
-        for name, column in (("ids", self.ids), ("queries", self.queries), *(("agreed", more) for more in self.agreed)):
+        for name, column in (
+            ("ids", self.ids),
+            ("queries", self.queries),
+            *(("agreed", more) for more in self.agreed),
+        ):
             if column is not None and len(column) != m:
-                raise ValueError(f"{name} has {len(column)} entries, but there are {m} shared items.")
+                raise ValueError(
+                    f"{name} has {len(column)} entries, but there are {m} shared items."
+                )
         if m == 0:
             raise ValueError("features has no row: sites need shared items to agree on.")
         if self.ids is not None:
             names, counts = np.unique(self._names, return_counts=True)
             if len(names) < m:
                 raise ValueError(
-                    f"ids holds {str(names[np.argmax(counts)])!r} more than once; every item needs its own id."
+                    f"ids holds {str(names[np.argmax(counts)])!r} more than once; every item needs"
+                    " its own id."
                 )
 
     @property
@@ -142,10 +155,8 @@ def synthetic_table(
     """Shared items made up from an agreed seed and schema: every site gets the same table.
 
     Parameters
-    ----------
-    items : how many
-    seed : int
-    columns : one mapping each, with a "name" and either "low" and "high" (uniform numbers; whole ones where both are
+    ---------- items : how many seed : int columns : one mapping each, with a "name" and either
+    "low" and "high" (uniform numbers; whole ones where both are
         and "whole" is true), "mean" and "deviation" (normal), or "values" (a list to draw from)
     query_size : how many items make a query, for ranking; the column is called "query"
 
@@ -183,8 +194,8 @@ def _drawn(name: str, column: Mapping[str, Any], items: int, rng: np.random.Gene
     if given == {"mean", "deviation"} and column["deviation"] > 0:
         return column["mean"] + column["deviation"] * _normal(rng, items)
     raise ValueError(
-        f"columns: {name!r} needs low and high (low < high), mean and deviation (> 0), or values (a list); "
-        f"got {', '.join(sorted(given)) or 'nothing'}."
+        f"columns: {name!r} needs low and high (low < high), mean and deviation (> 0), or values (a"
+        f" list); got {', '.join(sorted(given)) or 'nothing'}."
     )
 
 

@@ -1,6 +1,7 @@
 """A site: rows that stay where they are, and answers about shared items in a run with other sites.
 
-Its block of Algorithm 1 of [Brefeld2006] is one view pulled towards given values on the shared items.
+Its block of Algorithm 1 of [Brefeld2006] is one view pulled towards given values on the shared
+items.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from corank.core.arrays import Array, FloatArray, add_diagonal, cholesky, like, namespace, take, to_numpy
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    add_diagonal,
+    cholesky,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank.core.basis import Basis
 from corank.core.labels import encode_queries
 from corank.core.loss import QueryLoss, WithinQueries
@@ -35,10 +45,11 @@ BLOCK_ROWS = 4096
 
 
 class PulledView:
-    """min ‖J (s − offset − h)‖² + alpha ‖h‖² + pull ‖J̄ (h − target)‖² over h = Φ W c, for any pull and target.
+    """min ‖J (s − offset − h)‖² + alpha ‖h‖² + pull ‖J̄ (h − target)‖² over h = Φ W c, for any pull
+    and target.
 
-    With G = B + alpha I + pull C: G c = b + pull Wᵀ Φ̄ᵀ L̄ target. C takes one pass over the shared rows, O(m r (r + d));
-    a pull O(r³/3), once; a target O(m r + r²).
+    With G = B + alpha I + pull C: G c = b + pull Wᵀ Φ̄ᵀ L̄ target. C takes one pass over the shared
+    rows, O(m r (r + d)); a pull O(r³/3), once; a target O(m r + r²).
 
     Parameters
     ----------
@@ -49,7 +60,9 @@ class PulledView:
     shared : the m shared rows and their comparison; their scores do not matter
     """
 
-    def __init__(self, basis: Basis, gram: Gram, offset: float, alpha: float, shared: ScoredRows) -> None:
+    def __init__(
+        self, basis: Basis, gram: Gram, offset: float, alpha: float, shared: ScoredRows
+    ) -> None:
         self.basis, self.gram, self.offset, self.alpha = basis, gram, offset, alpha
         self.rows = shared.features
         self.operator: QueryLoss = shared.operator
@@ -69,7 +82,9 @@ class PulledView:
 
     def _made(self) -> Iterator[Array]:
         for begin in range(0, self.n_shared, BLOCK_ROWS):
-            yield self.basis.features(take(self.rows, slice(begin, min(begin + BLOCK_ROWS, self.n_shared))))
+            yield self.basis.features(
+                take(self.rows, slice(begin, min(begin + BLOCK_ROWS, self.n_shared)))
+            )
 
     def _features(self) -> Iterator[Array]:
         """Φ̄, block by block: made again where there is too much of it to keep."""
@@ -117,7 +132,9 @@ class PulledView:
         return float(namespace(white).linalg.vector_norm(white))
 
     def compared(self, values: Array) -> Array:
-        """Values (m, 1) less what no comparison sees: the mean of a query, where that costs nothing."""
+        """Values (m, 1) less what no comparison sees: the mean of a query, where that costs
+        nothing.
+        """
         return self.operator.unroot(self.operator.root(values))
 
 
@@ -130,19 +147,22 @@ class Refused(ValueError):
 
 
 class PulledTooFar(Refused):
-    """A round that would pull a site beyond its limits; which of the senders is to blame, the coordinator can tell."""
+    """A round that would pull a site beyond its limits; which of the senders is to blame, the
+    coordinator can tell.
+    """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a site. Its answers are affine in the questions, so that enough questions reveal them all.
+    """Limits of a site. Its answers are affine in the questions, so that enough questions reveal
+    them all.
 
     Parameters
-    ----------
-    rounds : answers in all, over every run and restart of this site
-    norm : the largest root mean square of what it is pulled towards, less its own mean score; None for ten times that
+    ---------- rounds : answers in all, over every run and restart of this site norm : the largest
+    root mean square of what it is pulled towards, less its own mean score; None for ten times that
         of its scores
-    report : whether it tells its loss, norm and gradient norm in a run that asks for them; else it does not take part
+    report : whether it tells its loss, norm and gradient norm in a run that asks for them; else it
+        does not take part
     """
 
     rounds: int = 200
@@ -169,15 +189,13 @@ class Site:
     ----------
     name : str
     learner : CoRLS or CoRankRLS
-        Says how this site learns: kernel, gamma, basis, alpha ("tune": by its own held-out error), weighting, beta,
-        fit_intercept (its own mean score). It has one view; a list of one `View` picks columns. `agreement` and `solver`
-        are not its own to choose.
-    X, y : (n, d) rows and (n,) scores, NaN = unscored: left out
-    shared : SharedItems
-    qid, sample_weight : as in `fit`
-    limits : Limits
-    state : path of the file that remembers answered rounds across restarts; None forgets
-    keep : called with the site when the run has ended, before the coordinator hears that its model is kept
+        Says how this site learns: kernel, gamma, basis, alpha ("tune": by its own held-out error),
+        weighting, beta, fit_intercept (its own mean score). It has one view; a list of one `View`
+        picks columns. `agreement` and `solver` are not its own to choose.
+    X, y : (n, d) rows and (n,) scores, NaN = unscored: left out shared : SharedItems qid,
+        sample_weight : as in `fit` limits : Limits state : path of the file that remembers answered
+        rounds across restarts; None forgets keep : called with the site when the run has ended,
+        before the coordinator hears that its model is kept
     """
 
     def __init__(
@@ -194,7 +212,13 @@ class Site:
         state: Path | None = None,
         keep: Callable[[Site], None] | None = None,
     ) -> None:
-        self.name, self.shared, self.limits, self.state, self.keep = name, shared, limits or Limits(), state, keep
+        self.name, self.shared, self.limits, self.state, self.keep = (
+            name,
+            shared,
+            limits or Limits(),
+            state,
+            keep,
+        )
         self.model = _alone(learner, X, y, shared, qid, sample_weight)
         self.comparison = comparison_of(self.model)
         self._block = _block(self.model, shared)
@@ -202,8 +226,9 @@ class Site:
         self._allowed = self.limits.norm or REASONABLE * size
         if self.limits.norm is None and size <= ROUNDING * abs(self.model.intercept_):
             raise ValueError(
-                f"the scores of site {name!r} are all the same, so they do not say how far it may be pulled; give norm in its "
-                "limits: the size of differences between scores that other sites may have."
+                f"the scores of site {name!r} are all the same, so they do not say how far it may"
+                " be pulled; give norm in its limits: the size of differences between scores that"
+                " other sites may have."
             )
         self.terms: Terms | None = None
         given = _digest(learner, X, y, shared, qid, sample_weight)
@@ -250,15 +275,22 @@ class Site:
 
     def _accept(self, terms: Terms) -> Message:
         if self.name not in terms.sites:
-            raise Refused(f"the run {terms.run!r} is for {', '.join(terms.sites)}, not for {self.name!r}.")
+            raise Refused(
+                f"the run {terms.run!r} is for {', '.join(terms.sites)}, not for {self.name!r}."
+            )
         if terms.comparison != self.comparison:
-            raise Refused(f"the run {terms.run!r} is {terms.comparison}, but {self.name!r} does {self.comparison}.")
+            raise Refused(
+                f"the run {terms.run!r} is {terms.comparison}, but {self.name!r} does"
+                f" {self.comparison}."
+            )
         if (terms.items, terms.digest) != (len(self.shared), self.shared.fingerprint.digest):
-            raise Refused(f"the run {terms.run!r} is about other shared items than those of {self.name!r}.")
+            raise Refused(
+                f"the run {terms.run!r} is about other shared items than those of {self.name!r}."
+            )
         if terms.report and not self.limits.report:
             raise Refused(
-                f"the run {terms.run!r} asks for losses, norms and gradient norms, but {self.name!r} gives predictions "
-                "alone; set report = false for the run."
+                f"the run {terms.run!r} asks for losses, norms and gradient norms, but"
+                f" {self.name!r} gives predictions alone; set report = false for the run."
             )
         if self.terms is not None and self.terms.run == terms.run and self.terms != terms:
             raise Refused(f"the terms of the run {terms.run!r} are others than they were.")
@@ -271,29 +303,39 @@ class Site:
     def _answer(self, message: Message) -> Message:
         terms = self._of_this_run(message)
         number, sites, target = int(message["round"]), int(message["sites"]), message.numbers
-        if target is not None and (len(target) != len(self.shared) or not np.isfinite(target).all()):
+        if target is not None and (
+            len(target) != len(self.shared) or not np.isfinite(target).all()
+        ):
             raise Refused(
-                f"round {number} holds {len(target)} numbers for {len(self.shared)} items, or not all finite."
+                f"round {number} holds {len(target)} numbers for {len(self.shared)} items, or not"
+                " all finite."
             )
         if not 2 <= sites <= len(terms.sites):
-            raise Refused(f"round {number} speaks of {sites} sites; the run has {len(terms.sites)}.")
-        asked = hashlib.sha256(f"{sites}".encode() + (b"" if target is None else target.tobytes())).hexdigest()
-        if number == self._memory.round and asked == self._memory.asked:  # a retry: the same answer again
+            raise Refused(
+                f"round {number} speaks of {sites} sites; the run has {len(terms.sites)}."
+            )
+        asked = hashlib.sha256(
+            f"{sites}".encode() + (b"" if target is None else target.tobytes())
+        ).hexdigest()
+        # a retry: the same answer again
+        if number == self._memory.round and asked == self._memory.asked:
             return self._said(number)
         if number <= self._memory.round:
             raise Refused(
-                f"round {number} was answered before, to another question; the last was {self._memory.round}."
+                f"round {number} was answered before, to another question; the last was"
+                f" {self._memory.round}."
             )
         if self._memory.answered >= self.limits.rounds:
             raise Refused(
-                f"{self.name!r} has answered {self._memory.answered} rounds, the most that its limits allow; to go on, "
-                "raise rounds in its limits."
+                f"{self.name!r} has answered {self._memory.answered} rounds, the most that its"
+                " limits allow; to go on, raise rounds in its limits."
             )
         pull, towards = self._pull(terms, sites, target)
         white, values, report = self._solved(pull, towards)
         if not (np.isfinite(values).all() and np.isfinite(report).all()):
             raise Refused(
-                f"{self.name!r} finds no finite answer to round {number}; agreement is {terms.agreement:.3g}."
+                f"{self.name!r} finds no finite answer to round {number}; agreement is"
+                f" {terms.agreement:.3g}."
             )
         self._memory.remember(number, asked, white, values, report)
         return self._said(number)
@@ -306,27 +348,39 @@ class Site:
         towards = self._block.compared(values)
         size = float(np.sqrt(np.mean(to_numpy(towards) ** 2)))
         if size > self._allowed:
-            # both numbers say something about the scores: they are for this site's log, not for the others
+            # both numbers say something about the scores: they are for this site's log, not for the
+            # others
             note("too far", level=logging.WARNING, site=self.name, size=size, allowed=self._allowed)
             raise PulledTooFar(
-                f"{self.name!r} was to be pulled further than its limits allow; if the other sites' scores are that much "
-                "larger than its own, raise norm in its limits: its log says how far."
+                f"{self.name!r} was to be pulled further than its limits allow; if the other sites'"
+                " scores are that much larger than its own, raise norm in its limits: its log says"
+                " how far."
             )
         return 2 * terms.agreement * (sites - 1), towards
 
     def _solved(self, pull: float, towards: Array) -> tuple[FloatArray, FloatArray, list[float]]:
-        """Coefficients, values on the shared items, and what is reported: loss, norm, gradient norm before the update."""
+        """Coefficients, values on the shared items, and what is reported: loss, norm, gradient norm
+        before the update.
+        """
         block = self._block
         before = like(self._memory.coefficients[:, None], block.right)
         slope = float(np.linalg.norm(to_numpy(block.gradient(before, pull, towards))))
         white = block.solve(pull, towards)
         values = block.compared(block.values(white) + self.model.intercept_)
-        return to_numpy(white)[:, 0], to_numpy(values)[:, 0], [block.loss(white), block.norm(white), slope]
+        return (
+            to_numpy(white)[:, 0],
+            to_numpy(values)[:, 0],
+            [block.loss(white), block.norm(white), slope],
+        )
 
     def _said(self, number: int) -> Message:
         assert self.terms is not None
         report = self._memory.report if self.terms.report else None
-        return Message("answer", {"run": self.terms.run, "round": number, "report": report}, self._memory.values)
+        return Message(
+            "answer",
+            {"run": self.terms.run, "round": number, "report": report},
+            self._memory.values,
+        )
 
     def _of_this_run(self, message: Message) -> Terms:
         if self.terms is None or message["run"] != self.terms.run:
@@ -336,9 +390,14 @@ class Site:
     def _finish(self, message: Message) -> Message:
         terms = self._of_this_run(message)
         if message["round"] > self._memory.round:
-            raise Refused(f"the run ended at round {message['round']}, but the last one here is {self._memory.round}.")
+            raise Refused(
+                f"the run ended at round {message['round']}, but the last one here is"
+                f" {self._memory.round}."
+            )
         white = like(self._memory.coefficients[:, None], self._block.right)
-        agreed(self.model, self._block.coefficients(white)[:, 0], terms, self.name, self._memory.round)
+        agreed(
+            self.model, self._block.coefficients(white)[:, 0], terms, self.name, self._memory.round
+        )
         if self.keep is not None:
             self.keep(self)
         return Message("saved", {"run": terms.run})
@@ -375,15 +434,21 @@ class _Memory:
                 raise ValueError("counts")
             if as_before and (coefficients.shape != (size,) or values.shape != (items,)):
                 raise ValueError("shapes")
-            if not all(np.isfinite(numbers).all() for numbers in (coefficients, values, memory.report)):
+            if not all(
+                np.isfinite(numbers).all() for numbers in (coefficients, values, memory.report)
+            ):
                 raise ValueError("numbers")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"{path} is not the state of a site; move it away to start over.") from error
+            raise StateError(
+                f"{path} is not the state of a site; move it away to start over."
+            ) from error
         if as_before:
             memory.coefficients, memory.values = coefficients, values
         else:  # rounds count on, but what was said no longer holds
             note(
-                "changed", level=logging.WARNING, why="data or settings are others than in the last round; starts over"
+                "changed",
+                level=logging.WARNING,
+                why="data or settings are others than in the last round; starts over",
             )
             memory.run = ""
         return memory
@@ -394,11 +459,21 @@ class _Memory:
             self.run, self.round, self.asked, self.report, self.values = run, 0, "", None, None
             self.coefficients = np.zeros_like(self.coefficients)
 
-    def remember(self, number: int, asked: str, white: FloatArray, values: FloatArray, report: list[float]) -> None:
+    def remember(
+        self, number: int, asked: str, white: FloatArray, values: FloatArray, report: list[float]
+    ) -> None:
         """Write down before it is said, so that no restart forgets an answer."""
         if self.path is not None:
-            facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered + 1, "report": report}
-            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
+            facts = {
+                "run": self.run,
+                "round": number,
+                "asked": asked,
+                "answered": self.answered + 1,
+                "report": report,
+            }
+            write_state(
+                self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values}
+            )
         self.round, self.asked, self.answered = number, asked, self.answered + 1
         self.coefficients, self.values, self.report = white, values, report
 
@@ -408,7 +483,9 @@ def comparison_of(learner: CoRLS | CoRankRLS) -> str:
     return f"ranking by {learner.weighting}" if isinstance(learner, CoRankRLS) else "regression"
 
 
-def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any) -> CoRLS | CoRankRLS:
+def _alone(
+    learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any
+) -> CoRLS | CoRankRLS:
     """The site's own model, with no one to agree with."""
     if not isinstance(learner, CoRLS | CoRankRLS):
         raise TypeError(f"learner must be a CoRLS or a CoRankRLS, got {type(learner).__name__}.")
@@ -420,7 +497,10 @@ def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_w
         raise ValueError(f"views: a site has one view, got {len(views)}.")
     kernel = alone.kernel if not isinstance(views, list | tuple) else views[0].kernel
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise ValueError("kernel='precomputed' says nothing about shared items; a site needs a kernel of features.")
+        raise ValueError(
+            "kernel='precomputed' says nothing about shared items; a site needs a kernel of"
+            " features."
+        )
     queries = shared.queries if isinstance(alone, CoRankRLS) else None
     model: CoRLS | CoRankRLS = alone.fit(
         X, y, qid=qid, sample_weight=sample_weight, unscored=shared.features, unscored_qid=queries
@@ -430,7 +510,10 @@ def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_w
 
 def _digest(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any) -> str:
     """Digest of everything that a site's answers depend on, except the questions."""
-    lines = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
+    lines = [
+        f"{name}={in_words(value)}"
+        for name, value in sorted(learner.get_params(deep=False).items())
+    ]
     arrays = (X, y, shared.features, shared.queries, qid, sample_weight)
     lines += ["" if array is None else digest_of(array) for array in arrays]
     return hashlib.sha256("\n".join([type(learner).__name__, *lines]).encode()).hexdigest()
@@ -443,7 +526,9 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
     m = len(shared)
     reference = model.coef_[0]
     ranks = isinstance(model, CoRankRLS)
-    queries, n_queries = (None, 1) if shared.queries is None or not ranks else encode_queries(shared.queries, m)
+    queries, n_queries = (
+        (None, 1) if shared.queries is None or not ranks else encode_queries(shared.queries, m)
+    )
     rows = Rows(
         features=features,
         scores=like(np.zeros(m), reference),
@@ -456,7 +541,9 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
     (sums,), (whitening,) = model._statistics, model._whitenings
     basis = function.basis(reference, whitening)
     penalty = model.alpha_ * model.views_[0].penalty
-    return PulledView(basis, sums.total(), model.intercept_ - model._level, penalty, ScoredRows(rows, comparison))
+    return PulledView(
+        basis, sums.total(), model.intercept_ - model._level, penalty, ScoredRows(rows, comparison)
+    )
 
 
 def _size(block: PulledView) -> float:
@@ -470,7 +557,13 @@ def agreed(model: Any, coefficients: Array, terms: Terms, name: str, rounds: int
     """Make the model that a site had alone the one that was agreed on."""
     model.coef_ = [coefficients]
     model.agreement_, model.n_iter_ = terms.agreement, rounds
-    model._statistics = model._rows = model._disagreement = None  # they know nothing of the other sites
+    # they know nothing of the other sites
+    model._statistics = model._rows = model._disagreement = None
     model._evidence = None
     model._whitenings = [None]
-    model.table_ = {**(model.table_ or {}), "federated": terms.run, "site": name, "sites": len(terms.sites)}
+    model.table_ = {
+        **(model.table_ or {}),
+        "federated": terms.run,
+        "site": name,
+        "sites": len(terms.sites),
+    }

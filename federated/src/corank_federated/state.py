@@ -1,4 +1,6 @@
-"""What a site or a coordinator remembers across restarts: one small file, written whole or not at all."""
+"""What a site or a coordinator remembers across restarts: one small file, written whole or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ class StateError(ValueError):
 
 
 def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
-    """Replace the state, which its owner alone can read; a process killed meanwhile leaves the one before."""
+    """Replace the state, which its owner alone can read; a process killed meanwhile leaves the one
+    before.
+    """
     text = json.dumps(facts, allow_nan=False)
     numbers = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
-    content = to_safetensors(numbers, metadata={STATE_FORMAT: text, "sha256": checksum(text, numbers)})
+    content = to_safetensors(
+        numbers, metadata={STATE_FORMAT: text, "sha256": checksum(text, numbers)}
+    )
     with replacing(path, overwrite=True, private=True) as file:
         file.write(content)
         file.flush()
@@ -47,12 +53,26 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64
         facts = json.loads(text)
         if metadata.get("sha256") != checksum(text, arrays):
             old = "sha256" not in metadata
-            raise ValueError("it has no checksum, as those of corank 0.1" if old else "it does not match its checksum")
-        if not isinstance(facts, dict) or any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError(
+                "it has no checksum, as those of corank 0.1"
+                if old
+                else "it does not match its checksum"
+            )
+        if not isinstance(facts, dict) or any(
+            array.dtype != np.float64 for array in arrays.values()
+        ):
             raise ValueError("it holds something else")
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError, MemoryError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        KeyError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise StateError(
-            f"{path} is not the state of a federated run, or it is damaged: {error}; move it away to begin anew, "
-            "with every round that a site has answered forgotten."
+            f"{path} is not the state of a federated run, or it is damaged: {error}; move it away"
+            " to begin anew, with every round that a site has answered forgotten."
         ) from error
     return facts, arrays

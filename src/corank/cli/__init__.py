@@ -1,4 +1,6 @@
-"""The command `corank`. Each subcommand has a file of its own, which is imported when the command is called."""
+"""The command `corank`. Each subcommand has a file of its own, which is imported when the command
+is called.
+"""
 
 import sys
 from importlib import import_module
@@ -29,11 +31,15 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
     no_header: Annotated[
         bool,
-        typer.Option("--no-header", help="The CSV or TSV table has no header row: its columns are called 1, 2, …."),
+        typer.Option(
+            "--no-header",
+            help="The CSV or TSV table has no header row: its columns are called 1, 2, ….",
+        ),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
@@ -43,7 +49,8 @@ def options(
 def main() -> None:
     """Run the command line."""
     command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
-    fits = any(argument.partition("=")[0] == "--data" for argument in sys.argv)  # of inspect: copies of the model
+    # of inspect: copies of the model
+    fits = any(argument.partition("=")[0] == "--data" for argument in sys.argv)
     if command in WITHOUT_FITS and not fits:  # nothing else runs in this process
         sys.modules["corank._scikit_learn"] = import_module("corank._stand_ins")
     app(prog_name="corank")

@@ -1,4 +1,6 @@
-"""`corank ask`: a table of items → a page on which a person compares them, and a file of the answers."""
+"""`corank ask`: a table of items → a page on which a person compares them, and a file of the
+answers.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,15 @@ TOP = 5
 class PageOptions:
     """Where and how questions are shown."""
 
-    question: Word = option("The question in your words, such as 'Which would you rather read?'.", metavar="TEXT")
+    question: Word = option(
+        "The question in your words, such as 'Which would you rather read?'.", metavar="TEXT"
+    )
     show: Words = option("Columns to show, in this order. Default: all.", metavar="NAMES")
-    host: str = option("Address to listen on; 0.0.0.0 lets others in your network in.", default=LOCAL[0], shown=True)
+    host: str = option(
+        "Address to listen on; 0.0.0.0 lets others in your network in.",
+        default=LOCAL[0],
+        shown=True,
+    )
     port: int = option("Port to listen on.", default=0, min=0, max=65535, shown="any that is free")
     browser: bool = option("Open the page in the browser.", default=True, shown=True)
 
@@ -59,16 +67,28 @@ def ask(
     context: typer.Context,
     *,
     file: Path = argument(f"Table of items: {TABLE}."),
-    out: Path = option("File for the answers, NAME.csv. An existing file is continued.", default=...),
-    id: Word = option("Column that names the items. Default: the only column, if there is just one.", "--id", "--item"),
+    out: Path = option(
+        "File for the answers, NAME.csv. An existing file is continued.", default=...
+    ),
+    id: Word = option(
+        "Column that names the items. Default: the only column, if there is just one.",
+        "--id",
+        "--item",
+    ),
     kind: AskedQuestion = option(
-        "compare: which of two is better; best-worst: the best and the worst of four; score: a number for one item.",
+        "compare: which of two is better; best-worst: the best and the worst of four; score: a"
+        " number for one item.",
         default=AskedQuestion.compare,
         shown=True,
     ),
-    person: str = option("Name of the person who answers, if several people do.", default="", metavar="NAME"),
+    person: str = option(
+        "Name of the person who answers, if several people do.", default="", metavar="NAME"
+    ),
     repeat: float = option(
-        "Share of questions that are asked again, to see how consistent the answers are.", default=0.0, min=0, max=0.5
+        "Share of questions that are asked again, to see how consistent the answers are.",
+        default=0.0,
+        min=0,
+        max=0.5,
     ),
     features: FeatureColumns = None,
     drop: DroppedColumns = None,
@@ -84,7 +104,9 @@ def ask(
     """
     source = readable(context, file, format)
     if out.suffix.lower() != ".csv":
-        raise ValueError(f"--out {out}: answers are written as CSV, so call it {out.with_suffix('.csv')}")
+        raise ValueError(
+            f"--out {out}: answers are written as CSV, so call it {out.with_suffix('.csv')}"
+        )
     check_output(out, source, force=True)
     if model_out is not None:
         check_model_output(model_out, source, out, force=force, option="--model-out")
@@ -95,12 +117,15 @@ def ask(
         if len(names) != 1:
             listed = ", ".join(map(repr, names[:8]))
             raise TableError(
-                f"missing option '--id', the column that names the items; the columns of {file} are {listed}"
+                f"missing option '--id', the column that names the items; the columns of {file} are"
+                f" {listed}"
             )
         named_by = str(names[0])
         table = read_table(source, text=[named_by])
         chosen = feature_columns(table, {"id": named_by}, wanted, dropped, named_by)
-        chosen = [name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by]
+        chosen = [
+            name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by
+        ]
         columns = None if not shown.show else matching_columns(table, shown.show, "--show")
         if columns is None and dropped:
             hidden = {named_by, *matching_columns(table, dropped, "--drop")}
@@ -113,7 +138,14 @@ def ask(
         options = [*_options("--features", wanted), *_options("--drop", dropped)]
         commands = _next_commands(file, out, named_by, kind, options, model_out)
         cards = Cards(interview.table, interview.names, named_by, columns, folder)
-        page = Page(interview, cards, heading=shown.question, commands=commands, place=str(out), download=True)
+        page = Page(
+            interview,
+            cards,
+            heading=shown.question,
+            commands=commands,
+            place=str(out),
+            download=True,
+        )
         server = PageServer(page, shown.host, shown.port)
         _say_where(server.address, out, interview, shown.host)
         if shown.browser:  # in a thread, as a browser in the terminal would not come back
@@ -137,7 +169,9 @@ def _next_commands(
 ) -> list[str]:
     """What to run with the answers, or with the model that is saved at the end."""
     items = "ITEMS" if file == DASH else str(file)
-    rank = shlex.join(["corank", "rank", str(model or "model.corank"), items, "--out", "ranked.csv"])
+    rank = shlex.join(
+        ["corank", "rank", str(model or "model.corank"), items, "--out", "ranked.csv"]
+    )
     if model is not None:
         return [rank]
     if kind is AskedQuestion.score:
@@ -153,11 +187,17 @@ def _say_where(address: str, out: Path, interview: Interview, host: str) -> None
     note_broken_lines(log, out)
     continued = f"Continuing after {count(log.n_told, 'answer')} in {out}. " if log.n_told else ""
     show(
-        Text(f"{continued}{count(len(interview.names), 'item')} to ask about. Ctrl-C stops; no answer is lost."),
+        Text(
+            f"{continued}{count(len(interview.names), 'item')} to ask about. Ctrl-C stops; no"
+            " answer is lost."
+        ),
         command(address, "Page: "),
     )
     if host not in LOCAL:
-        note("everybody in the network who has its address can open the page, and what is sent is not encrypted")
+        note(
+            "everybody in the network who has its address can open the page, and what is sent is"
+            " not encrypted"
+        )
     sys.stdout.flush()
 
 
@@ -176,7 +216,9 @@ def _save(interview: Interview, source: Path, out: Path, path: Path, *, force: b
         note(f"no model is saved: {error}")
 
 
-def _say_what_came_out(interview: Interview, out: Path, before: int, commands: Sequence[str]) -> None:
+def _say_what_came_out(
+    interview: Interview, out: Path, before: int, commands: Sequence[str]
+) -> None:
     answers = interview.log.n_told
     show(bold(f"{count(answers, 'answer')} in {out}, {answers - before} of them new."))
     ranking = interview.ranking()

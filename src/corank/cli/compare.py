@@ -13,7 +13,17 @@ from rich.console import Console
 from rich.text import Text
 
 from corank.cli.columns import learned_columns, note_kinds, views_of_columns
-from corank.cli.console import bold, command, dim, grid, note, show, show_json, typed_command, working
+from corank.cli.console import (
+    bold,
+    command,
+    dim,
+    grid,
+    note,
+    show,
+    show_json,
+    typed_command,
+    working,
+)
 from corank.cli.files import check_report_output, check_single, readable, title_of
 from corank.cli.items import Step
 from corank.cli.links import LinkTable, check_named
@@ -45,7 +55,16 @@ from corank.experiments.verdict import chance
 from corank.tables import query_column, read_table, score_column
 
 BUILT_IN = "the built-in jokes"
-ARGUMENTS = ("scored_share", "repeats", "max_scored", "max_unscored", "measure", "seed", "methods", "baseline")
+ARGUMENTS = (
+    "scored_share",
+    "repeats",
+    "max_scored",
+    "max_unscored",
+    "measure",
+    "seed",
+    "methods",
+    "baseline",
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +72,8 @@ class MethodOptions:
     """What is compared."""
 
     methods: Words = option(
-        "Methods to compare, such as ridge,rankrls,lightgbm. Default: ridge, corank's main learners, a Gaussian process, a forest, and LightGBM (or "
-        "else XGBoost) if installed."
+        "Methods to compare, such as ridge,rankrls,lightgbm. Default: ridge, corank's main"
+        " learners, a Gaussian process, a forest, and LightGBM (or else XGBoost) if installed."
     )
     baseline: Word = option("Method that the others are tested against. Default: ridge.")
     jobs: int | None = option("How many fits run at the same time. Default: one per core.")
@@ -64,23 +83,34 @@ class MethodOptions:
     @property
     def names(self) -> list[str] | None:
         """The methods one by one, or None."""
-        return [name.strip() for names in self.methods or [] for name in names.split(",") if name.strip()] or None
+        return [
+            name.strip()
+            for names in self.methods or []
+            for name in names.split(",")
+            if name.strip()
+        ] or None
 
 
 @dataclass(frozen=True)
 class ProtocolOptions:
     """How they are compared."""
 
-    measure: Word = option("disagreement, ndcg or rmse. Default: disagreement with --query, rmse without.")
+    measure: Word = option(
+        "disagreement, ndcg or rmse. Default: disagreement with --query, rmse without."
+    )
     scored_share: float | None = option(
-        "Share of the training queries (without --query: rows) that keep their scores. Default: 0.1, or all if most rows "
-        "are unscored."
+        "Share of the training queries (without --query: rows) that keep their scores. Default:"
+        " 0.1, or all if most rows are unscored."
     )
     repeats: int = option(
-        "How often test, scored and unscored queries (without --query: rows) are drawn.", default=20, shown=True
+        "How often test, scored and unscored queries (without --query: rows) are drawn.",
+        default=20,
+        shown=True,
     )
     max_scored: int = option("Maximum number of scored rows in one fit.", default=300, shown=True)
-    max_unscored: int = option("Maximum number of unscored rows in one fit.", default=600, shown=True)
+    max_unscored: int = option(
+        "Maximum number of unscored rows in one fit.", default=600, shown=True
+    )
     curves: bool = option("Also fit on fewer rows, for learning curves.", default=True, shown=True)
     seed: int = option("Seed of all random draws.", default=0, shown=True)
 
@@ -89,7 +119,8 @@ def compare(
     context: typer.Context,
     *,
     file: File = argument(
-        f"Table of items: {TABLE}. Default: the built-in jokes, which wheels do not contain.", default=None
+        f"Table of items: {TABLE}. Default: the built-in jokes, which wheels do not contain.",
+        default=None,
     ),
     roles: RoleOptions,
     unlabelled: Unlabelled = None,
@@ -126,7 +157,11 @@ def compare(
             step("reading the data")
             rules_given: Any = vars(rules)
             protocol = Protocol(**rules_given)
-            items, columns = _built_in() if source is None else _read(source, roles, unlabelled, chosen, linked, step)
+            items, columns = (
+                _built_in()
+                if source is None
+                else _read(source, roles, unlabelled, chosen, linked, step)
+            )
         comparison = compare_methods(
             items,
             compared.names,
@@ -138,7 +173,9 @@ def compare(
             progress=shown_on(Console(stderr=True, quiet=common.quiet), "comparing"),
         )
     except JobsFailed as error:
-        raise ValueError(f"{error}; leave the method out with --methods: the other fits are kept") from error
+        raise ValueError(
+            f"{error}; leave the method out with --methods: the other fits are kept"
+        ) from error
     except ValueError as error:
         raise ValueError(_as_options(str(error))) from error
     except KeyboardInterrupt:
@@ -151,7 +188,13 @@ def compare(
         with working(quiet=common.quiet) as step:
             step(f"writing {report.name}")
             about: Any = {"title": f"Which method is best on {title}?", "columns": columns}
-            write_report(comparison, report, command=typed_command("compare"), overwrite=common.force, **about)
+            write_report(
+                comparison,
+                report,
+                command=typed_command("compare"),
+                overwrite=common.force,
+                **about,
+            )
     if common.as_json:
         show_json(comparison.to_dict())
     elif report is None or not common.quiet:
@@ -166,7 +209,12 @@ def compare(
 
 
 def _read(
-    file: Path, roles: RoleOptions, unlabelled: float | None, chosen: KindOptions, links: LinkTable | None, step: Step
+    file: Path,
+    roles: RoleOptions,
+    unlabelled: float | None,
+    chosen: KindOptions,
+    links: LinkTable | None,
+    step: Step,
 ) -> tuple[Items, list[dict[str, str]]]:
     """A table as items, and what becomes of its columns."""
     assert roles.score is not None
@@ -178,13 +226,19 @@ def _read(
     encoder.fit(table.select(names))  # says what becomes of columns; every fit has its own
     note_kinds(encoder)
     if np.isnan(y).all():
-        raise ValueError(f"score column {roles.score!r} of {file} is empty: there is nothing to compare by")
+        raise ValueError(
+            f"score column {roles.score!r} of {file} is empty: there is nothing to compare by"
+        )
     joining = None
     if links is not None:
         joining = links.between(table, check_named(roles.columns["id"]), file)
-        note("links are used by AutoRanker and AutoRegressor; the other methods use only the columns")
+        note(
+            "links are used by AutoRanker and AutoRegressor; the other methods use only the columns"
+        )
     views = views_of_columns(chosen.view or [], names)
-    items = Items(table.select(names), y, labels, views, encoder=encoder.with_these_kinds(), links=joining)
+    items = Items(
+        table.select(names), y, labels, views, encoder=encoder.with_these_kinds(), links=joining
+    )
     _check_enough(items, file, roles)
     return items, encoder.summary()
 
@@ -194,7 +248,8 @@ def _built_in() -> tuple[Items, list[dict[str, str]]]:
         return read_items(load_jokes()), []
     except FileNotFoundError:
         note(
-            "the joke ratings are not part of this installation (they are in the sources): generated data is used instead"
+            "the joke ratings are not part of this installation (they are in the sources):"
+            " generated data is used instead"
         )
         return read_items(make_ranking(n_queries=200, query_size=40, noise=0.5, random_state=0)), []
 
@@ -204,12 +259,15 @@ def _check_enough(items: Items, file: Path, roles: RoleOptions) -> None:
     units = len(testable(items))
     if roles.query is not None and units < FEWEST_QUERIES:
         raise ValueError(
-            f"only {count(units, 'value')} of {roles.query!r} {'has' if units == 1 else 'have'} two rows with different "
-            f"{roles.score!r} in {file}: at least {FEWEST_QUERIES} are needed; leave out --query to compare all rows"
+            f"only {count(units, 'value')} of {roles.query!r} {'has' if units == 1 else 'have'} two"
+            f" rows with different {roles.score!r} in {file}: at least {FEWEST_QUERIES} are needed;"
+            " leave out --query to compare all rows"
         )
     if roles.query is None and units < FEWEST_ROWS:
         scores = count(units, "score")
-        raise ValueError(f"{file} has only {scores} in {roles.score!r}: at least {FEWEST_ROWS} are needed")
+        raise ValueError(
+            f"{file} has only {scores} in {roles.score!r}: at least {FEWEST_ROWS} are needed"
+        )
 
 
 def _as_options(message: str) -> str:
@@ -254,12 +312,22 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
         Text(),
         bold(answer),
         *(Text(line) for line in others if "unscored rows" in line),
-        *(Text(f"Left out: {name}: {reason}", style="yellow") for name, reason in comparison.failed.items()),
+        *(
+            Text(f"Left out: {name}: {reason}", style="yellow")
+            for name, reason in comparison.failed.items()
+        ),
     )
     protocol = comparison.protocol
-    whole = [record.result for record in comparison.records if record.draw.scored == record.draw.unscored == 1]
+    whole = [
+        record.result
+        for record in comparison.records
+        if record.draw.scored == record.draw.unscored == 1
+    ]
     scored = np.mean([result["n_scored"] for result in whole])
     done = f"{count(protocol.repeats, 'repeat')}, about {scored:,.0f} scored rows in training"
     if comparison.is_capped:
-        done += f", fewer than {protocol.share(comparison.items):.0%} of them (--max-scored {protocol.max_scored})"
+        done += (
+            f", fewer than {protocol.share(comparison.items):.0%} of them (--max-scored"
+            f" {protocol.max_scored})"
+        )
     show(dim(done))

@@ -1,5 +1,5 @@
-"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`, files of answers, and
-tables that name the items which another table describes.
+"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`,
+files of answers, and tables that name the items which another table describes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from corank.tables import TableError, column, numbers, plain, read_table
 WINNER, LOSER = "winner", "loser"
 FIRST, SECOND = "first", "second"  # of a question
 HOW_TO_TIE = (
-    "write a tie as two rows, a win for each, or with --method difference as a margin of 0; the word tie is understood "
-    "only in answered questions of corank suggest"
+    "write a tie as two rows, a win for each, or with --method difference as a margin of 0; the"
+    " word tie is understood only in answered questions of corank suggest"
 )
-LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}  # questions → in words
+# questions → in words
+LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}
 
 
 # ---- items by their names
@@ -62,12 +63,17 @@ class NamedItems:
             if label is None:
                 raise TableError(f"column {name!r} of {file} has no value in data row {at + 1}")
             remedy = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
-            raise TableError(f"{label!r} in {_place(file, at)} is not in column {self.name!r} of {self.file}{remedy}")
+            raise TableError(
+                f"{label!r} in {_place(file, at)} is not in column {self.name!r} of"
+                f" {self.file}{remedy}"
+            )
         return rows
 
 
 def _place(file: Path, row: int) -> str:
-    """Where a row of comparisons or scores stands; a file of answers has other lines too, so its rows have no number."""
+    """Where a row of comparisons or scores stands; a file of answers has other lines too, so its
+    rows have no number.
+    """
     return f"an answer of {file}" if is_answers_file(file) else f"data row {row + 1} of {file}"
 
 
@@ -75,7 +81,9 @@ def labels(table: pa.Table, name: str, role: str, file: Path) -> list[str | None
     """The names in a column as text, None where there is none; 7, 7.0 and "7" are one name."""
     values = plain(column(table, name, role))
     if pa.types.is_nested(values.type):
-        raise TableError(f"column {name!r} of {file} holds {values.type} values: names must be text or numbers")
+        raise TableError(
+            f"column {name!r} of {file} holds {values.type} values: names must be text or numbers"
+        )
     return [_label(value) for value in values.to_pylist()]
 
 
@@ -116,16 +124,23 @@ class PairColumns:
         return cls(*(table.get(role) for role in ("winner", "loser", "margin", "count")))
 
     def in_file(self, file: Path) -> PairColumns:
-        """The names that one of several files has: of each role the first of those given with commas between."""
+        """The names that one of several files has: of each role the first of those given with
+        commas between.
+        """
         there = () if is_answers_file(file) else column_names_of(file)
-        names = ([] if value is None else [value, *map(str.strip, value.split(","))] for value in vars(self).values())
-        return PairColumns(*(next((name for name in given if name in there), None) for given in names))
+        names = (
+            [] if value is None else [value, *map(str.strip, value.split(","))]
+            for value in vars(self).values()
+        )
+        return PairColumns(
+            *(next((name for name in given if name in there), None) for given in names)
+        )
 
     def completed(self, table: pa.Table, remembered: PairColumns, *, to_learn: bool) -> PairColumns:
         """Names for this table, by default those remembered from before.
 
-        `loser` is None for questions; so is `winner` where no question has an answer, which is refused where there must
-        be answers `to_learn` from.
+        `loser` is None for questions; so is `winner` where no question has an answer, which is
+        refused where there must be answers `to_learn` from.
         """
         there = set(table.column_names)
         loser, winner = remembered.loser or LOSER, self.winner or WINNER
@@ -137,7 +152,11 @@ class PairColumns:
         margin = remembered.margin if to_learn or remembered.margin in there else None
         count = remembered.count if remembered.count in there else None
         return PairColumns(
-            None if unanswered else self.winner or (WINNER if answered else remembered.winner or WINNER),
+            (
+                None
+                if unanswered
+                else self.winner or (WINNER if answered else remembered.winner or WINNER)
+            ),
             None if answered or unanswered else self.loser or loser,
             self.margin or margin,
             self.count or count,
@@ -152,12 +171,11 @@ class ReadPairs:
     """Comparisons of the rows of a table of items.
 
     Attributes
-    ----------
-    winners, losers : (p,) rows
-    margins : (p,) by how much, or None
-    counts : (p,) how often, or None
-    questions : how many questions were answered and how many of the answers are ties, how many were left out (keys
-        of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None where the table says who beat whom
+    ---------- winners, losers : (p,) rows margins : (p,) by how much, or None counts : (p,) how
+    often, or None questions : how many questions were answered and how many of the answers are
+    ties, how many were left out (keys
+        of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None where the table
+        says who beat whom
     """
 
     winners: Index
@@ -178,15 +196,21 @@ class ReadPairs:
 
     @classmethod
     def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
-        """The comparisons of several tables; a win is by 1, and once, where a table does not say it and others do."""
+        """The comparisons of several tables; a win is by 1, and once, where a table does not say it
+        and others do.
+        """
         if len(tables) == 1:
             return tables[0]
-        winners, losers = (np.concatenate([getattr(table, side) for table in tables]) for side in ("winners", "losers"))
+        winners, losers = (
+            np.concatenate([getattr(table, side) for table in tables])
+            for side in ("winners", "losers")
+        )
         others: list[Any] = []
         for name in ("margins", "counts"):
             values = [getattr(table, name) for table in tables]
             ones = [
-                np.ones(len(table.winners)) if own is None else own for table, own in zip(tables, values, strict=True)
+                np.ones(len(table.winners)) if own is None else own
+                for table, own in zip(tables, values, strict=True)
             ]
             others.append(None if all(own is None for own in values) else np.concatenate(ones))
         return cls(winners, losers, *others)
@@ -203,12 +227,10 @@ class Outcomes:
     """A table of comparisons as it stands, row by row.
 
     Attributes
-    ----------
-    names : what its columns are called
-    first, second : (n_rows,) rows of the items; the winners and losers where the table says who beat whom
-    won : (n_rows,) 1 where the first has won, 0 where the second, 0.5 for a tie, NaN where not answered
-    margins, counts : (n_rows,) as they stand, or None
-    questions : of a file of answers as in `ReadPairs`, else None
+    ---------- names : what its columns are called first, second : (n_rows,) rows of the items; the
+    winners and losers where the table says who beat whom won : (n_rows,) 1 where the first has won,
+    0 where the second, 0.5 for a tie, NaN where not answered margins, counts : (n_rows,) as they
+    stand, or None questions : of a file of answers as in `ReadPairs`, else None
     """
 
     file: Path
@@ -227,12 +249,17 @@ class Outcomes:
         return np.flatnonzero(~np.isnan(self.won))
 
     def counts_of(self, rows: Index) -> FloatArray | None:
-        """How often the comparisons of these rows were made, checked; None where the table does not say."""
+        """How often the comparisons of these rows were made, checked; None where the table does not
+        say.
+        """
         if self.counts is None:
             return None
         counts = self.counts[rows]
         whole = (counts >= 1) & (counts == np.round(counts))
-        demand = f"column {self.names.count!r} must hold whole numbers from 1: how often the comparison was made"
+        demand = (
+            f"column {self.names.count!r} must hold whole numbers from 1: how often the comparison"
+            " was made"
+        )
         _check(whole, rows, self.file, demand)
         return counts
 
@@ -249,16 +276,16 @@ def read_outcomes(
     """Read comparisons, with or without answers.
 
     Parameters
-    ----------
-    file : path of a table, or of a file of answers
-    items : what is compared
-    given, remembered : names of its columns, as given now and before; `winner` and `loser` by default
-    query : name of the query column and (n_items,) the query of each item, which must be the same for both, or None
-    to_learn : whether there must be answers
+    ---------- file : path of a table, or of a file of answers items : what is compared given,
+    remembered : names of its columns, as given now and before; `winner` and `loser` by default
+    query : name of the query column and (n_items,) the query of each item, which must be the same
+    for both, or None to_learn : whether there must be answers
     """
     if is_answers_file(file):
         return _outcomes_of_answers(file, items, given, query)
-    named = [name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name]
+    named = [
+        name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name
+    ]
     table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *named])
     names = given.completed(table, remembered, to_learn=to_learn)
     sides, asks = names.sides, names.loser is None
@@ -273,11 +300,19 @@ def read_outcomes(
         raise TableError(f"no question of {file} has an answer: fill in column {names.winner!r}")
     if (first == second).any():
         at = int(np.argmax(first == second))
-        raise TableError(f"data row {at + 1} of {file} compares {items.labels[first[at]]!r} with itself")
+        raise TableError(
+            f"data row {at + 1} of {file} compares {items.labels[first[at]]!r} with itself"
+        )
     if query is not None:
         _check_queries(file, items, first, second, *query)
-    margins = None if names.margin is None else numbers(column(table, names.margin, "margin"), names.margin)
-    counts = None if names.count is None else numbers(column(table, names.count, "count"), names.count)
+    margins = (
+        None
+        if names.margin is None
+        else numbers(column(table, names.margin, "margin"), names.margin)
+    )
+    counts = (
+        None if names.count is None else numbers(column(table, names.count, "count"), names.count)
+    )
     return Outcomes(file, table, names, first, second, won, margins, counts)
 
 
@@ -305,16 +340,25 @@ def read_pairs(
     margins = outcomes.margins
     if with_margins and (margins is not None or tied.any()):
         margins = np.where(tied, 0.0, 1.0 if margins is None else margins[rows])
-        demand = f"column {outcomes.names.margin!r} must hold numbers from 0: by how much the winner won"
+        demand = (
+            f"column {outcomes.names.margin!r} must hold numbers from 0: by how much the winner won"
+        )
         _check(margins >= 0, rows, file, demand)
         if not margins.any():
             raise TableError(f"all comparisons of {file} are ties: there is nothing to learn")
     counts = outcomes.counts_of(rows)
     questions = outcomes.questions
     if questions is None and outcomes.names.loser is None:
-        questions = {"answers": len(rows), "ties": int(tied.sum()), "unanswered": len(outcomes.won) - len(rows)}
+        questions = {
+            "answers": len(rows),
+            "ties": int(tied.sum()),
+            "unanswered": len(outcomes.won) - len(rows),
+        }
     if tied.any() and not with_margins:
-        winners, losers = np.concatenate([winners, losers[tied]]), np.concatenate([losers, winners[tied]])
+        winners, losers = (
+            np.concatenate([winners, losers[tied]]),
+            np.concatenate([losers, winners[tied]]),
+        )
         counts = None if counts is None else np.concatenate([counts, counts[tied]])
     return ReadPairs(winners, losers, margins, counts, questions)
 
@@ -337,19 +381,24 @@ def _read_answers(
             value = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}.get(answer.lower())
         if value is None:
             raise TableError(
-                f"data row {row + 1} of {file}: column {name!r} must name the winner, {left!r}, {right!r} or {TIE!r}, but has "
-                f"{answer!r}; leave it empty without an answer"
+                f"data row {row + 1} of {file}: column {name!r} must name the winner, {left!r},"
+                f" {right!r} or {TIE!r}, but has {answer!r}; leave it empty without an answer"
             )
         won[row] = value
     return won
 
 
-def _check_queries(file: Path, items: NamedItems, first: Any, second: Any, name: str, queries: Any) -> None:
+def _check_queries(
+    file: Path, items: NamedItems, first: Any, second: Any, name: str, queries: Any
+) -> None:
     apart = queries[first] != queries[second]
     if apart.any():
         at = int(np.argmax(apart))
         labels_of_pair = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
-        raise TableError(f"{_place(file, at)} compares {labels_of_pair}, which differ in the query column {name!r}")
+        raise TableError(
+            f"{_place(file, at)} compares {labels_of_pair}, which differ in the query column"
+            f" {name!r}"
+        )
 
 
 def _check(sound: Mask, rows: Index, file: Path, demand: str) -> None:
@@ -370,18 +419,21 @@ def holds_comparisons(file: Path) -> bool:
     return any(answer.kind != SCORE for answer in read_answers(file).answers)
 
 
-def read_scores(file: Path, items: Path | None, item: str | None, score: str, text: Iterable[str]) -> pa.Table:
-    """Read a table with scores; of a file of answers the columns `item` and `score`, one row per item: the mean of the last
-    scores that people gave it.
+def read_scores(
+    file: Path, items: Path | None, item: str | None, score: str, text: Iterable[str]
+) -> pa.Table:
+    """Read a table with scores; of a file of answers the columns `item` and `score`, one row per
+    item: the mean of the last scores that people gave it.
 
-    `items` and `item`: the table that describes the items, and what their names are called, None where not given.
+    `items` and `item`: the table that describes the items, and what their names are called, None
+    where not given.
     """
     if not is_answers_file(file):
         return read_table(file, text=text)
     if items is None or item is None:
         raise TableError(
-            f"{file} holds answers about items: name the table that describes them with --items, and its column of names "
-            "with --id"
+            f"{file} holds answers about items: name the table that describes them with --items,"
+            " and its column of names with --id"
         )
     scores = mean_scores(_log_of(file).answers)
     if not scores:
@@ -392,17 +444,26 @@ def read_scores(file: Path, items: Path | None, item: str | None, score: str, te
 def _outcomes_of_answers(
     file: Path, items: NamedItems, given: PairColumns, query: tuple[str, Index] | None
 ) -> Outcomes:
-    """The comparisons that answers imply, the better item first; what was skipped or taken back is left out."""
+    """The comparisons that answers imply, the better item first; what was skipped or taken back is
+    left out.
+    """
     if given.first_given is not None:
-        raise ValueError(f"--{given.first_given} does not go with {file}: the columns of a file of answers are known")
+        raise ValueError(
+            f"--{given.first_given} does not go with {file}: the columns of a file of answers are"
+            " known"
+        )
     log = _log_of(file)
     answers = [answer for answer in log.answers if answer.kind != SCORE and answer.answer != SKIP]
     if not answers:
         raise TableError(
-            f"{file} has scores but no comparisons: use corank fit {file} --items TABLE --id COLUMN --score score"
+            f"{file} has scores but no comparisons: use corank fit {file} --items TABLE --id COLUMN"
+            " --score score"
         )
     outcomes = pair_outcomes(answers)
-    left, right = [name.strip() for name, _, _ in outcomes], [name.strip() for _, name, _ in outcomes]
+    left, right = (
+        [name.strip() for name, _, _ in outcomes],
+        [name.strip() for _, name, _ in outcomes],
+    )
     won = np.array([value for _, _, value in outcomes])
     first, second = items.rows_of(left, file, FIRST), items.rows_of(right, file, SECOND)
     if query is not None:
@@ -420,14 +481,20 @@ def _outcomes_of_answers(
 
 
 def pairs_taken_back(file: Path, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
-    """What each answer that was taken back had said, in the form of `read_pairs`; items that are gone are left out."""
+    """What each answer that was taken back had said, in the form of `read_pairs`; items that are
+    gone are left out.
+    """
     if not is_answers_file(file):
         return []
     taken_back = []
     for answer in read_answers(file).taken_back:
         pairs = [(*pair, 1.0) for pair in answer.comparisons()]
         for first, second in answer.ties():
-            pairs += [(first, second, 0.0)] if with_margins else [(first, second, 1.0), (second, first, 1.0)]
+            pairs += (
+                [(first, second, 0.0)]
+                if with_margins
+                else [(first, second, 1.0), (second, first, 1.0)]
+            )
         pairs = [(first.strip(), second.strip(), margin) for first, second, margin in pairs]
         pairs = [pair for pair in pairs if pair[0] in items and pair[1] in items]
         winners = items.rows_of([first for first, _, _ in pairs], file, FIRST)
@@ -464,7 +531,8 @@ def note_broken_lines(log: AnswerLog, file: Path) -> None:
     if log.broken:
         lines = count(len(log.broken), "line")
         note(
-            f"left out: {lines} of {file} that cannot be read, such as line {log.broken[0]}, perhaps cut off while writing"
+            f"left out: {lines} of {file} that cannot be read, such as line {log.broken[0]},"
+            " perhaps cut off while writing"
         )
 
 
@@ -473,5 +541,7 @@ def answers_in_words(questions: dict[str, int], tie: str = "") -> str:
     words = count(questions["answers"], "answer")
     if questions["ties"]:
         words += f" ({count(questions['ties'], 'tie')}{tie})"
-    left_out = [f"{questions[key]:,} {meaning}" for key, meaning in LEFT_OUT.items() if questions.get(key)]
+    left_out = [
+        f"{questions[key]:,} {meaning}" for key, meaning in LEFT_OUT.items() if questions.get(key)
+    ]
     return ", ".join([words, *left_out])

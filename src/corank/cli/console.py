@@ -1,4 +1,6 @@
-"""How commands are found and how they talk to people: results on stdout, notes and errors of one sentence on stderr."""
+"""How commands are found and how they talk to people: results on stdout, notes and errors of one
+sentence on stderr.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,19 @@ from corank.core.messages import did_you_mean, in_bytes, near_names
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
-    "demo": "Mark ten built-in items and rank hundreds of others: from plain columns, from text, from links.",
+# name → the first line of its help; the file of that name is imported when the command is called
+COMMANDS = {
+    "demo": (
+        "Mark ten built-in items and rank hundreds of others: from plain columns, from text, from"
+        " links."
+    ),
     "fit": "Learn from a table and save the model.",
     "rank": "Rank the items of a table, within each query: 1 is the best.",
     "predict": "Predict the score of every row of a table, and keep the order of the rows.",
     "ask": "Ask which of two items is better, on a page that shows the ranking as it settles.",
-    "explain": "Say why one item is above another: by column, by view, and by what the model learned from.",
+    "explain": (
+        "Say why one item is above another: by column, by view, and by what the model learned from."
+    ),
     "suggest": "Say what to ask next: the questions whose answers teach the model most.",
     "update": "Add newly scored rows, or comparisons, to a model.",
     "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
@@ -68,15 +76,19 @@ OTHER_WORDS = {  # what people call a command elsewhere
     **dict.fromkeys(("version", "doctor"), "info"),
 }
 EXTRAS = ("ask",)  # commands that need an extra of their name
-DISTRIBUTIONS = {"federated": "corank-federated"}  # commands that are known to come with another distribution
-PLUGINS = "corank.commands"  # the group of entry points that add commands: functions, or typer.Typer of several
+# commands that are known to come with another distribution
+DISTRIBUTIONS = {"federated": "corank-federated"}
+# the group of entry points that add commands: functions, or typer.Typer of several
+PLUGINS = "corank.commands"
 HELP, REPRODUCE = "help", "reproduce"
 WHERE_STUDIES_ARE = (
-    "`corank reproduce` is no longer part of the package: the studies are in the folder studies of corank's sources. "
-    "There, run python -m studies NAME --data DIR; python -m studies --list names them"
+    "`corank reproduce` is no longer part of the package: the studies are in the folder studies of"
+    " corank's sources. There, run python -m studies NAME --data DIR; python -m studies --list"
+    " names them"
 )
 
-UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
+# typer brings its own click, or takes the installed one
+UsageError: Any = typer.BadParameter.__base__
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the shell has it
 REORDERING = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -84,7 +96,12 @@ REORDERING = frozenset(
 MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell of text on the screen, and between cells
 DELETE = 127  # a control character too
 BIG_BYTES = 2**29  # a larger file is read in passes
-_LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
+_LOOK: Any = {
+    "title_justify": "left",
+    "title_style": "bold",
+    "pad_edge": False,
+    "padding": (0, 2, 0, 0),
+}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
 _CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
@@ -101,15 +118,24 @@ class Command(TyperCommand):
                 option.metavar = ""  # `<bool>` would look like a value to give
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line; of an option that is given twice the last value counts, but for --id."""
+        """Read the words of a command line; of an option that is given twice the last value counts,
+        but for --id.
+        """
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        if any(option.name == "id" and not option.multiple and given.count(option) > 1 for option in given):
-            raise ValueError("--id was given more than once: write several columns as --id sku,name")
+        if any(
+            option.name == "id" and not option.multiple and given.count(option) > 1
+            for option in given
+        ):
+            raise ValueError(
+                "--id was given more than once: write several columns as --id sku,name"
+            )
         return super().parse_args(ctx, args)
 
 
 class Commands(TyperGroup):
-    """The commands, with errors as one sentence and warnings as notes; `--debug` and `--no-header` may stand anywhere."""
+    """The commands, with errors as one sentence and warnings as notes; `--debug` and `--no-header`
+    may stand anywhere.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -119,34 +145,52 @@ class Commands(TyperGroup):
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
-        """Commands that other distributions bring, by name: looked for where corank has no command of that name."""
+        """Commands that other distributions bring, by name: looked for where corank has no command
+        of that name.
+        """
         from importlib.metadata import entry_points
 
-        return {point.name: point for point in entry_points(group=PLUGINS) if point.name not in COMMANDS}
+        return {
+            point.name: point for point in entry_points(group=PLUGINS) if point.name not in COMMANDS
+        }
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands, as the help lists them."""
         return [*self.commands, *sorted(self.plugins)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command as the help shows it; of one that another distribution brings, the line is that distribution's."""
+        """A command as the help shows it; of one that another distribution brings, the line is that
+        distribution's.
+        """
         if cmd_name in self.commands or cmd_name not in self.plugins:
             return self.commands.get(cmd_name)
         distribution = self.plugins[cmd_name].dist
-        return TyperCommand(cmd_name, help=distribution.metadata["Summary"] if distribution else None)
+        return TyperCommand(
+            cmd_name, help=distribution.metadata["Summary"] if distribution else None
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, imported now, and its arguments."""
         called = args[0]
         if called == REPRODUCE:  # until 0.3
             raise ValueError(WHERE_STUDIES_ARE)
-        if called not in self.commands and called not in self.plugins and not called.startswith("-"):
+        if (
+            called not in self.commands
+            and called not in self.plugins
+            and not called.startswith("-")
+        ):
             if called in DISTRIBUTIONS:
-                raise ValueError(f"{called} is a distribution of its own: pip install {DISTRIBUTIONS[called]}")
+                raise ValueError(
+                    f"{called} is a distribution of its own: pip install {DISTRIBUTIONS[called]}"
+                )
             names = self.list_commands(ctx)
-            meant = OTHER_WORDS.get(called.lower()) or next(iter(near_names(called, names, 1)), None)
+            meant = OTHER_WORDS.get(called.lower()) or next(
+                iter(near_names(called, names, 1)), None
+            )
             guess = f"; did you mean corank {meant}?" if meant else "."
-            raise ValueError(f"there is no command {called!r}{guess} The commands are {', '.join(names)}")
+            raise ValueError(
+                f"there is no command {called!r}{guess} The commands are {', '.join(names)}"
+            )
         name, _, others = super().resolve_command(ctx, args)
         assert name is not None
         command = self._imported(name)
@@ -172,12 +216,20 @@ class Commands(TyperGroup):
                 raise
             raise ValueError(f"{name} needs {error.name}: pip install {distribution}") from error
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *others: Any,
+        **more: Any,
+    ) -> Any:
         """Run a command line and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
         spool = Spool(has_headers="--no-header" not in arguments)
-        arguments = [argument for argument in arguments if argument not in ("--debug", "--no-header")] or ["--help"]
+        arguments = [
+            argument for argument in arguments if argument not in ("--debug", "--no-header")
+        ] or ["--help"]
         arguments = _with_repeated_comparisons(arguments)
         if arguments[0] == HELP:  # corank help fit
             arguments = [*arguments[1:], "--help"]
@@ -203,8 +255,12 @@ class Commands(TyperGroup):
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for each field of its groups: of parameters, and their fields, whose type is a dataclass."""
-    defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
+    """A command with an option for each field of its groups: of parameters, and their fields, whose
+    type is a dataclass.
+    """
+    defaults = {
+        name: parameter.default for name, parameter in signature(command).parameters.items()
+    }
     parameters = list(_options_of(command, defaults))
 
     @wraps(command)
@@ -217,7 +273,9 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options_of(owner: Any, defaults: dict[str, Any]) -> Iterator[Parameter]:
-    """The options that a command or a group has, one by one; `defaults` of its parameters or fields."""
+    """The options that a command or a group has, one by one; `defaults` of its parameters or
+    fields.
+    """
     for name, kind in get_type_hints(owner, include_extras=True).items():
         if name not in defaults:  # what a command returns
             continue
@@ -225,7 +283,8 @@ def _options_of(owner: Any, defaults: dict[str, Any]) -> Iterator[Parameter]:
         if is_dataclass(kind):
             yield from _options_of(kind, _defaults_of(kind))
             continue
-        if getattr(default, "default", None) is False and not default.param_decls:  # a flag has no --no-…
+        # a flag has no --no-…
+        if getattr(default, "default", None) is False and not default.param_decls:
             default.param_decls = (f"--{name.replace('_', '-')}",)
         default = Parameter.empty if default is MISSING else default
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -235,7 +294,9 @@ def _grouped(owner: Any, names: Iterable[str], values: dict[str, Any]) -> dict[s
     """The arguments of a command or a group, from the values of all options."""
     kinds: dict[str, Any] = get_type_hints(owner)
     groups = {name: kinds[name] for name in names if is_dataclass(kinds[name])}
-    made = {name: kind(**_grouped(kind, _defaults_of(kind), values)) for name, kind in groups.items()}
+    made = {
+        name: kind(**_grouped(kind, _defaults_of(kind), values)) for name, kind in groups.items()
+    }
     return {name: made[name] if name in made else values[name] for name in names}
 
 
@@ -244,7 +305,8 @@ def _defaults_of(group: Any) -> dict[str, Any]:
 
 
 def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
-    """Arguments in which --comparisons is given once for each of its values: --comparisons a --comparisons b.
+    """Arguments in which --comparisons is given once for each of its values: --comparisons a
+    --comparisons b.
 
     Only where the table comes first, as else it may be the second value.
     """
@@ -252,7 +314,9 @@ def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
     n_values = 0  # of the option, up to here
     for at, argument in enumerate(arguments):
         if argument.startswith("-"):
-            n_values = int(argument == "--comparisons" and at > 1 and not arguments[1].startswith("-"))
+            n_values = int(
+                argument == "--comparisons" and at > 1 and not arguments[1].startswith("-")
+            )
         elif n_values:
             n_values += 1
             repeated += ["--comparisons"] * (n_values > 2)
@@ -277,7 +341,8 @@ def _flushed(code: int) -> int:
         if not closed and code == 0:
             _say(f"the result cannot be printed: {sentence(error)}", "red")
         code = code or (PIPE_CLOSED if closed else FAILED)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
+        # what is left must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
@@ -287,9 +352,15 @@ def _flushed(code: int) -> int:
 def sentence(error: Exception) -> str:
     """What went wrong, for someone at a terminal."""
     if isinstance(error, UsageError):
-        message = _with_guess(error.format_message().replace(": Value error, ", ": ")) or "A command is missing."
+        message = (
+            _with_guess(error.format_message().replace(": Value error, ", ": "))
+            or "A command is missing."
+        )
         command = error.ctx.command_path if error.ctx else "corank"
-        return f"{_lower(message.rstrip('.'))}{' See' if message.endswith('?') else '; see'} {command} --help"
+        return (
+            f"{_lower(message.rstrip('.'))}{' See' if message.endswith('?') else '; see'} {command}"
+            " --help"
+        )
     if isinstance(error, MemoryError):
         return "not enough memory: try --basis 1000, or fewer rows"
     if isinstance(error, OSError) and error.errno is not None:
@@ -297,10 +368,14 @@ def sentence(error: Exception) -> str:
         if not error.filename:
             return reason
         path = Path(str(error.filename))
-        return f"{path.parent if path.suffix == '.part' else path}: {reason}"  # .part: not yet under its own name
+        # .part: not yet under its own name
+        return f"{path.parent if path.suffix == '.part' else path}: {reason}"
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
-    return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
+    return (
+        f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug"
+        " shows where"
+    )
 
 
 def _with_guess(message: str) -> str:
@@ -314,7 +389,9 @@ def _with_guess(message: str) -> str:
 
 def as_options(message: str) -> str:
     """A message of the library in one line; an argument in Python is an option here."""
-    message = _line(message).replace("pass overwrite=True to replace it", "use --force to replace it")
+    message = _line(message).replace(
+        "pass overwrite=True to replace it", "use --force to replace it"
+    )
     message = message.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
     return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", message))
 
@@ -375,7 +452,8 @@ def warnings_as_notes(*, as_usual: bool) -> Iterator[None]:
 def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that a command works; gives a function to call with the step that begins.
 
-    `quiet`: nothing is shown, no notes either. Without `status` no steps are shown, as passes show their own progress.
+    `quiet`: nothing is shown, no notes either. Without `status` no steps are shown, as passes show
+    their own progress.
     """
     errors = Console(stderr=True)
     with warnings.catch_warnings():
@@ -420,7 +498,8 @@ def size_of(path: Path) -> str:
 def facts(title: str, sentences: dict[str, str]) -> Table:
     """A table of names and what they are."""
     title = visible(title)
-    table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)  # the title in one line
+    # the title in one line
+    table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in sentences.items():
@@ -436,13 +515,18 @@ def grid(
     right: Sequence[str] = (),
     last: str | None = None,
 ) -> Table:
-    """A table with a header; `right` names the columns of numbers, which are never cut, `last` a column of text after them."""
+    """A table with a header; `right` names the columns of numbers, which are never cut, `last` a
+    column of text after them.
+    """
     table, rows = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK), list(rows)
     longest = [
         max(cell_len(visible(str(entry))) for entry in (head, *(row[at] for row in rows)))
         for at, head in enumerate(columns)
     ]
-    widths = [length if head in right else min(length, MAX_CELL) for head, length in zip(columns, longest, strict=True)]
+    widths = [
+        length if head in right else min(length, MAX_CELL)
+        for head, length in zip(columns, longest, strict=True)
+    ]
     excess = sum(widths) + GAP * len(widths) + 1 - width_of_screen()
     texts = [at for at, head in enumerate(columns) if head not in right and widths[at] > LEAST_CELL]
     while excess > 0 and last is None and texts:
@@ -453,7 +537,9 @@ def grid(
         excess -= 1
     for column, width in zip(columns, widths, strict=True):
         justify: Literal["left", "right"] = "right" if column in right else "left"
-        table.add_column(visible(column), no_wrap=True, overflow="ellipsis", width=width, justify=justify)
+        table.add_column(
+            visible(column), no_wrap=True, overflow="ellipsis", width=width, justify=justify
+        )
     if last is not None:
         table.add_column(last, overflow="fold")
     for row in rows:
@@ -481,8 +567,12 @@ def width_of_screen() -> int:
 
 
 def show(*results: Any) -> None:
-    """Print results on stdout: what comes from data is text, never markup, and cannot command the terminal."""
-    Console(highlight=False, markup=False, emoji=False).print(*map(_Visible, results), sep="\n", crop=False)
+    """Print results on stdout: what comes from data is text, never markup, and cannot command the
+    terminal.
+    """
+    Console(highlight=False, markup=False, emoji=False).print(
+        *map(_Visible, results), sep="\n", crop=False
+    )
 
 
 def show_json(result: Any) -> None:
@@ -493,12 +583,16 @@ def show_json(result: Any) -> None:
 
 
 def visible(text: str) -> str:
-    """A text in which every control character is shown as a picture of it, one character for one; lines stay lines."""
+    """A text in which every control character is shown as a picture of it, one character for one;
+    lines stay lines.
+    """
     return text if text.isprintable() else "".join(map(_picture, text))
 
 
 def _picture(character: str) -> str:
-    if character == "\n" or (category(character) not in ("Cc", "Cs") and character not in REORDERING):
+    if character == "\n" or (
+        category(character) not in ("Cc", "Cs") and character not in REORDERING
+    ):
         return character
     code = ord(character)
     return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"

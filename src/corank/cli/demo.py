@@ -1,7 +1,8 @@
 """`corank demo`: ten marked items out of 736, and what corank makes of the others.
 
-The items are Python Enhancement Proposals, the truth is a topic that no model sees. The file says what is learned from,
-measures how well the unmarked items are ranked, and shows it on the terminal and as a page.
+The items are Python Enhancement Proposals, the truth is a topic that no model sees. The file says
+what is learned from, measures how well the unmarked items are ranked, and shows it on the terminal
+and as a page.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ TOPIC, SUBJECT = "Typing", "type hints"  # what proposals call it, and people
 N_MARKS, N_DRAWS, N_QUESTIONS = 10, 3, 5
 N_FIRST, N_SHOWN = 20, 10  # places that are counted, and that are listed on the terminal
 TEXTS = ("title", "abstract_words")
-PLAIN, MARKED, ALL, LINKED = "type, date, counts", "+ their text", "+ the text of all others", "+ who cites whom"
+PLAIN, MARKED, ALL, LINKED = (
+    "type, date, counts",
+    "+ their text",
+    "+ the text of all others",
+    "+ who cites whom",
+)
 USUAL = "tf-idf and logistic regression"
 COMMANDS = (
     "corank fit items.csv --score mark --id item --links links.csv --out items.corank",
@@ -43,8 +49,9 @@ COMMANDS = (
     "corank suggest items.corank items.csv --links links.csv --out questions.csv",
 )
 OWN_FILE = (
-    "items.csv has a row per item: text, numbers, dates, categories, and a mark or rating that is empty for most items. "
-    "links.csv has two columns of items that belong together; if you have none, leave out --links."
+    "items.csv has a row per item: text, numbers, dates, categories, and a mark or rating that is"
+    " empty for most items. links.csv has two columns of items that belong together; if you have"
+    " none, leave out --links."
 )
 
 
@@ -55,7 +62,8 @@ def demo(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Mark ten built-in items and rank hundreds of others: from plain columns, from text, from links.
+    """Mark ten built-in items and rank hundreds of others: from plain columns, from text, from
+    links.
 
     Takes some seconds, and writes nothing unless --out or --report is given.
     """
@@ -65,7 +73,9 @@ def demo(
     began = time.perf_counter()
     errors = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
+    bar = Progress(
+        *columns, console=errors, transient=True, disable=quiet or not errors.is_terminal
+    )
     with bar as progress, threadpool_limits(1):  # many small systems: threads would only wait
         task = progress.add_task("ranking", total=N_DRAWS)
         items = DemoItems.load()
@@ -80,7 +90,10 @@ def demo(
         _write_page(report, story, force=force)
     seconds = time.perf_counter() - began
     if as_json:
-        files = {"model": None if out is None else str(out), "report": None if report is None else str(report)}
+        files = {
+            "model": None if out is None else str(out),
+            "report": None if report is None else str(report),
+        }
         show_json(story.result() | files | {"seconds": round(seconds, 3)})
     elif not quiet:
         _show_story(story, out, report, seconds)
@@ -117,7 +130,10 @@ class DemoItems:
         """Read and encode the proposals."""
         data = load_peps()
         encoder, plain_encoder = TableEncoder(), TableEncoder(ignore=TEXTS)
-        texts = [" ".join(pair) for pair in zip(*(data.X[name].to_pylist() for name in TEXTS), strict=True)]
+        texts = [
+            " ".join(pair)
+            for pair in zip(*(data.X[name].to_pylist() for name in TEXTS), strict=True)
+        ]
         return cls(
             data=data,
             truth=data.has_topic(TOPIC).astype(np.float64),
@@ -137,7 +153,9 @@ class DemoItems:
 
     def fit(self, rows: Index) -> AutoRegressor:
         """A model that knows everything about all items, and the marks of some."""
-        model = AutoRegressor(encoder=self.encoder).fit(self.features, self.with_marks(rows), links=self.links)
+        model = AutoRegressor(encoder=self.encoder).fit(
+            self.features, self.with_marks(rows), links=self.links
+        )
         model.table_ = {"score": "mark", "id": "pep", "links": "mutual"}
         return model
 
@@ -158,7 +176,11 @@ class DemoItems:
     def titles(self, rows: Sequence[int] | Index) -> list[tuple[str, str, str]]:
         """Number, whether it has the topic, and title of some items."""
         return [
-            (str(self.data.ids[row]), "yes" if self.truth[row] else "no", self.data.X["title"][int(row)].as_py())
+            (
+                str(self.data.ids[row]),
+                "yes" if self.truth[row] else "no",
+                self.data.X["title"][int(row)].as_py(),
+            )
             for row in rows
         ]
 
@@ -187,10 +209,9 @@ class DemoQuestions:
     """What the model of a draw would ask next.
 
     Attributes
-    ----------
-    asked : (5,) rows
-    n_pairs : pairs of one item with the topic and one without, neither marked nor asked about
-    error_before, error_after : share of them that is in the wrong order without and with the answers
+    ---------- asked : (5,) rows n_pairs : pairs of one item with the topic and one without, neither
+    marked nor asked about error_before, error_after : share of them that is in the wrong order
+    without and with the answers
     """
 
     asked: Index
@@ -204,7 +225,9 @@ def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDra
     inside, outside = np.flatnonzero(items.truth > 0), np.flatnonzero(items.truth == 0)
     for number in range(n_draws):
         rng = np.random.default_rng([number, N_MARKS])
-        marked = np.concatenate([rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)])
+        marked = np.concatenate(
+            [rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)]
+        )
         model = items.fit(marked)
         usual = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
         predictions = {**_plain_predictions(items, marked), LINKED: items.predict(model)}
@@ -218,8 +241,13 @@ def next_questions(items: DemoItems, draw: MarkedDraw) -> DemoQuestions:
     asked = rows[~np.isin(rows, draw.marked)][:N_QUESTIONS]
     answered = np.concatenate([draw.marked, asked])
     after = items.predict(items.fit(answered))
-    n_inside, n_outside = (int(np.sum(np.delete(items.truth, answered) == value)) for value in (1, 0))
-    error_before, error_after = items.error(draw.predictions[LINKED], answered), items.error(after, answered)
+    n_inside, n_outside = (
+        int(np.sum(np.delete(items.truth, answered) == value)) for value in (1, 0)
+    )
+    error_before, error_after = (
+        items.error(draw.predictions[LINKED], answered),
+        items.error(after, answered),
+    )
     return DemoQuestions(asked, n_inside * n_outside, error_before, error_after)
 
 
@@ -276,7 +304,10 @@ class DemoStory:
         """How many of the items that come first have the topic, by each way of ranking, per draw."""
         truth = self.items.truth
         return {
-            name: [int(truth[self.items.first(draw.predictions[name], draw.marked)].sum()) for draw in self.draws]
+            name: [
+                int(truth[self.items.first(draw.predictions[name], draw.marked)].sum())
+                for draw in self.draws
+            ]
             for name in self.draws[0].predictions
         }
 
@@ -284,40 +315,55 @@ class DemoStory:
         """Marks, the first items, errors and questions, as a terminal and a page show them."""
         draw, items, hits, about = self.draws[0], self.items, self.hits, f"about {SUBJECT}"
         first = items.titles(items.first(draw.predictions[LINKED], draw.marked)[:n_first])
-        errors = [(name, _percent(errors), f"{np.mean(hits[name]):.1f}") for name, errors in self.errors.items()]
+        errors = [
+            (name, _percent(errors), f"{np.mean(hits[name]):.1f}")
+            for name, errors in self.errors.items()
+        ]
         head = [f"learned from {N_MARKS} marks and", "wrong pairs", f"in the first {N_FIRST}"]
         ranked = [(str(at), *row) for at, row in enumerate(first, 1)]
         return [
             DemoTable("What you marked", ["pep", "you care", "title"], items.titles(draw.marked)),
-            DemoTable(f"The other {self.n_others}, best first", ["", "pep", about, "title"], ranked),
+            DemoTable(
+                f"The other {self.n_others}, best first", ["", "pep", about, "title"], ranked
+            ),
             DemoTable("What each kind of column adds", head, errors, self.reading()),
-            DemoTable("What to ask next", ["pep", about, "title"], items.titles(self.questions.asked), self.asking()),
+            DemoTable(
+                "What to ask next",
+                ["pep", about, "title"],
+                items.titles(self.questions.asked),
+                self.asking(),
+            ),
         ]
 
     def opening(self) -> str:
         """What was done."""
         return (
-            f"Suppose you care about {SUBJECT}. Of {len(self.items.truth)} Python Enhancement Proposals you marked "
-            f"{N_MARKS}: {N_MARKS // 2} that you care about and as many that you do not. corank ranks the other "
-            f"{self.n_others}. How well is measured by the topic that their authors gave them, which no model sees."
+            f"Suppose you care about {SUBJECT}. Of {len(self.items.truth)} Python Enhancement"
+            f" Proposals you marked {N_MARKS}: {N_MARKS // 2} that you care about and as many that"
+            f" you do not. corank ranks the other {self.n_others}. How well is measured by the"
+            " topic that their authors gave them, which no model sees."
         )
 
     def reading(self) -> str:
         """How the table is to be read."""
         return (
-            f"Wrong pairs: of all pairs of a proposal about {SUBJECT} and another one, the share in the wrong order (50 % "
-            f"is chance). Last column: how many of the first {N_FIRST} are about {SUBJECT}. Means over {len(self.draws)} "
-            f"random sets of {N_MARKS} marks. Text and citations of all proposals were known to the model, as they are "
-            "when you rank a table of items."
+            f"Wrong pairs: of all pairs of a proposal about {SUBJECT} and another one, the share in"
+            f" the wrong order (50 % is chance). Last column: how many of the first {N_FIRST} are"
+            f" about {SUBJECT}. Means over {len(self.draws)} random sets of {N_MARKS} marks. Text"
+            " and citations of all proposals were known to the model, as they are when you rank a"
+            " table of items."
         )
 
     def asking(self) -> str:
         """What the answers to the questions are worth."""
         questions = self.questions
-        before, after = (error * questions.n_pairs for error in (questions.error_before, questions.error_after))
+        before, after = (
+            error * questions.n_pairs for error in (questions.error_before, questions.error_after)
+        )
         return (
-            f"Marking these items would teach the model most. With these {N_QUESTIONS} answers {after:,.0f} of "
-            f"{questions.n_pairs:,} pairs are in the wrong order, without them {before:,.0f}."
+            f"Marking these items would teach the model most. With these {N_QUESTIONS} answers"
+            f" {after:,.0f} of {questions.n_pairs:,} pairs are in the wrong order, without them"
+            f" {before:,.0f}."
         )
 
     def finding(self) -> str:
@@ -325,9 +371,9 @@ class DemoStory:
         errors = {name: _percent(values) for name, values in self.errors.items()}
         hits = float(np.mean(self.hits[LINKED]))
         return (
-            f"With {N_MARKS} marks, {hits:.0f} of the first {N_FIRST} proposals are about {SUBJECT}. The text of unmarked "
-            f"items lowers the share of wrong pairs from {errors[MARKED]} to {errors[ALL]}, citations lower it to "
-            f"{errors[LINKED]}."
+            f"With {N_MARKS} marks, {hits:.0f} of the first {N_FIRST} proposals are about"
+            f" {SUBJECT}. The text of unmarked items lowers the share of wrong pairs from"
+            f" {errors[MARKED]} to {errors[ALL]}, citations lower it to {errors[LINKED]}."
         )
 
     def result(self) -> dict[str, Any]:
@@ -347,11 +393,15 @@ class DemoStory:
             f"of_first_{N_FIRST}": self.hits,
             **{
                 name: [
-                    {"pep": int(pep), "title": title, "about": about} for pep, about, title in self.items.titles(rows)
+                    {"pep": int(pep), "title": title, "about": about}
+                    for pep, about, title in self.items.titles(rows)
                 ]
                 for name, rows in lists.items()
             },
-            "wrong_pairs_after": {"before": self.questions.error_before, "after": self.questions.error_after},
+            "wrong_pairs_after": {
+                "before": self.questions.error_before,
+                "after": self.questions.error_after,
+            },
         }
 
 
@@ -370,7 +420,10 @@ def _show_story(story: DemoStory, out: Path | None, report: Path | None, seconds
         rows = [[Text(cell, style=styles.get(row[0], "")) for cell in row] for row in table.rows]
         shown = grid("", head, rows, right=["pep", *(head[1:] if last is None else [])], last=last)
         show(Text(f"{table.title}:"), shown, *([Text(f"{table.remark}\n")] if table.remark else []))
-    show(Text(f"The same with a table of your own. {OWN_FILE}"), *(command(line, "  ") for line in COMMANDS))
+    show(
+        Text(f"The same with a table of your own. {OWN_FILE}"),
+        *(command(line, "  ") for line in COMMANDS),
+    )
     show(Text(f"({seconds:.0f} s)"))
     if out is not None:
         show(Text(f"The model is saved as {out} ({size_of(out)})."))
@@ -389,17 +442,29 @@ def _write_page(path: Path, story: DemoStory, *, force: bool) -> None:
 
     sections = []
     for shown in story.tables(N_FIRST):
-        text_columns = [at for at, name in enumerate(shown.head) if name not in ("pep", *shown.head[:1])]
+        text_columns = [
+            at for at, name in enumerate(shown.head) if name not in ("pep", *shown.head[:1])
+        ]
         figures = [] if "wrong pairs" not in shown.head else [_error_figure(story)]
-        listed = table(shown.title, shown.head, shown.rows, text_columns=[] if figures else text_columns)
-        sections.append(Section(shown.title, [*figures, listed, *([text(shown.remark)] if shown.remark else [])]))
+        listed = table(
+            shown.title, shown.head, shown.rows, text_columns=[] if figures else text_columns
+        )
+        sections.append(
+            Section(
+                shown.title, [*figures, listed, *([text(shown.remark)] if shown.remark else [])]
+            )
+        )
     sections += [
         Section("The model", model_parts(story.draws[0].model)),
         Section("With a table of your own", [text(OWN_FILE), code("\n".join(COMMANDS))]),
         Section("How it was made", origins(typed_command("demo"))),
     ]
     lead = [verdict(story.finding(), []), text(story.opening())]
-    write(page("You marked ten; here are the others you will care about", lead, sections), path, overwrite=force)
+    write(
+        page("You marked ten; here are the others you will care about", lead, sections),
+        path,
+        overwrite=force,
+    )
 
 
 def _error_figure(story: DemoStory) -> str:
@@ -414,11 +479,24 @@ def _error_figure(story: DemoStory) -> str:
         means = [100 * np.mean(values) for values in errors.values()]
         ax.barh(places, means, height=0.6, color=colours)
         for place, mean, values in zip(places, means, errors.values(), strict=True):
-            ax.plot(100 * np.array(values), np.full(len(values), place), "o", markersize=4, color="#dd6b20")
-            ax.annotate(_percent(values), (mean, place), (4, 8), textcoords="offset points", fontsize=9)
+            ax.plot(
+                100 * np.array(values),
+                np.full(len(values), place),
+                "o",
+                markersize=4,
+                color="#dd6b20",
+            )
+            ax.annotate(
+                _percent(values), (mean, place), (4, 8), textcoords="offset points", fontsize=9
+            )
         ax.set_yticks(places, list(errors))
         ax.set_xlabel("pairs in the wrong order, %")
 
     listed = "; ".join(f"{name}: {_percent(values)}" for name, values in errors.items())
     about = f"Share of pairs in the wrong order. {listed}"
-    return figure(draw, about, f"Shorter is better, 50 % is chance. Dots are draws of {N_MARKS} marks.", (8.0, 3.2))
+    return figure(
+        draw,
+        about,
+        f"Shorter is better, 50 % is chance. Dots are draws of {N_MARKS} marks.",
+        (8.0, 3.2),
+    )

@@ -1,4 +1,6 @@
-"""`corank evaluate`: how well a model orders the scored rows of a table, or predicts who wins a comparison."""
+"""`corank evaluate`: how well a model orders the scored rows of a table, or predicts who wins a
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -56,19 +58,34 @@ from corank.tables import query_column, read_table, score_column
 SMALLEST_PROBABILITY = 1e-300  # has a logarithm
 SHOWN_PAIRS = 20
 READING = {  # measure → its title, and how to read it
-    "disagreement": ("disagreement", "share of pairs in the wrong order: 0 is perfect, 0.5 is chance"),
+    "disagreement": (
+        "disagreement",
+        "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
+    ),
     "ndcg_at_10": ("NDCG@10", "gain of the first ten beside the best possible: 1 is perfect"),
     "rmse": ("RMSE", "root mean squared error, in the unit of the scores"),
     "mae": ("MAE", "mean absolute error, in the unit of the scores"),
-    "r2": ("R²", "share of the spread of scores that is explained: 1 is perfect, 0 no better than their mean"),
+    "r2": (
+        "R²",
+        (
+            "share of the spread of scores that is explained: 1 is perfect, 0 no better than their"
+            " mean"
+        ),
+    ),
     "right_order": (
         "right order",
         "share of comparisons that the model orders as they came out: 1 is perfect, 0.5 chance",
     ),
-    "log_loss": ("log loss", "how surprising the outcomes are: 0 is perfect, a coin toss has 0.6931"),
+    "log_loss": (
+        "log loss",
+        "how surprising the outcomes are: 0 is perfect, a coin toss has 0.6931",
+    ),
     "calibration_error": (
         "calibration error",
-        "how far the probability of the favourite lies from how often it wins, on average: 0 is perfect",
+        (
+            "how far the probability of the favourite lies from how often it wins, on average: 0 is"
+            " perfect"
+        ),
     ),
 }
 
@@ -78,12 +95,13 @@ def evaluate(
     *,
     model: ModelFile,
     file: Path = argument(
-        f"Table of items with scores: {TABLE}; or a folder or pattern of such files. With --items a table of "
-        "comparisons: who beat whom, or pairs first,second."
+        f"Table of items with scores: {TABLE}; or a folder or pattern of such files. With --items a"
+        " table of comparisons: who beat whom, or pairs first,second."
     ),
     items: ItemsTable = None,
     out: File = option(
-        "Where to write the comparisons with the probability that the first item, or the winner, wins; - prints them."
+        "Where to write the comparisons with the probability that the first item, or the winner,"
+        " wins; - prints them."
     ),
     roles: ScoresInFit,
     pairs: PairsInFit,
@@ -110,12 +128,16 @@ def evaluate(
             n_seen = expectations.number_seen(learner)
             if n_seen:
                 result["seen_in_training"] = n_seen
-                fitted_on = f"the model was fitted on {count(n_seen, 'comparison')} in {title_of(file)}"
+                fitted_on = (
+                    f"the model was fitted on {count(n_seen, 'comparison')} in {title_of(file)}"
+                )
                 note(f"{fitted_on}: its predictions of these say nothing about new ones")
             if out is not None:
                 output.write(expectations.table(), out)
         elif out is not None:
-            raise ValueError("--out is for comparisons: to write predicted scores, use corank predict")
+            raise ValueError(
+                "--out is for comparisons: to write predicted scores, use corank predict"
+            )
         else:
             result |= _measure_scores(learner, tables, roles, step, shuffles=shuffle_queries)
     if output.as_json:
@@ -150,7 +172,9 @@ def _mean(values: Any) -> dict[str, float | None] | None:
 # ---- scores
 
 
-def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: Step, *, shuffles: bool) -> Facts:
+def _measure_scores(
+    model: Any, tables: OpenedTables, roles: ScoresInFit, step: Step, *, shuffles: bool
+) -> Facts:
     file, query = tables.file, roles.query or remembered(model, "query")
     score = roles.score or remembered(model, "score")
     if score is None:
@@ -161,12 +185,19 @@ def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: 
         y, predicted, queries = scored_rows(model, file, score, query, shuffles=shuffles)
         n_rows, new = None, np.ones(len(y), dtype=bool)
     else:
-        y, predicted, queries, new, n_rows = _scored_rows(model, tables, score, query, roles.id, step)
+        y, predicted, queries, new, n_rows = _scored_rows(
+            model, tables, score, query, roles.id, step
+        )
     if len(y) == 0:
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to evaluate")
     n_seen = int(np.count_nonzero(~new))
     # where two new rows of a query have different scores, only new rows count
-    if n_seen and np.isfinite(disagreement_error(y[new], y[new], qid=take(queries, new), average=False)).any():
+    if (
+        n_seen
+        and np.isfinite(
+            disagreement_error(y[new], y[new], qid=take(queries, new), average=False)
+        ).any()
+    ):
         fitted_on = f"the model was fitted on {count(n_seen, 'scored row')} of {file}"
         note(f"{fitted_on}: they are left out, as they do not show how good it is on new rows")
         y, predicted, queries = y[new], predicted[new], take(queries, new)
@@ -176,12 +207,16 @@ def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: 
         "scored": len(y),
         "queries": None if queries is None else len(np.unique(queries)),
         "disagreement": _mean(disagreement_error(y, predicted, qid=queries, average=False)),
-        "ndcg_at_10": _mean(ndcg(y, predicted, qid=queries, k=10, average=False)) if y.min() >= 0 else None,
+        "ndcg_at_10": (
+            _mean(ndcg(y, predicted, qid=queries, k=10, average=False)) if y.min() >= 0 else None
+        ),
     }
     if result["ndcg_at_10"] is None:
         result["ndcg_at_10_left_out"] = "negative scores" if y.min() < 0 else "no positive scores"
     if result["disagreement"] is None:
-        raise ValueError(f"no query of {file} has two rows with different scores: there is nothing to evaluate")
+        raise ValueError(
+            f"no query of {file} has two rows with different scores: there is nothing to evaluate"
+        )
     if is_regressor(model):
         errors = predicted - y
         result["rmse"] = {"value": float(np.sqrt(np.mean(errors**2)))}
@@ -198,11 +233,11 @@ def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: 
 def _scored_rows(
     model: Any, tables: OpenedTables, score: str, query: str | None, item: str | None, step: Step
 ) -> tuple[Any, Any, Any, Any, int]:
-    """Scores, predictions and query labels of the rows that have a score, whether each is new to the model, and the
-    number of all rows.
+    """Scores, predictions and query labels of the rows that have a score, whether each is new to
+    the model, and the number of all rows.
 
-    The columns of the items may stand in another table. With links, unscored rows are predicted too: others resemble
-    them.
+    The columns of the items may stand in another table. With links, unscored rows are predicted
+    too: others resemble them.
     """
     item = item or remembered(model, "id")
     if tables.items is not None:
@@ -232,7 +267,9 @@ def _scored_rows(
 
 def _show_scores(result: Facts, file: Path) -> None:
     rows = f"{count(result['scored'], 'scored row')} of {title_of(file)}"
-    queries = "" if result["queries"] is None else f", {count(result['queries'], 'query', 'queries')}"
+    queries = (
+        "" if result["queries"] is None else f", {count(result['queries'], 'query', 'queries')}"
+    )
     title = f"{result['method']} on {rows}{queries}"
     if "seen_in_training" in result:
         seen = f"{result['seen_in_training']:,} of {count(result['scored'], 'row')}"
@@ -267,14 +304,18 @@ class ExpectedOutcomes:
         """The table with what the model expects beside it, in the last columns."""
         table = self.outcomes.table
         chance = f"{FIRST if self.outcomes.names.loser is None else WINNER}_wins"
-        results = {**({} if self.chances is None else {chance: self.chances}), "difference": self.differences}
+        results = {
+            **({} if self.chances is None else {chance: self.chances}),
+            "difference": self.differences,
+        }
         names = result_names(list(results), table.column_names)
         for name, values in zip(names, results.values(), strict=True):
             table = table.append_column(name, pa.array(values))
         return table
 
     def measures(self) -> Facts:
-        """The measures, each with its standard error over comparisons; none where no comparison has an outcome.
+        """The measures, each with its standard error over comparisons; none where no comparison has
+        an outcome.
 
         Ties have no winner and are left out. A difference of 0 is right by half.
         """
@@ -299,10 +340,13 @@ class ExpectedOutcomes:
             first_chance = self.chances[rows]
             chance = np.where(first_won, first_chance, 1 - first_chance)
             result["log_loss"] = _mean(-np.log(np.maximum(chance, SMALLEST_PROBABILITY)))
-            # that of the favourites, as who is named first may depend on who won; of equals the earlier item
+            # that of the favourites, as who is named first may depend on who won; of equals the
+            # earlier item
             earlier = outcomes.first[rows] < outcomes.second[rows]
             favoured = (first_chance > 0.5) | ((first_chance == 0.5) & earlier)
-            came_true, probability = (np.where(favoured, x, 1 - x) for x in (won[rows], first_chance))
+            came_true, probability = (
+                np.where(favoured, x, 1 - x) for x in (won[rows], first_chance)
+            )
             result["calibration_error"] = {"value": calibration_error(came_true, probability)}
         return result
 
@@ -313,13 +357,17 @@ class ExpectedOutcomes:
         first_won = outcomes.won[rows] == 1
         sides = outcomes.first[rows], outcomes.second[rows]
         margins, counts = (take(values, rows) for values in (outcomes.margins, outcomes.counts))
-        pairs = ReadPairs(np.where(first_won, *sides), np.where(first_won, *sides[::-1]), margins, counts)
+        pairs = ReadPairs(
+            np.where(first_won, *sides), np.where(first_won, *sides[::-1]), margins, counts
+        )
         return int(np.count_nonzero(~are_new(pair_marks(self.names, pairs), model)))
 
 
-def _holds_comparisons(model: Any, tables: OpenedTables, score: str | None, given: PairColumns) -> bool:
-    """Whether a table holds comparisons: its columns are given as such, the model was fitted on comparisons, or a row
-    names two items and has no score.
+def _holds_comparisons(
+    model: Any, tables: OpenedTables, score: str | None, given: PairColumns
+) -> bool:
+    """Whether a table holds comparisons: its columns are given as such, the model was fitted on
+    comparisons, or a row names two items and has no score.
     """
     if given.first_given is not None or score is not None:
         return given.first_given is not None
@@ -332,31 +380,46 @@ def _holds_comparisons(model: Any, tables: OpenedTables, score: str | None, give
     return pairs and remembered(model, "score") not in there
 
 
-def _expect(model: Any, tables: OpenedTables, roles: ScoresInFit, given: PairColumns, step: Step) -> ExpectedOutcomes:
+def _expect(
+    model: Any, tables: OpenedTables, roles: ScoresInFit, given: PairColumns, step: Step
+) -> ExpectedOutcomes:
     """What a model expects of the comparisons of a table."""
     if tables.items is None:
-        raise ValueError(f"{tables.file} compares items: name the table that describes them with --items")
+        raise ValueError(
+            f"{tables.file} compares items: name the table that describes them with --items"
+        )
     item = named_by(model, roles.id)
-    items = ItemTable.read(model, tables.items, roles.query, item, otherwise="any two items are compared")
+    items = ItemTable.read(
+        model, tables.items, roles.query, item, otherwise="any two items are compared"
+    )
     named = NamedItems(tables.items, item, items.table)
     query = None if items.query is None else (items.query, items.queries)
-    outcomes = read_outcomes(tables.file, named, given, PairColumns.remembered(model), query=query, to_learn=False)
+    outcomes = read_outcomes(
+        tables.file, named, given, PairColumns.remembered(model), query=query, to_learn=False
+    )
     step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
     features, first, second = items.features, outcomes.first, outcomes.second
     joining = items.links(tables.links, item)
     scores, chances = np.asarray(model.predict(features, **as_argument(joining))), None
     if hasattr(model, "predict_comparison") and joining is None:
-        chances = np.asarray(model.predict_comparison(features[first], features[second], observed=True))
+        chances = np.asarray(
+            model.predict_comparison(features[first], features[second], observed=True)
+        )
     return ExpectedOutcomes(outcomes, named.labels, scores[first] - scores[second], chances)
 
 
-def _show_comparisons(result: Facts, expectations: ExpectedOutcomes, file: Path, out: Path | None) -> None:
+def _show_comparisons(
+    result: Facts, expectations: ExpectedOutcomes, file: Path, out: Path | None
+) -> None:
     """The measures, or what is expected of each pair where there is nothing to measure."""
     if result["comparisons"]:
         left_out = [count(result["ties"], "tie")] if result["ties"] else []
         left_out += [f"{result['unanswered']:,} not answered"] if result["unanswered"] else []
         without = f", without {' and '.join(left_out)}" if left_out else ""
-        title = f"{result['method']} on {count(result['comparisons'], 'comparison')} of {title_of(file)}{without}"
+        title = (
+            f"{result['method']} on {count(result['comparisons'], 'comparison')} of"
+            f" {title_of(file)}{without}"
+        )
         _show_measures(title, result)
     elif out is None:
         _show_pairs(expectations, result["method"], file)
@@ -371,10 +434,17 @@ def _show_pairs(expectations: ExpectedOutcomes, method: str, file: Path) -> None
     rows = [
         [
             *(str(row[side]) for side in sides),
-            *(f"{row[name]:.0%}" if name.endswith("_wins") else cell(row[name]) for name in results),
+            *(
+                f"{row[name]:.0%}" if name.endswith("_wins") else cell(row[name])
+                for name in results
+            ),
         ]
         for row in pairs.slice(0, SHOWN_PAIRS).to_pylist()
     ]
     title = f"What {method} expects of {count(len(pairs), 'pair')} in {title_of(file)}"
     more = f"and {len(pairs) - SHOWN_PAIRS:,} more; " if len(pairs) > SHOWN_PAIRS else ""
-    show(bold(title), grid("", [*sides, *titles], rows, right=titles), dim(f"{more}--out FILE writes them all"))
+    show(
+        bold(title),
+        grid("", [*sides, *titles], rows, right=titles),
+        dim(f"{more}--out FILE writes them all"),
+    )

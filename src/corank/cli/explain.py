@@ -59,7 +59,9 @@ def explain(
     """
     tables = OpenedTables.open(context, model, file, common, links)
     if is_several(tables.file):
-        raise ValueError(f"corank explain takes a single table, but {file} is a folder or a pattern")
+        raise ValueError(
+            f"corank explain takes a single table, but {file} is a folder or a pattern"
+        )
     check_report_output(report, *tables.paths, force=common.force)
     with working(quiet=common.quiet) as step:
         step(f"reading {tables.file.name}")
@@ -85,7 +87,10 @@ def explain(
         show_json({"model": str(model), "table": str(file), **explanation.as_dict()})
         return
     if report is None or not common.quiet:
-        show(*(Text(sentence) for sentence in explanation.sentences()[:2]), *(shown.as_grid() for shown in shares))
+        show(
+            *(Text(sentence) for sentence in explanation.sentences()[:2]),
+            *(shown.as_grid() for shown in shares),
+        )
     if report is not None and not common.quiet:
         show(Text(f"page: {report}"))
 
@@ -113,11 +118,18 @@ class _Items:
     def rows_of(self, wanted: Sequence[str], table: pa.Table) -> tuple[int, int]:
         """The rows of the two items that are asked about."""
         if len(wanted) != 2:
-            example = "--id A --id B" if self.column is None else f"--id {self.names[0]!r} --id {self.names[-1]!r}"
+            example = (
+                "--id A --id B"
+                if self.column is None
+                else f"--id {self.names[0]!r} --id {self.names[-1]!r}"
+            )
             columns = [name for name in wanted if name in table.column_names]
             hint = f"; a column is given with --id-column {columns[0]}" if columns else ""
             times = count(len(wanted), "time")
-            raise ValueError(f"--id is given {times}, but two items are compared: name both, such as {example}{hint}")
+            raise ValueError(
+                f"--id is given {times}, but two items are compared: name both, such as"
+                f" {example}{hint}"
+            )
         first, second = (self._row_of(name.strip()) for name in wanted)
         if first == second:
             raise ValueError(f"--id {wanted[0]!r} is given twice: an item cannot be above itself")
@@ -129,16 +141,18 @@ class _Items:
             return int(rows[0])
         if self.column is None:
             raise TableError(
-                f"--id {name!r}: no column names the items, so --id takes row numbers from 1 to {len(self.names)}; give "
-                "the column with --id-column"
+                f"--id {name!r}: no column names the items, so --id takes row numbers from 1 to"
+                f" {len(self.names)}; give the column with --id-column"
             )
         if len(rows) == 0:
             guess = did_you_mean(name, self.names)
             other = "" if guess else "; --id-column names another column"
-            raise TableError(f"--id {name!r} is not in column {self.column!r} of {self.file}{guess}{other}")
+            raise TableError(
+                f"--id {name!r} is not in column {self.column!r} of {self.file}{guess}{other}"
+            )
         raise TableError(
-            f"--id {name!r} is in data rows {rows[0] + 1} and {rows[1] + 1} of {self.file}: remove one of them, or use "
-            "--id-column with a column whose values are unique"
+            f"--id {name!r} is in data rows {rows[0] + 1} and {rows[1] + 1} of {self.file}: remove"
+            " one of them, or use --id-column with a column whose values are unique"
         )
 
 
@@ -161,21 +175,31 @@ class _PartsTable:
 def _tables(
     explanation: PairExplanation, table: pa.Table, pair: tuple[int, int], score: str | None
 ) -> list[_PartsTable]:
-    """Parts with what the table says about them: the cells of both items, the scores of scored items."""
-    scores = score_column(table, score) if score is not None and score in table.column_names else None
+    """Parts with what the table says about them: the cells of both items, the scores of scored
+    items.
+    """
+    scores = (
+        score_column(table, score) if score is not None and score in table.column_names else None
+    )
     result = []
     for title, contributions in explanation.tables(MOST).items():
         if title.startswith("By column"):
             head = ["column", explanation.first, explanation.second, "part"]
-            cells = [[_cell(table, contribution.name, row) for row in pair] for contribution in contributions]
+            cells = [
+                [_cell(table, contribution.name, row) for row in pair]
+                for contribution in contributions
+            ]
         elif scores is None or title in ("By view", "By comparison"):
             head, cells = [title.removeprefix("By "), "part"], [[] for _ in contributions]
         else:
             head = [explanation.items_are, "score", "part"]
             item_scores = [
-                None if contribution.row is None else float(scores[contribution.row]) for contribution in contributions
+                None if contribution.row is None else float(scores[contribution.row])
+                for contribution in contributions
             ]
-            cells = [["" if score is None or np.isnan(score) else cell(score)] for score in item_scores]
+            cells = [
+                ["" if score is None or np.isnan(score) else cell(score)] for score in item_scores
+            ]
         rows = [
             [contribution.name, *more, f"{contribution.value:+.3g}"]
             for contribution, more in zip(contributions, cells, strict=True)
@@ -190,14 +214,25 @@ def _cell(table: pa.Table, name: str, row: int) -> str:
 
 
 def _write_page(
-    explanation: PairExplanation, tables: Sequence[_PartsTable], path: Path, name: str, *, force: bool
+    explanation: PairExplanation,
+    tables: Sequence[_PartsTable],
+    path: Path,
+    name: str,
+    *,
+    force: bool,
 ) -> None:
     from corank.report import page  # slow to import
 
     head, *others = explanation.sentences()
-    about = f"The parts add up to {explanation.difference:+.3g}; positive parts speak for {explanation.first}"
+    about = (
+        f"The parts add up to {explanation.difference:+.3g}; positive parts speak for"
+        f" {explanation.first}"
+    )
     sections = [
-        page.Section(shown.title, [page.table(about, shown.head, shown.rows, text_columns=range(len(shown.head) - 1))])
+        page.Section(
+            shown.title,
+            [page.table(about, shown.head, shown.rows, text_columns=range(len(shown.head) - 1))],
+        )
         for shown in tables
     ]
     sections.append(page.Section("How it was made", page.origins(typed_command("explain"))))

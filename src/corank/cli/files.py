@@ -1,5 +1,5 @@
-"""Files that a command reads and writes: standard input, tables whose ending does not say what they are, and refusals,
-before any work, of files that must not or cannot be written.
+"""Files that a command reads and writes: standard input, tables whose ending does not say what they
+are, and refusals, before any work, of files that must not or cannot be written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Spool:
         from corank.tables import FORMATS
 
         zipped = ".gz" if file.suffix.lower() == ".gz" else ""
-        path = self._place(f"{file.stem if zipped else file.name}{FORMATS[format]}{zipped}", str(file))
+        path = self._place(
+            f"{file.stem if zipped else file.name}{FORMATS[format]}{zipped}", str(file)
+        )
         path.symlink_to(file.resolve())
         return path
 
@@ -77,7 +79,9 @@ class Spool:
 
         layout = csv_layout(file)
         n_columns = len(first_rows(file, layout, 1)[0])
-        header = (layout.separator.join(str(number) for number in range(1, n_columns + 1)) + "\n").encode()
+        header = (
+            layout.separator.join(str(number) for number in range(1, n_columns + 1)) + "\n"
+        ).encode()
         path = self._place(file.name, self._given_names.get(str(file), str(file)))
         with file.open("rb") as rows, path.open("wb") as target:
             target.write(gzip.compress(header) if file.suffix.lower() == ".gz" else header)
@@ -120,7 +124,9 @@ def readable(context: typer.Context, file: Path, format: Format | None = None) -
 
 
 def with_ending(context: typer.Context, file: Path, format: Format | None = None) -> Path:
-    """The file to read: as it was given, or with an ending where it has none or came on standard input."""
+    """The file to read: as it was given, or with an ending where it has none or came on standard
+    input.
+    """
     from corank.tables import FORMATS, TableError, is_table_name, kind_of_file
     from corank.tables.read import SPREADSHEETS
 
@@ -132,7 +138,8 @@ def with_ending(context: typer.Context, file: Path, format: Format | None = None
     several = is_several(file)
     if format is not None and several:
         raise ValueError(
-            f"--format goes with a single table, but {file} is a folder or a pattern, whose files are read by extension"
+            f"--format goes with a single table, but {file} is a folder or a pattern, whose files"
+            " are read by extension"
         )
     if several or file.suffix.lower() == ".corank":
         return file
@@ -144,12 +151,17 @@ def with_ending(context: typer.Context, file: Path, format: Format | None = None
     if file.suffix.lower() in SPREADSHEETS:
         kind_of_file(file)  # says what to do
     if file.is_file() and not is_table_name(file):
-        raise TableError(f"{file} has no file extension of a table (.csv, .parquet, …): give its format with --format")
+        raise TableError(
+            f"{file} has no file extension of a table (.csv, .parquet, …): give its format with"
+            " --format"
+        )
     return file
 
 
 def readable_or_none(context: typer.Context, file: Path | None) -> Path | None:
-    """A second table to read, where there is one; its ending or, on standard input, its first bytes say what it is."""
+    """A second table to read, where there is one; its ending or, on standard input, its first bytes
+    say what it is.
+    """
     return None if file is None else with_ending(context, file)
 
 
@@ -161,7 +173,9 @@ def is_several(file: Path) -> bool:
 def check_single(file: Path, option: str) -> None:
     """Refuse an option that goes with the rows of one file, where there may be many."""
     if is_several(file):
-        raise ValueError(f"--{option} goes with a single table, but {file} is a folder or a pattern")
+        raise ValueError(
+            f"--{option} goes with a single table, but {file} is a folder or a pattern"
+        )
 
 
 def title_of(file: Path) -> str:
@@ -174,15 +188,24 @@ def check_model_and_table(command: str, model: Path, file: Path) -> None:
     from corank.tables import is_table_name
 
     if is_table_name(model):
-        right = ["MODEL.corank" if is_table_name(file) else str(file), str(file if is_table_name(file) else model)]
-        raise ValueError(f"{model} is a table, but the model comes first: corank {command} {shlex.join(right)}")
+        right = [
+            "MODEL.corank" if is_table_name(file) else str(file),
+            str(file if is_table_name(file) else model),
+        ]
+        raise ValueError(
+            f"{model} is a table, but the model comes first: corank {command} {shlex.join(right)}"
+        )
 
 
 # ---- writing
 
 
-def write_result(table: Any, out: Path, format: OutFormat | None, *, force: bool, safe: bool = False) -> None:
-    """Write a table to a file by its ending, or print it; `safe`: so that no cell is a formula to a spreadsheet."""
+def write_result(
+    table: Any, out: Path, format: OutFormat | None, *, force: bool, safe: bool = False
+) -> None:
+    """Write a table to a file by its ending, or print it; `safe`: so that no cell is a formula to a
+    spreadsheet.
+    """
     from corank.tables import FORMATS, spreadsheet_safe, to_arrow, write_table, write_to
 
     if safe:
@@ -198,11 +221,13 @@ def check_printed(out: Path | None, format: OutFormat | None, *, as_json: bool) 
     """Refuse options about printing that do not go together."""
     if format is not None and out != DASH:
         raise ValueError(
-            "--out-format goes with --out -; the format of a file follows from its extension: .csv, .parquet, .jsonl"
+            "--out-format goes with --out -; the format of a file follows from its extension: .csv,"
+            " .parquet, .jsonl"
         )
     if as_json and out == DASH:
         raise ValueError(
-            "--json and --out - would both print the result: choose one of them, or --out - --out-format jsonl"
+            "--json and --out - would both print the result: choose one of them, or --out -"
+            " --out-format jsonl"
         )
 
 
@@ -217,7 +242,9 @@ def check_output(path: Path, *sources: Path | None, force: bool, option: str = "
             raise ValueError(f"{option} {path} is also an input file: choose another name")
     check_target(path, overwrite=force)
     if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
+        raise PermissionError(
+            f"{path} cannot be written: no permission in the folder {path.parent}"
+        )
 
 
 def check_table_output(path: Path | None, *sources: Path | None, force: bool) -> None:
@@ -226,7 +253,11 @@ def check_table_output(path: Path | None, *sources: Path | None, force: bool) ->
 
     if path is None:
         return
-    if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
+    if (
+        path != DASH
+        and not path.is_dir()
+        and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT)
+    ):
         raise ValueError(f"--out {path}: the file extension must be .csv, .tsv, .parquet or .jsonl")
     check_output(path, *sources, force=force)
 
@@ -236,19 +267,28 @@ def check_report_output(path: Path | None, *sources: Path | None, force: bool) -
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report {path}: the report is an HTML page, so call it {path.with_suffix('.html')}")
+        raise ValueError(
+            f"--report {path}: the report is an HTML page, so call it {path.with_suffix('.html')}"
+        )
     check_output(path, *sources, force=force, option="--report")
 
 
-def check_model_output(path: Path, *sources: Path | None, force: bool, option: str = "--out") -> None:
+def check_model_output(
+    path: Path, *sources: Path | None, force: bool, option: str = "--out"
+) -> None:
     """Refuse a model that cannot be written, also one that is called like a table."""
     from corank.tables import is_table_name
 
     if path == DASH:
-        raise ValueError(f"{option} -: a model cannot be printed; give a file name such as NAME.corank")
-    if is_table_name(path):
-        better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
         raise ValueError(
-            f"{option} {path}: this is the file extension of a table, but a model is saved; call it {better}"
+            f"{option} -: a model cannot be printed; give a file name such as NAME.corank"
+        )
+    if is_table_name(path):
+        better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(
+            ".corank"
+        )
+        raise ValueError(
+            f"{option} {path}: this is the file extension of a table, but a model is saved; call it"
+            f" {better}"
         )
     check_output(path, *sources, force=force, option=option)

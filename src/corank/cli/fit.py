@@ -1,7 +1,8 @@
-"""`corank fit`: a table and the name of its score column, or a table of comparisons beside it → a model file.
+"""`corank fit`: a table and the name of its score column, or a table of comparisons beside it → a
+model file.
 
-In the order of the file: the command, the rows it learns from, the learner that it fits to them, and what it tells about
-the model. Files that do not fit into memory are fitted by `large_files`.
+In the order of the file: the command, the rows it learns from, the learner that it fits to them,
+and what it tells about the model. Files that do not fit into memory are fitted by `large_files`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank.cli.columns import learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
+from corank.cli.columns import (
+    learned_columns,
+    note_kinds,
+    note_repeated_ids,
+    note_sparse_numbers,
+    views_of,
+)
 from corank.cli.comparisons import (
     FIRST,
     LOSER,
@@ -97,7 +104,16 @@ NO_BETTER = 0.98  # share of the error of a constant above which a model has lea
 CHECKS_EFFECT = "checking whether unscored rows help"
 FUNCTION_FACTS = ("features", "feature_names", "average", "candidates")
 TUNING_FACTS = ("gamma_chosen", "gammas_tried")
-SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
+SIZE_FACTS = (
+    "alpha",
+    "agreement",
+    "n_components",
+    "n_atoms",
+    "amplitude",
+    "noise",
+    "log_evidence",
+    COIN_TOSSES,
+)
 HELD_OUT_FACTS = ("held_out_error", "held_out_standard_error", "held_out_constant")
 
 
@@ -109,14 +125,15 @@ class TrainingFiles:
     """What is learned from."""
 
     file: Path = argument(
-        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into memory."
+        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into"
+        " memory."
     )
     unlabelled: Unlabelled = None
     items: File = option("Table that describes the items that FILE scores, by the names in --id.")
     comparisons: list[Path] | None = option(
-        "Table of who beat whom, by the names in --id, instead of --score; also the answered questions of `corank "
-        "suggest` and the answers of `corank ask`. Several tables are combined. A tie: two rows, a win for each, or with "
-        "--method difference a margin of 0.",
+        "Table of who beat whom, by the names in --id, instead of --score; also the answered"
+        " questions of `corank suggest` and the answers of `corank ask`. Several tables are"
+        " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
         panel=COMPARISONS,
     )
 
@@ -176,14 +193,17 @@ def fit(
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
-    """What is to be fitted, on what: the options of `corank fit`, of which `opened` gives those with files to read."""
+    """What is to be fitted, on what: the options of `corank fit`, of which `opened` gives those
+    with files to read.
+    """
 
     roles: RoleOptions
     method: MethodName = option(
-        "auto averages many models, weighted by their held-out errors; it ranks with --query or --comparisons and "
-        "predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr "
-        "and matching predict scores; corankrls and corls make several views agree on unscored rows; preference and difference (from who "
-        "won, or by how much) say how certain they are and what to ask next.",
+        "auto averages many models, weighted by their held-out errors; it ranks with --query or"
+        " --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
+        " pursuit (a handful of items) rank; rls, kpcr and matching predict scores; corankrls and"
+        " corls make several views agree on unscored rows; preference and difference (from who won,"
+        " or by how much) say how certain they are and what to ask next.",
         default=AUTO,
         metavar="NAME",
         shown=True,
@@ -197,7 +217,9 @@ class FitRequest:
     passes: PassOptions
 
     def opened(self, context: typer.Context, format: Any) -> FitRequest:
-        """The request with tables that can be read, and columns of an SVMlight file; options must say what to learn."""
+        """The request with tables that can be read, and columns of an SVMlight file; options must
+        say what to learn.
+        """
         file, compared = readable(context, self.files.file, format), self.files.comparisons or []
         request = replace(self, roles=self.roles.in_file(file, compared=bool(compared)))
         request._check_what_to_learn_from()
@@ -245,13 +267,23 @@ class FitRequest:
     @property
     def second_table(self) -> str | None:
         """Which option names a table that is read into memory with the first, if any."""
-        tables = {"items": self.files.items, "comparisons": self.files.comparisons, "links": self.links}
+        tables = {
+            "items": self.files.items,
+            "comparisons": self.files.comparisons,
+            "links": self.links,
+        }
         return next((name for name, value in tables.items() if value), None)
 
     @property
     def more_rows(self) -> Path | None:
-        """The file of --unscored where it is read whole, for an average of models that are fitted in memory."""
-        if self.method is not AUTO or self.learner.are_of_one_learner or set(self.passes.given) != {"unscored"}:
+        """The file of --unscored where it is read whole, for an average of models that are fitted
+        in memory.
+        """
+        if (
+            self.method is not AUTO
+            or self.learner.are_of_one_learner
+            or set(self.passes.given) != {"unscored"}
+        ):
             return None
         file = Path(str(self.passes.unscored))
         return None if is_big(file) or is_big(self.files.file) else file
@@ -266,32 +298,46 @@ class FitRequest:
         """Refuse options that do not go together."""
         files, roles = self.files, self.roles
         if files.items is not None and files.comparisons:
-            raise ValueError("--items is for scores: with --comparisons the first table describes the items")
+            raise ValueError(
+                "--items is for scores: with --comparisons the first table describes the items"
+            )
         if (files.items is not None or files.comparisons) and roles.id is None:
             option = "--comparisons" if files.comparisons else "--items"
             raise ValueError(f"{option} needs --id, the column that names the items")
         if not files.comparisons:
             if self.pairs.first_given is not None:
-                raise ValueError(f"--{self.pairs.first_given} needs a table of comparisons: name it with --comparisons")
+                raise ValueError(
+                    f"--{self.pairs.first_given} needs a table of comparisons: name it with"
+                    " --comparisons"
+                )
             if roles.score is None:
                 raise ValueError(
-                    "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
+                    "missing option '--score', the column with the scores, or '--comparisons', a"
+                    " table of who beat whom"
                 )
             return
         if roles.score is not None:
-            raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
+            raise ValueError(
+                "give --score or --comparisons, not both; --drop leaves a column out of the"
+                " features"
+            )
         check_goes_with("comparisons", self.method)
         if self.pairs.margin is not None and self.method is MethodName.preference:
             raise ValueError(
-                "--margin does not go with --method preference, which learns only from who won; use --method difference"
+                "--margin does not go with --method preference, which learns only from who won; use"
+                " --method difference"
             )
 
     def check(self) -> None:
-        """Refuse options that do not go together; second tables are read into memory, so not in passes."""
+        """Refuse options that do not go together; second tables are read into memory, so not in
+        passes.
+        """
         if self.links is not None:
             check_named(self.roles.id)
         if self.learner.kernel == "precomputed":
-            raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use corank from Python")
+            raise ValueError(
+                "--kernel precomputed needs a kernel matrix, not a table: use corank from Python"
+            )
         for name in [*(["view"] if self.chosen.view else []), *self.passes.given]:
             check_goes_with(name, self.method)
         check_views(self.chosen.view)
@@ -300,33 +346,48 @@ class FitRequest:
         second, file = self.second_table, self.files.file
         if second is not None and self.passes.given:
             raise ValueError(
-                f"--{next(iter(self.passes.given))} does not go with --{second}, which is read into memory"
+                f"--{next(iter(self.passes.given))} does not go with --{second}, which is read into"
+                " memory"
             )
         if second is not None:
             check_single(file, second)
         if self.is_streamed and self.files.unlabelled is not None:
-            raise ValueError("--unlabelled does not go with rows that are read in passes: write nan for such scores")
+            raise ValueError(
+                "--unlabelled does not go with rows that are read in passes: write nan for such"
+                " scores"
+            )
 
     def with_method(self) -> FitRequest:
-        """The request with its learner: auto is one learner where rows are read in passes or its settings are given."""
+        """The request with its learner: auto is one learner where rows are read in passes or its
+        settings are given.
+        """
         request, streamed = self, self.is_streamed
         if self.method is AUTO and (streamed or self.learner.are_of_one_learner):
             agreeing = MethodName.corankrls if self.ranks else MethodName.corls
             has_views = bool(self.chosen.view) or self.passes.unscored is not None
             request = replace(self, method=agreeing if has_views else self.plain_method)
-            why = "rows are read in passes" if streamed else "settings of a single learner are given"
-            other = f"; --method {agreeing} learns from unscored rows too" if streamed and not has_views else ""
+            why = (
+                "rows are read in passes" if streamed else "settings of a single learner are given"
+            )
+            other = (
+                f"; --method {agreeing} learns from unscored rows too"
+                if streamed and not has_views
+                else ""
+            )
             note(f"{why}, so models are not averaged: this is --method {request.method}{other}")
         if self.links is not None and request.method is not AUTO:
             raise ValueError(
-                f"--links goes with the default method, not with --method {request.method}: leave out settings of a "
-                "single learner, or use corank.LinkEncoder in a pipeline in Python"
+                f"--links goes with the default method, not with --method {request.method}: leave"
+                " out settings of a single learner, or use corank.LinkEncoder in a pipeline in"
+                " Python"
             )
         _ = request.settings  # refuses those of other methods before any work
         return request
 
     def read_views(self, encoder: TableEncoder | None, names: Sequence[str]) -> Any:
-        """The views that are given, else two halves of the columns; those of a single learner have its kernel."""
+        """The views that are given, else two halves of the columns; those of a single learner have
+        its kernel.
+        """
         settings = {} if self.method is AUTO else self.settings
         kernel = {name: settings[name] for name in ("kernel", "gamma") if name in settings}
         return views_of(self.chosen.view or [], encoder, names, **kernel)
@@ -375,13 +436,25 @@ class TrainingTable:
     @property
     def size(self) -> str:
         """What there is to learn from, such as `12 scored rows`."""
-        return count(self.n_scored, "scored row") if self.pairs is None else count(self.pairs.number, "comparison")
+        return (
+            count(self.n_scored, "scored row")
+            if self.pairs is None
+            else count(self.pairs.number, "comparison")
+        )
 
     @property
     def remembered(self) -> dict[str, str | int | None]:
         """What a model file keeps of the table."""
-        request, queries = self.request, None if self.queries is None else len(np.unique(self.queries))
-        counts = {**request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        request, queries = (
+            self.request,
+            (None if self.queries is None else len(np.unique(self.queries))),
+        )
+        counts = {
+            **request.columns,
+            "rows": len(self.features),
+            "scored": self.n_scored,
+            "queries": queries,
+        }
         counts[MARKS] = "".join(self.marks) or None
         if request.files.unlabelled is not None:
             counts["unlabelled"] = repr(request.files.unlabelled)
@@ -402,27 +475,36 @@ class TrainingTable:
                 model._scored_rows = self.scored_rows
 
     def check_scores(self, *, ranks: bool) -> None:
-        """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
+        """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query
+        must differ.
+        """
         if self.scores is None:
             return
-        score, query = self.request.columns["score"], self.request.columns["query"] if ranks else None
+        score, query = (
+            self.request.columns["score"],
+            (self.request.columns["query"] if ranks else None),
+        )
         column = f"score column {score!r} of {self.request.files.file}"
         if self.n_scored == 0:
             raise TableError(f"{column} is empty: there is nothing to learn from")
         if self.n_scored == 1:
             raise TableError(f"{column} has a single score: at least two are needed")
-        queries = np.zeros(len(self.scores)) if query is None or self.queries is None else self.queries
+        queries = (
+            np.zeros(len(self.scores)) if query is None or self.queries is None else self.queries
+        )
         scored = ~np.isnan(self.scores)
         order = np.lexsort((self.scores[scored], queries[scored]))
         compete = np.diff(queries[scored][order]) == 0
         if not compete.any():
             raise TableError(
-                f"no two rows with the same {query!r} have a score in {score!r}, so none can be compared: leave out --query "
-                "to compare all rows"
+                f"no two rows with the same {query!r} have a score in {score!r}, so none can be"
+                " compared: leave out --query to compare all rows"
             )
         if not np.any(compete & (np.diff(self.scores[scored][order]) != 0)):
             within = "" if query is None else f" within every {query!r}"
-            raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
+            raise TableError(
+                f"all scores in {score!r} are the same{within}: there is nothing to learn"
+            )
 
 
 def _read_training(request: FitRequest, step: Step) -> TrainingTable:
@@ -433,7 +515,9 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
         table = read_table(file, text=request.labelled)
     else:
         every_item = request.links is not None or is_answers_file(file)
-        table = read_scored_items(file, files.items, item, score, request.labelled, every_item=every_item)
+        table = read_scored_items(
+            file, files.items, item, score, request.labelled, every_item=every_item
+        )
     n_rows = len(table)
     if request.more_rows is not None:
         table = _with_unscored(table, read_table(request.more_rows, text=request.labelled), request)
@@ -441,10 +525,14 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     if query is not None:
         _check_query_column(table, files, query)
     query_labels = None if query is None else query_column(table, query)
-    queries = None if query_labels is None else np.asarray(encode_queries(query_labels, len(table))[0])
+    queries = (
+        None if query_labels is None else np.asarray(encode_queries(query_labels, len(table))[0])
+    )
     if queries is not None:
         queries[n_rows:] += queries.max() + 1  # rows of --unscored are in queries of their own
-    pairs, pair_columns = _read_comparisons(request, table, queries) if files.comparisons else (None, None)
+    pairs, pair_columns = (
+        _read_comparisons(request, table, queries) if files.comparisons else (None, None)
+    )
     names = None if item is None else labels(table, item, "id", file)
     identity = item if pairs is not None and request.method is AUTO else None
     features, encoder = learned_columns(table, columns, request.chosen, identity)
@@ -470,11 +558,15 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     rows = None
     if scores is not None and request.method is AUTO:
         rows = table.select(features).take(pa.array(np.flatnonzero(~np.isnan(scores))))
-    return TrainingTable(request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links, rows)
+    return TrainingTable(
+        request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links, rows
+    )
 
 
 def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> pa.Table:
-    """A table with further rows, which have no scores; of these, columns that the table does not have are left out."""
+    """A table with further rows, which have no scores; of these, columns that the table does not
+    have are left out.
+    """
     score, query, file = request.columns["score"], request.columns["query"], request.more_rows
     if query is not None:
         query_column(unscored, query)  # refuses a table without it
@@ -484,26 +576,36 @@ def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> 
     common = [name for name in unscored.column_names if name in known and name != score]
     others = known.difference(common, [score])
     if absent := [name for name in table.column_names if name in others]:
-        note(f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as missing")
+        note(
+            f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as"
+            " missing"
+        )
     try:
         return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
     except pa.ArrowTypeError as error:
         raise TableError(
-            f"--unscored {file} does not have the same kinds of columns as {request.files.file}: {error}"
+            f"--unscored {file} does not have the same kinds of columns as {request.files.file}:"
+            f" {error}"
         ) from None
 
 
 def _check_query_column(table: pa.Table, files: TrainingFiles, query: str) -> None:
-    other = next((other for other in files.comparisons or [] if query in column_names_of(other)), None)
+    other = next(
+        (other for other in files.comparisons or [] if query in column_names_of(other)), None
+    )
     if query not in table.column_names and other is not None:
         raise TableError(
-            f"--query {query!r}: this column is in {other}, but it must be in the table of items, {files.file}, as it says which "
-            "items compete; who gave an answer is not learned from"
+            f"--query {query!r}: this column is in {other}, but it must be in the table of items,"
+            f" {files.file}, as it says which items compete; who gave an answer is not learned from"
         )
 
 
-def _read_comparisons(request: FitRequest, table: pa.Table, queries: Index | None) -> tuple[ReadPairs, PairColumns]:
-    """The comparisons of all tables, and what their columns are called, in the first of them that is no file of answers."""
+def _read_comparisons(
+    request: FitRequest, table: pa.Table, queries: Index | None
+) -> tuple[ReadPairs, PairColumns]:
+    """The comparisons of all tables, and what their columns are called, in the first of them that
+    is no file of answers.
+    """
     item, query = request.columns["id"], request.columns["query"]
     assert item is not None
     items, files = NamedItems(request.files.file, item, table), request.files.comparisons or []
@@ -511,7 +613,9 @@ def _read_comparisons(request: FitRequest, table: pa.Table, queries: Index | Non
     within = None if query is None or queries is None else (query, queries)
     tables, all_names = [], []
     for file in files:
-        given = PairColumns(**vars(request.pairs)) if len(files) == 1 else request.pairs.in_file(file)
+        given = (
+            PairColumns(**vars(request.pairs)) if len(files) == 1 else request.pairs.in_file(file)
+        )
         pairs = read_pairs(file, items, given, with_margins=with_margins, query=within)
         tables.append(pairs)
         names = replace(given, winner=given.winner or WINNER, loser=given.loser or LOSER)
@@ -523,8 +627,14 @@ def _read_comparisons(request: FitRequest, table: pa.Table, queries: Index | Non
         if request.method is MethodName.difference and names.margin is None:
             taken = {names.winner, names.loser, names.count, FIRST, SECOND}
             schema = read_table(file).schema
-            numeric = [entry.name for entry in schema if entry.name not in taken and is_number(entry.type)]
-            remedy = f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}" if numeric else ""
+            numeric = [
+                entry.name for entry in schema if entry.name not in taken and is_number(entry.type)
+            ]
+            remedy = (
+                f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}"
+                if numeric
+                else ""
+            )
             note(f"no --margin: every win counts as 1{remedy}")
     return ReadPairs.joined(tables), next(iter(all_names), PairColumns(WINNER, LOSER))
 
@@ -532,7 +642,9 @@ def _read_comparisons(request: FitRequest, table: pa.Table, queries: Index | Non
 # ---- the learner
 
 
-def _fitted(request: FitRequest, step: Step, *, wants_effects: bool) -> tuple[Any, list[ColumnEffect]]:
+def _fitted(
+    request: FitRequest, step: Step, *, wants_effects: bool
+) -> tuple[Any, list[ColumnEffect]]:
     """The fitted model and, where they are wanted and the rows at hand, the effects of its columns."""
     if request.is_streamed:
         from corank.cli.large_files import fit_in_passes
@@ -540,9 +652,14 @@ def _fitted(request: FitRequest, step: Step, *, wants_effects: bool) -> tuple[An
         return fit_in_passes(request, step), []
     training = _read_training(request, step)
     views = request.read_views(training.encoder, list(training.encoder.get_feature_names_out()))
-    training.check_scores(ranks=(request.plain_method if request.method is AUTO else request.method) in RANKERS)
+    training.check_scores(
+        ranks=(request.plain_method if request.method is AUTO else request.method) in RANKERS
+    )
     model = _learner(request, training.encoder, views)
-    step(f"fitting {'an average of models' if request.method is AUTO else type(model).__name__} on {training.size}")
+    step(
+        f"fitting {'an average of models' if request.method is AUTO else type(model).__name__} on"
+        f" {training.size}"
+    )
     training.fit(model)
     model = with_effect(model, step, wanted=request.passes.effect)
     model.encoder_ = training.encoder
@@ -550,7 +667,9 @@ def _fitted(request: FitRequest, step: Step, *, wants_effects: bool) -> tuple[An
     if training.names is not None and hasattr(model, "atoms_"):
         model.name_atoms([str(training.names[row]) for row in model.atoms_])
     effects = []
-    has_rows = training.links is None and request.learner.device is None and training.scores is not None
+    has_rows = (
+        training.links is None and request.learner.device is None and training.scores is not None
+    )
     if wants_effects and has_rows and training.n_scored >= FEWEST_UNITS:
         step("shuffling columns")
         effects = column_effects(model, training.features, training.scores, qid=training.queries)
@@ -568,7 +687,9 @@ def _learner(request: FitRequest, encoder: TableEncoder, views: Any) -> Any:
 
 
 def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
-    """The model with whether unscored rows helped, which takes several fits; or a model that does not look for it."""
+    """The model with whether unscored rows helped, which takes several fits; or a model that does
+    not look for it.
+    """
     if not wanted:
         return model._at_a_glance()
     if hasattr(model, "agreement_") or hasattr(model, "reason_"):
@@ -612,13 +733,18 @@ def _note_no_better(result: Facts) -> None:
     """Say so where the model has learned nothing that helps on rows it has not seen."""
     error, constant = result["held_out_error"], result["held_out_constant"]
     by_errors = error is not None and constant is not None and error > NO_BETTER * constant
-    if not by_errors and not (COIN_TOSSES in result and result["log_evidence"] <= result[COIN_TOSSES]):
+    if not by_errors and not (
+        COIN_TOSSES in result and result["log_evidence"] <= result[COIN_TOSSES]
+    ):
         return
     subject = "who wins" if result.get("comparisons") else repr(result["score"])
     reasons = f"perhaps the features say nothing about {subject}"
     if result["query"] is not None:
         query = repr(result["query"])
-        reasons += f", what is good differs between values of {query} (all share one function), or too few of them "
+        reasons += (
+            f", what is good differs between values of {query} (all share one function), or too few"
+            " of them "
+        )
         reasons += "have several different scores"
     baseline = "a constant prediction" if by_errors else "coin tosses"
     note(f"on held-out rows the model is no better than {baseline}: {reasons}")
@@ -630,7 +756,8 @@ def _sentences(description: Facts, result: Facts) -> dict[str, str]:
     del sentences["what"]
     if result["queries"] is not None:
         sentences["queries"] = (
-            f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
+            f"all share one scoring function; {result['query']} says which rows compete and is not"
+            " a feature"
         )
     return sentences | {"time": f"{result['seconds']:.1f} s"}
 
@@ -641,14 +768,22 @@ def _next_commands(result: Facts, given: FitRequest, out: Path) -> list[Text]:
     new_items = "NEW_FILE" if links is None else "ALL_ITEMS"
     lines = [command(f"corank rank {out} {new_items}{links_option(links)} --out ranked.csv")]
     if "log_evidence" in result:
-        all_scored = result["score"] is not None and result["scored"] == result["rows"] and items is None
+        all_scored = (
+            result["score"] is not None and result["scored"] == result["rows"] and items is None
+        )
         pool = items or given.files.file
         lines.append(
             command(
-                f"corank suggest {out} {'NEW_FILE' if all_scored or pool == DASH else pool} --out questions.csv",
+                f"corank suggest {out} {'NEW_FILE' if all_scored or pool == DASH else pool} --out"
+                " questions.csv",
                 "  or: ",
             )
         )
     elif result.get("comparisons"):
-        lines.append(dim("a model of --method preference can be updated with answers to what corank suggest asks"))
+        lines.append(
+            dim(
+                "a model of --method preference can be updated with answers to what corank suggest"
+                " asks"
+            )
+        )
     return lines

@@ -1,4 +1,6 @@
-"""`corank inspect`: what a model file holds, a sparse model atom by atom. `corank info`: what is installed."""
+"""`corank inspect`: what a model file holds, a sparse model atom by atom. `corank info`: what is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from corank.tables import query_column, read_table, score_column
 if TYPE_CHECKING:
     from corank.interpretation import ColumnEffect
 
-TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
+# parameters that a file names but does not keep
+TRAINING_ONLY = ("cv", "random_state", "dictionary")
 ATOM_FORMATS = {"weight": "+.4g", "added": ".1%", "left": ".1%", "held_out_error": ".4g"}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
 MATTERS = "held-out error if shuffled"
@@ -37,7 +40,9 @@ CPU_SIZE, GPU_SIZE = 1500, 4096  # rows of the matrices whose product is timed
 def inspect(
     context: typer.Context,
     model: ModelFile,
-    data: File = option("Table with scores, such as that of the fit, to find out which columns matter."),
+    data: File = option(
+        "Table with scores, such as that of the fit, to find out which columns matter."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Show what a model is and how it was fitted; small models are shown item by item.
@@ -51,13 +56,20 @@ def inspect(
     effects = [] if table is None else _effects(load(model), table)
     if effects:
         contents["column_effects"] = [
-            {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in vars(effect).items()}
+            {
+                key: value.tolist() if isinstance(value, np.ndarray) else value
+                for key, value in vars(effect).items()
+            }
             for effect in effects
         ]
     if as_json:
         show_json(contents)
         return
-    in_fit = {f"{name} in fit": contents[f"{name}_in_fit"] for name in TRAINING_ONLY if f"{name}_in_fit" in contents}
+    in_fit = {
+        f"{name} in fit": contents[f"{name}_in_fit"]
+        for name in TRAINING_ONLY
+        if f"{name}_in_fit" in contents
+    }
     file = {"written by": f"corank {contents['written_by']}", "file": in_bytes(contents["bytes"])}
     show(facts(str(model), {**in_words(contents), **in_fit, **file}))
     if contents["encoding"] is not None:
@@ -69,7 +81,11 @@ def inspect(
     if effects:
         rows = [effect.in_words() for effect in effects]
         head = ("column", MATTERS)
-        show(grid("Columns by how much they matter", head, rows, right=(MATTERS,), last="predictions"))
+        show(
+            grid(
+                "Columns by how much they matter", head, rows, right=(MATTERS,), last="predictions"
+            )
+        )
 
 
 def _effects(model: Any, file: Path) -> list[ColumnEffect]:
@@ -78,11 +94,14 @@ def _effects(model: Any, file: Path) -> list[ColumnEffect]:
 
     if learned_from_comparisons(model):
         raise ValueError(
-            "--data is for models of scores; corank explain shows which columns matter to a model of comparisons"
+            "--data is for models of scores; corank explain shows which columns matter to a model"
+            " of comparisons"
         )
     score, query = remembered(model, "score"), remembered(model, "query")
     if score is None:
-        raise ValueError("--data needs a model of corank fit: this one does not remember a score column")
+        raise ValueError(
+            "--data needs a model of corank fit: this one does not remember a score column"
+        )
     table = read_table(file, text=text_columns(model, query))
     scores = score_column(table, score, unlabelled_score(model))
     labels = None if query is None else query_column(table, query)
@@ -117,7 +136,9 @@ def _atoms_table(atoms: dict[str, list[Any]]) -> Any:
 def info(as_json: AsJson = False) -> None:
     """Show versions, devices, and how fast the devices multiply matrices."""
     devices, speeds = _devices()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     versions = {package: _installed_version(package) for package in PACKAGES}
     installed = {
         "corank": __version__,
@@ -129,11 +150,18 @@ def info(as_json: AsJson = False) -> None:
     if as_json:
         show_json({**installed, "devices": devices, "gflops": speeds})
         return
-    sentences = {name: "not installed" if value is None else str(value) for name, value in installed.items()}
+    sentences = {
+        name: "not installed" if value is None else str(value) for name, value in installed.items()
+    }
     if versions["torch"] is None:
         sentences["torch"] += ": needed for GPUs only"
     products = ", ".join(f"{device} {speed:,.0f} GFLOP/s" for device, speed in speeds.items())
-    show(facts("This installation", {**sentences, "devices": ", ".join(devices), "matrix products": products}))
+    show(
+        facts(
+            "This installation",
+            {**sentences, "devices": ", ".join(devices), "matrix products": products},
+        )
+    )
 
 
 def _installed_version(package: str) -> str | None:
@@ -144,7 +172,9 @@ def _installed_version(package: str) -> str | None:
 
 
 def _devices() -> tuple[list[str], dict[str, float]]:
-    """Names of the devices, and what each does in a product of matrices in double precision, in GFLOP/s."""
+    """Names of the devices, and what each does in a product of matrices in double precision, in
+    GFLOP/s.
+    """
     matrix = np.random.default_rng(0).random((CPU_SIZE, CPU_SIZE))
     names, speeds = ["CPU"], {"CPU": _speed(matrix)}
     try:

@@ -1,4 +1,6 @@
-"""Tables that a command applies a model to: opened, read with the columns that the model remembers from fit, and linked."""
+"""Tables that a command applies a model to: opened, read with the columns that the model remembers
+from fit, and linked.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Step = Callable[[str], None]  # is called with the step that begins
 
 @dataclass(frozen=True)
 class OpenedTables:
-    """The tables that a command reads: `file`, perhaps one that describes the `items`, and one of links."""
+    """The tables that a command reads: `file`, perhaps one that describes the `items`, and one of
+    links.
+    """
 
     file: Path
     items: Path | None
@@ -66,10 +70,8 @@ class ItemTable:
     """A table of items as a model sees it.
 
     Attributes
-    ----------
-    model : fitted learner
-    file, table : where the items stand
-    query, queries : the query column, and the numbers of the queries (n_rows,), all 0 without such a column
+    ---------- model : fitted learner file, table : where the items stand query, queries : the query
+    column, and the numbers of the queries (n_rows,), all 0 without such a column
     """
 
     model: Any
@@ -79,8 +81,11 @@ class ItemTable:
     queries: Index
 
     @classmethod
-    def read(cls, model: Any, file: Path, query: str | None, *names: str | None, otherwise: str = "") -> ItemTable:
-        """Read a table, with the query column of the fit if none is given; the columns `names` stay text.
+    def read(
+        cls, model: Any, file: Path, query: str | None, *names: str | None, otherwise: str = ""
+    ) -> ItemTable:
+        """Read a table, with the query column of the fit if none is given; the columns `names` stay
+        text.
 
         The column of the fit may be missing, which is noted, with what is done `otherwise`.
         """
@@ -90,7 +95,10 @@ class ItemTable:
             near = near_names(by, table.column_names)
             guess = f"; did you mean --query {shlex.quote(near[0])}?" if near else ""
             if otherwise:
-                note(f"{file} has no column {by!r}, which held the queries in fit: {otherwise}{guess}")
+                note(
+                    f"{file} has no column {by!r}, which held the queries in fit:"
+                    f" {otherwise}{guess}"
+                )
             by = None
         queries = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
         return cls(model, file, table, by, np.asarray(encode_queries(queries, len(table))[0]))
@@ -100,14 +108,23 @@ class ItemTable:
         """What the model learns from: (n_rows, n_features)."""
         return features_of(self.model, self.table)
 
-    def links(self, links: LinkTable | None, item: str | None, *, needed: bool = False) -> Links | None:
+    def links(
+        self, links: LinkTable | None, item: str | None, *, needed: bool = False
+    ) -> Links | None:
         """Links between the rows, as in `links_for`."""
         return links_for(self.model, links, self.table, item, self.file, needed=needed)
 
-    def names(self, column: str | None, *, asked: bool) -> tuple[str | None, list[str | None] | None]:
-        """The column that names the items, and the names; a column that was not `asked` for may be missing, which is noted."""
+    def names(
+        self, column: str | None, *, asked: bool
+    ) -> tuple[str | None, list[str | None] | None]:
+        """The column that names the items, and the names; a column that was not `asked` for may be
+        missing, which is noted.
+        """
         if column is not None and not asked and column not in self.table.column_names:
-            note(f"{self.file} has no column {column!r}, which named the items in fit: row numbers are used instead")
+            note(
+                f"{self.file} has no column {column!r}, which named the items in fit: row numbers"
+                " are used instead"
+            )
             column = None
         return column, None if column is None else labels(self.table, column, "item", self.file)
 
@@ -116,5 +133,7 @@ def named_by(model: Any, item: str | None) -> str:
     """The column that names the items: the given one, else that of the fit."""
     column = item or remembered(model, "id")
     if column is None:
-        raise ValueError("the model does not remember which column names the items: name it with --id")
+        raise ValueError(
+            "the model does not remember which column names the items: name it with --id"
+        )
     return str(column)

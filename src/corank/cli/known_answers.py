@@ -1,7 +1,9 @@
-"""Answers that a model has learned from already: each has a mark, which its file keeps, so that none counts twice.
+"""Answers that a model has learned from already: each has a mark, which its file keeps, so that
+none counts twice.
 
-The mark of a scored row is made of its score, its query, and its name or, where nothing names it, its features; that of a
-comparison of the two names. An answer that differs in any of them is another answer.
+The mark of a scored row is made of its score, its query, and its name or, where nothing names it,
+its features; that of a comparison of the two names. An answer that differs in any of them is
+another answer.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from corank.core.arrays import FloatArray, Mask, NumpyArray
 MARKS = "marks"  # what the note on its table in a model file calls them
 MARK_BYTES, MARK_LETTERS = 6, 8
 MAX_MARKED = 200_000  # answers, beyond which none is marked
-DISTINCT_SHARE = 0.98  # of the rows without names: where more are alike, features do not tell rows apart
-FEATURE_DIGITS = 6  # after the point; sums of texts are not the same to the last digit in every table
+# of the rows without names: where more are alike, features do not tell rows apart
+DISTINCT_SHARE = 0.98
+# after the point; sums of texts are not the same to the last digit in every table
+FEATURE_DIGITS = 6
 
 
 def row_marks(
@@ -30,7 +34,8 @@ def row_marks(
     scores: FloatArray,
     queries: NumpyArray | None,
 ) -> list[str]:
-    """Marks of scored rows, in their order; none where the rows cannot be told apart, or are too many.
+    """Marks of scored rows, in their order; none where the rows cannot be told apart, or are too
+    many.
 
     Parameters
     ----------
@@ -60,10 +65,14 @@ def pair_marks(names: Sequence[str | None], pairs: ReadPairs) -> list[str]:
     n = len(pairs.winners)
     if n > MAX_MARKED:
         return []
-    margins, counts = (np.ones(n) if values is None else values for values in (pairs.margins, pairs.counts))
+    margins, counts = (
+        np.ones(n) if values is None else values for values in (pairs.margins, pairs.counts)
+    )
     return [
         _mark(names[winner], names[loser], f"{margin:.6g}", f"{count:g}")
-        for winner, loser, margin, count in zip(pairs.winners, pairs.losers, margins, counts, strict=True)
+        for winner, loser, margin, count in zip(
+            pairs.winners, pairs.losers, margins, counts, strict=True
+        )
     ]
 
 
@@ -76,7 +85,9 @@ def _mark(*parts: str | bytes | None) -> str:
 
 
 def are_new(marks: Sequence[str], model: Any) -> Mask:
-    """Whether the model has not learned from each answer: (n,). An answer that it knows k times is new from then on."""
+    """Whether the model has not learned from each answer: (n,). An answer that it knows k times is
+    new from then on.
+    """
     text = str((model.table_ or {}).get(MARKS) or "")
     known = Counter(text[at : at + MARK_LETTERS] for at in range(0, len(text), MARK_LETTERS))
     new = np.ones(len(marks), dtype=bool)
@@ -89,4 +100,6 @@ def are_new(marks: Sequence[str], model: Any) -> Mask:
 
 def with_marks(table: dict[str, Any], marks: Sequence[str]) -> dict[str, Any]:
     """The note on a table with the marks of further answers, where those before have marks."""
-    return table if table.get(MARKS) is None else {**table, MARKS: str(table[MARKS]) + "".join(marks)}
+    return (
+        table if table.get(MARKS) is None else {**table, MARKS: str(table[MARKS]) + "".join(marks)}
+    )

@@ -1,4 +1,6 @@
-"""Folders, patterns and files too large for memory: fitted, ranked and evaluated in passes over them."""
+"""Folders, patterns and files too large for memory: fitted, ranked and evaluated in passes over
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.cli.columns import column_names_of, learned_columns, note_kinds, ranked_order, remembered_ids, result_names
+from corank.cli.columns import (
+    column_names_of,
+    learned_columns,
+    note_kinds,
+    ranked_order,
+    remembered_ids,
+    result_names,
+)
 from corank.cli.console import note
 from corank.cli.fit import FitRequest, with_effect
 from corank.cli.items import Step
@@ -33,7 +42,8 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
     method, passes, shuffles = request.method, request.passes, request.passes.shuffle_queries
     if method not in STREAMED:
         raise ValueError(
-            f"--method {method} needs all rows in memory; methods that read files in passes are {', '.join(STREAMED)}"
+            f"--method {method} needs all rows in memory; methods that read files in passes are"
+            f" {', '.join(STREAMED)}"
         )
     settings = request.settings
     _check_shuffle(request.columns["query"], shuffles=shuffles)
@@ -48,7 +58,9 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
             settings["views"] = request.read_views(rows.encoder, rows.feature_names or [])
             if passes.unscored is not None:
                 encoder = {} if rows.encoder is None else {"encoder": rows.encoder}
-                unscored = {"unscored": scan(passes.unscored, query=rows.roles.query, **place, **encoder)}
+                unscored = {
+                    "unscored": scan(passes.unscored, query=rows.roles.query, **place, **encoder)
+                }
         model = learner_class(LEARNERS[method])(**settings)
         step(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes.checkpoint, **unscored)
@@ -58,7 +70,12 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
             client.close()
     counts = model._summary()
     queries = None if rows.roles.query is None else counts["queries"]
-    model.table_ = {**request.columns, "rows": counts["rows"], "scored": counts["scored"], "queries": queries}
+    model.table_ = {
+        **request.columns,
+        "rows": counts["rows"],
+        "scored": counts["scored"],
+        "queries": queries,
+    }
     model.encoder_ = rows.encoder
     return model
 
@@ -84,7 +101,9 @@ def _check_shuffle(query: str | None, *, shuffles: bool) -> None:
 
 
 def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Scan:
-    """A scan whose encoder was fitted on a sample of the rows; `place`: where it runs, and whether it is grouped."""
+    """A scan whose encoder was fitted on a sample of the rows; `place`: where it runs, and whether
+    it is grouped.
+    """
     file, roles = request.files.file, request.columns
     step(f"looking at {file}")
     sample = sampled_table(file, SAMPLE_ROWS, request.labelled)
@@ -100,7 +119,9 @@ def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Sc
 # ---- evaluate
 
 
-def scored_rows(model: Any, file: Path, score: str, query: str | None, *, shuffles: bool) -> tuple[Any, Any, Any]:
+def scored_rows(
+    model: Any, file: Path, score: str, query: str | None, *, shuffles: bool
+) -> tuple[Any, Any, Any]:
     """Scores, predictions and query numbers of the rows that have a score: 24 bytes per row."""
     _check_shuffle(query, shuffles=shuffles)
     rows = scan(file, score=score, query=query, shuffle_queries=shuffles, **_features(model))
@@ -118,7 +139,11 @@ def scored_rows(model: Any, file: Path, score: str, query: str | None, *, shuffl
 
 def _features(model: Any) -> dict[str, Any]:
     """How a scan makes the features of a model."""
-    return {"features": column_names_of(model)} if model.encoder_ is None else {"encoder": model.encoder_}
+    return (
+        {"features": column_names_of(model)}
+        if model.encoder_ is None
+        else {"encoder": model.encoder_}
+    )
 
 
 # ---- rank
@@ -137,10 +162,16 @@ def rank_in_passes(
     shuffles: bool = False,
     safe: bool = False,
 ) -> tuple[int, int]:
-    """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
+    """Write the rows of every query in order, as they are read, the first `top` or all: numbers of
+    rows and queries.
+    """
     _check_shuffle(query, shuffles=shuffles)
     rows = scan(file, query=query, **_features(model))
-    extra = [*ids, *([query] if query is not None else [])] if ids else [*remembered_ids(model), *rows.columns]
+    extra = (
+        [*ids, *([query] if query is not None else [])]
+        if ids
+        else [*remembered_ids(model), *rows.columns]
+    )
     rows = with_extra(rows, [name for name in dict.fromkeys(extra) if ids or name in rows.columns])
     named = [name for name in ids or remembered_ids(model) if name in rows.roles.extra]
     rank_name, score_name, row_name = result_names(("rank", "score", "row"), rows.roles.extra)
@@ -160,21 +191,35 @@ def rank_in_passes(
                 n_queries += int(np.count_nonzero(ranks == 1))
                 if top is not None:
                     order, ranks = order[ranks <= top], ranks[ranks <= top]
-                table, results = table.take(pa.array(order)), {rank_name: ranks, score_name: scores[order]}
+                table, results = (
+                    table.take(pa.array(order)),
+                    {
+                        rank_name: ranks,
+                        score_name: scores[order],
+                    },
+                )
                 numbers = {name: values[order] for name, values in numbers.items()}
             columns = columns_of(table)
-            ranked = pa.table({**results, **{name: columns.pop(name) for name in named}, **numbers, **columns})
+            ranked = pa.table(
+                {**results, **{name: columns.pop(name) for name in named}, **numbers, **columns}
+            )
             write(spreadsheet_safe(ranked) if safe else ranked)
             n_rows += len(table)
     return n_rows, n_queries
 
 
 def _predicted_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, Any]]:
-    """Columns, predictions and query codes of some whole queries at a time; all rows of a chunk without queries."""
+    """Columns, predictions and query codes of some whole queries at a time; all rows of a chunk
+    without queries.
+    """
     rows, purpose = fitted_scan(model, rows), "ranking"
     if not rows.has_queries:
         for chunk, values in predicted_chunks(model, rows, purpose):
-            yield chunk.extra, np.asarray(values, dtype=np.float64), np.zeros(chunk.n_rows, dtype=np.int64)
+            yield (
+                chunk.extra,
+                np.asarray(values, dtype=np.float64),
+                np.zeros(chunk.n_rows, dtype=np.int64),
+            )
         return
     for chunks, codes in whole_queries(model, rows, purpose):
         table = pa.concat_tables([chunk.extra for chunk in chunks])

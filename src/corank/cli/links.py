@@ -1,4 +1,6 @@
-"""Links between items on the command line: the table that --links names, and how a model takes what it says."""
+"""Links between items on the command line: the table that --links names, and how a model takes what
+it says.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from corank.cli.comparisons import NamedItems, labels, read_scores
 from corank.cli.console import note
 from corank.cli.files import DASH
 from corank.links import Links, read_links
-from corank.tables import TableError, column, columns_of, is_text, numbers, plain, read_table, score_column
+from corank.tables import (
+    TableError,
+    column,
+    columns_of,
+    is_text,
+    numbers,
+    plain,
+    read_table,
+    score_column,
+)
 
 MUTUAL, DIRECTED = "mutual", "directed"  # what a model remembers of the links it was fitted with
 WEIGHT_NAMES = ("weight", "weights", "count", "times", "strength")
@@ -42,7 +53,9 @@ class LinkTable:
         """What a model remembers of it."""
         return DIRECTED if self.directed else MUTUAL
 
-    def between(self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False) -> Links:
+    def between(
+        self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False
+    ) -> Links:
         """The links between the rows of a table from `file`, whose column `item` names the rows.
 
         may_be_empty : whether it is fine that no link joins two of the rows
@@ -53,18 +66,25 @@ class LinkTable:
         if not names:
             names = edges.column_names[:2]
             if len(names) < 2:
-                raise TableError(f"--links {self.file} has only one column, {names[0]!r}, but a link takes two")
+                raise TableError(
+                    f"--links {self.file} has only one column, {names[0]!r}, but a link takes two"
+                )
             if not all(is_text(edges.schema.field(name).type) for name in names):
                 edges = read_table(self.file, text=names)  # labels such as 007 stay as they are
             unused = [name for name in edges.column_names[2:] if name.lower() in WEIGHT_NAMES]
             if unused:
                 columns = ",".join([*names, unused[0]])
-                note(f"all links count equally: --link-columns {columns} takes column {unused[0]!r} as weights")
+                note(
+                    f"all links count equally: --link-columns {columns} takes column {unused[0]!r}"
+                    " as weights"
+                )
         ends = {str(at): _trimmed(column(edges, name, "link")) for at, name in enumerate(names[:2])}
         if len(names) == 3:
             ends["weight"] = pa.array(numbers(column(edges, names[2], "weight"), names[2]))
         try:
-            links = read_links(ends, len(table), ids=ids, directed=self.directed, may_be_empty=may_be_empty)
+            links = read_links(
+                ends, len(table), ids=ids, directed=self.directed, may_be_empty=may_be_empty
+            )
         except ValueError as error:
             message = str(error).removeprefix("links: ").removesuffix(".")
             raise TableError(f"--links {self.file}: {message}") from error
@@ -97,39 +117,66 @@ def check_named(item: str | None) -> str:
 
 
 def links_for(
-    model: Any, links: LinkTable | None, table: pa.Table, item: str | None, file: Path, *, needed: bool = False
+    model: Any,
+    links: LinkTable | None,
+    table: pa.Table,
+    item: str | None,
+    file: Path,
+    *,
+    needed: bool = False,
 ) -> Links | None:
     """Links between the rows of a table, for a fitted model; None where there are none.
 
-    The table must hold every item that links should lead to. Direction is that of the fit. `needed`: whether a model
-    that was fitted with links cannot do without.
+    The table must hold every item that links should lead to. Direction is that of the fit.
+    `needed`: whether a model that was fitted with links cannot do without.
     """
     kind = remembered(model, "links")
     linked = kind is not None or getattr(model, "_with_links", False)
     if links is None:
         if linked and needed:
-            raise ValueError("the model was fitted with links: give --links, and a table of all linked items")
+            raise ValueError(
+                "the model was fitted with links: give --links, and a table of all linked items"
+            )
         if linked:
-            note("the model was fitted with links, but --links is not given: only the columns of each item are used")
+            note(
+                "the model was fitted with links, but --links is not given: only the columns of"
+                " each item are used"
+            )
         return None
     if not linked:
-        raise ValueError("--links: the model was fitted without links; leave it out, or give it to corank fit")
+        raise ValueError(
+            "--links: the model was fitted without links; leave it out, or give it to corank fit"
+        )
     item = check_named(item or remembered(model, "id"))
-    joining = replace(links, directed=kind == DIRECTED).between(table, item, file, may_be_empty=True)
+    joining = replace(links, directed=kind == DIRECTED).between(
+        table, item, file, may_be_empty=True
+    )
     if joining.matrix.nnz == 0:
-        note(f"no link of {links.file} joins two items of {file}: only the columns of each item are used")
+        note(
+            f"no link of {links.file} joins two items of {file}: only the columns of each item are"
+            " used"
+        )
     return joining
 
 
 def as_argument(links: Links | None) -> dict[str, Any]:
-    """Links as an argument of the methods of a learner that takes them; nothing where there are none."""
+    """Links as an argument of the methods of a learner that takes them; nothing where there are
+    none.
+    """
     return {} if links is None else {"links": links}
 
 
 def read_scored_items(
-    file: Path, items: Path | None, item: str | None, score: str, text: Sequence[str], *, every_item: bool
+    file: Path,
+    items: Path | None,
+    item: str | None,
+    score: str,
+    text: Sequence[str],
+    *,
+    every_item: bool,
 ) -> pa.Table:
-    """Read a table with scores, joined by the names in column `item` with the table that describes the `items`, if any.
+    """Read a table with scores, joined by the names in column `item` with the table that describes
+    the `items`, if any.
 
     There is a row per score or, for `every_item`, as links need it, a row per item, scored or not.
     """
@@ -141,7 +188,8 @@ def read_scored_items(
     rows = NamedItems(items, item, table).rows_of(labels(answers, item, "item", file), file, item)
     if not every_item:
         columns: dict[str, Any] = {}
-        for source in (table.take(pa.array(rows)), answers):  # of columns that both have, that of the answers
+        # of columns that both have, that of the answers
+        for source in (table.take(pa.array(rows)), answers):
             columns |= columns_of(source)
         return pa.table(columns)
     values = score_column(answers, score)
@@ -149,7 +197,10 @@ def read_scored_items(
     repeated = np.flatnonzero(np.bincount(rows[given], minlength=len(table)) > 1)
     if repeated.size:
         name = table[item][int(repeated[0])].as_py()
-        raise TableError(f"{name!r} has several scores in {file}: with --links every item is one row, with one score")
+        raise TableError(
+            f"{name!r} has several scores in {file}: with --links every item is one row, with one"
+            " score"
+        )
     scores = np.full(len(table), np.nan)
     scores[rows[given]] = values[given]
     if score in table.column_names:

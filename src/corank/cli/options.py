@@ -1,7 +1,9 @@
-"""Options of the commands, each declared once and with one meaning everywhere, and which of them go together.
+"""Options of the commands, each declared once and with one meaning everywhere, and which of them go
+together.
 
-Options that several commands share are fields of a group: a command with a parameter `links: LinkOptions` has the options
---links and --link-columns (`console.expanded`). An option of one command stands in the signature of that command.
+Options that several commands share are fields of a group: a command with a parameter `links:
+LinkOptions` has the options --links and --link-columns (`console.expanded`). An option of one
+command stands in the signature of that command.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from corank.cli.files import check_printed, check_table_output, readable_or_none
 from corank.cli.links import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
 
-TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads standard input"
+TABLE = (
+    ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads"
+    " standard input"
+)
 SETTINGS = "How it learns"  # panels of the help
 COMPARISONS = "Comparisons"
 LINKS = "Links between items"
@@ -74,7 +79,9 @@ class Weighting(StrEnum):
 if TYPE_CHECKING:
     MethodName: TypeAlias = Any
 else:
-    MethodName = StrEnum("MethodName", ["auto", *(record.method for record in learner_records() if record.in_fit)])
+    MethodName = StrEnum(
+        "MethodName", ["auto", *(record.method for record in learner_records() if record.in_fit)]
+    )
 
 
 def argument(help: str, default: Any = ...) -> Any:
@@ -83,13 +90,20 @@ def argument(help: str, default: Any = ...) -> Any:
 
 
 def option(
-    help: str, *names: str, default: Any = None, panel: str | None = None, shown: str | bool = False, **more: Any
+    help: str,
+    *names: str,
+    default: Any = None,
+    panel: str | None = None,
+    shown: str | bool = False,
+    **more: Any,
 ) -> Any:
     """An option, by default named after its parameter; a default of ... makes it required.
 
     `shown`: the default that the help shows, a word, or True for the value itself.
     """
-    return typer.Option(default, *names, help=help, rich_help_panel=panel, show_default=shown, **more)
+    return typer.Option(
+        default, *names, help=help, rich_help_panel=panel, show_default=shown, **more
+    )
 
 
 flag = partial(option, default=False)
@@ -105,40 +119,56 @@ File: TypeAlias = Path | None
 
 # ---- options that stand alone in several commands
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file that `corank fit` saved.", show_default=False)]
+ModelFile = Annotated[
+    Path, typer.Argument(help="Model file that `corank fit` saved.", show_default=False)
+]
 Force = Annotated[bool, _annotation("Overwrite an existing file.", "--force")]
-Quiet = Annotated[bool, _annotation("Print only errors, and the result if it is not written to a file.", "--quiet")]
+Quiet = Annotated[
+    bool,
+    _annotation("Print only errors, and the result if it is not written to a file.", "--quiet"),
+]
 AsJson = Annotated[bool, _annotation("Print the result as JSON.", "--json")]
 InputFormat = Annotated[
     Format | None,
     _annotation(
-        "Format of the table, if its file name does not say: csv, tsv, parquet, jsonl or svmlight. Default for -: "
-        "detected from its first bytes.",
+        "Format of the table, if its file name does not say: csv, tsv, parquet, jsonl or svmlight."
+        " Default for -: detected from its first bytes.",
         metavar="FORMAT",
     ),
 ]
 OutputFormat = Annotated[
     OutFormat | None,
-    _annotation("Format that --out - prints: csv, tsv, parquet or jsonl.", metavar="FORMAT", shown="csv"),
+    _annotation(
+        "Format that --out - prints: csv, tsv, parquet or jsonl.", metavar="FORMAT", shown="csv"
+    ),
 ]
 FeatureColumns = Annotated[
     Words,
-    _annotation("Columns to learn from, such as a,b,'text_*'. Default: all other columns.", metavar="NAMES"),
+    _annotation(
+        "Columns to learn from, such as a,b,'text_*'. Default: all other columns.", metavar="NAMES"
+    ),
 ]
-DroppedColumns = Annotated[Words, _annotation("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")]
+DroppedColumns = Annotated[
+    Words, _annotation("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")
+]
 Unlabelled = Annotated[
     float | None,
-    _annotation("Score that means unscored, such as -1. Default: only an empty cell, or nan in an SVMlight file."),
+    _annotation(
+        "Score that means unscored, such as -1. Default: only an empty cell, or nan in an SVMlight"
+        " file."
+    ),
 ]
 ShuffleQueries = Annotated[
     bool,
     _annotation(
-        "For a folder, a pattern or a large file that is not sorted by query: first bring the rows of each query "
-        "together, in a temporary folder.",
+        "For a folder, a pattern or a large file that is not sorted by query: first bring the rows"
+        " of each query together, in a temporary folder.",
         "--shuffle-queries",
     ),
 ]
-ItemsTable = Annotated[File, _annotation("Table that describes the items that the other table names.")]
+ItemsTable = Annotated[
+    File, _annotation("Table that describes the items that the other table names.")
+]
 QueryInFit = Annotated[Word, _annotation("Column with the queries. Default: as in fit.")]
 
 # ---- groups
@@ -160,11 +190,14 @@ class TableOutput(CommonOptions):
 
     out_format: OutputFormat = None
     spreadsheet_safe: bool = flag(
-        "Put ' before text in the result that starts with =, +, - or @, which a spreadsheet would run as a formula."
+        "Put ' before text in the result that starts with =, +, - or @, which a spreadsheet would"
+        " run as a formula."
     )
 
     def check(self, out: Path | None, *sources: Path | None) -> None:
-        """Refuse a table that cannot be written, and options that do not go together; `sources`: files that are read."""
+        """Refuse a table that cannot be written, and options that do not go together; `sources`:
+        files that are read.
+        """
         check_printed(out, self.out_format, as_json=self.as_json)
         check_table_output(out, *sources, force=self.force)
 
@@ -179,11 +212,12 @@ class RoleOptions:
 
     score: Word = option("Column with the scores; an empty cell means unscored.")
     query: Word = option(
-        "Column that says which rows compete with each other, their query; all queries share one scoring function."
+        "Column that says which rows compete with each other, their query; all queries share one"
+        " scoring function."
     )
     id: Word = option(
-        "Column that names the items, or several: sku,name. Names are learned from only by the default method, and only "
-        "from comparisons.",
+        "Column that names the items, or several: sku,name. Names are learned from only by the"
+        " default method, and only from comparisons.",
         "--id",
         "--item",
     )
@@ -207,12 +241,16 @@ class RoleOptions:
         if self.id is None and has_comments(next(lines_of(file, 1), [])):
             roles = replace(roles, id=DOCUMENT)
         if self.score is None and not compared:
-            roles = replace(roles, score=SCORE, query=self.query or (QUERY if has_queries(file) else None))
+            roles = replace(
+                roles, score=SCORE, query=self.query or (QUERY if has_queries(file) else None)
+            )
         return roles
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """Names of the score, query and id columns, None where there is none; of several ids also `id 2`, …"""
+        """Names of the score, query and id columns, None where there is none; of several ids also
+        `id 2`, …
+        """
         return {"score": self.score, "query": self.query, **id_roles(self.id)}
 
     @property
@@ -242,7 +280,9 @@ class PairsInFit(PairColumns):
 
     winner: Word = option("Column of winners. Default: as in fit.")
     loser: Word = option("Column of losers. Default: as in fit.")
-    margin: Word = option("Column that says by how much the winner won; 0 is a tie. Default: as in fit.")
+    margin: Word = option(
+        "Column that says by how much the winner won; 0 is a tie. Default: as in fit."
+    )
     count: Word = option("Column that says how often each comparison was made. Default: as in fit.")
 
 
@@ -251,11 +291,14 @@ class PairOptions(PairColumns):
     """Columns of a table of comparisons to learn from."""
 
     winner: Word = compared(
-        "Column of winners in --comparisons; if tables have different names for it, separate these with commas.",
+        "Column of winners in --comparisons; if tables have different names for it, separate these"
+        " with commas.",
         shown="winner",
     )
     loser: Word = compared("Column of losers in --comparisons.", shown="loser")
-    margin: Word = compared("Column in --comparisons that says by how much the winner won; 0 is a tie.")
+    margin: Word = compared(
+        "Column in --comparisons that says by how much the winner won; 0 is a tie."
+    )
     count: Word = compared("Column in --comparisons that says how often each comparison was made.")
 
 
@@ -266,21 +309,28 @@ class KindOptions:
     features: FeatureColumns = None
     drop: DroppedColumns = None
     text: Words = names(
-        "Columns of free text, such as title,abstract. Default: columns with many different values of several words."
+        "Columns of free text, such as title,abstract. Default: columns with many different values"
+        " of several words."
     )
     category: Words = names("Columns of categories, even if they hold numbers or long text.")
     number: Words = names(
-        "Columns of single numbers, neither categories nor components of a vector, such as size,'emb_*'."
+        "Columns of single numbers, neither categories nor components of a vector, such as"
+        " size,'emb_*'."
     )
     view: Words = names(
-        "Columns of one view, such as 'text_*', or text='text_*,title:cosine' with a name and a kernel; once per view.",
+        "Columns of one view, such as 'text_*', or text='text_*,title:cosine' with a name and a"
+        " kernel; once per view.",
         shown="none; for corankrls and corls two random halves",
     )
 
     @property
     def kinds(self) -> dict[str, list[str]]:
         """Columns by the kind that they are given."""
-        return {"text": self.text or [], "category": self.category or [], "number": self.number or []}
+        return {
+            "text": self.text or [],
+            "category": self.category or [],
+            "number": self.number or [],
+        }
 
     @property
     def read_as_text(self) -> list[str]:
@@ -294,12 +344,15 @@ class LinkOptions:
     """Links between items."""
 
     links: File = option(
-        "Table of links between items, such as citations or items bought together: two columns of names as in --id. An "
-        "item resembles those it is linked to, so the table of items must contain these too, scored or not; links to "
-        "other items are ignored. To rank new items, give a table of old and new ones.",
+        "Table of links between items, such as citations or items bought together: two columns of"
+        " names as in --id. An item resembles those it is linked to, so the table of items must"
+        " contain these too, scored or not; links to other items are ignored. To rank new items,"
+        " give a table of old and new ones.",
         panel=LINKS,
     )
-    link_columns: Word = names("Columns of --links: from,to or from,to,weight.", panel=LINKS, shown="the first two")
+    link_columns: Word = names(
+        "Columns of --links: from,to or from,to,weight.", panel=LINKS, shown="the first two"
+    )
 
     def opened(self, context: typer.Context) -> LinkOptions:
         """The options with the file to read."""
@@ -314,16 +367,21 @@ class LinkOptions:
                 raise ValueError(f"{option} needs a table of links: name it with --links")
             return None
         names = () if columns is None else tuple(name.strip() for name in columns.split(","))
-        if columns is not None and (len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)):
+        if columns is not None and (
+            len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)
+        ):
             raise ValueError(
-                f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
+                "--link-columns must name two columns, or three with weights, such as from,to; got"
+                f" {columns!r}"
             )
         return LinkTable(self.links, names, directed)
 
 
 Directed = Annotated[
     bool,
-    _annotation("Items resemble those they link to, not those that link to them.", "--directed", panel=LINKS),
+    _annotation(
+        "Items resemble those they link to, not those that link to them.", "--directed", panel=LINKS
+    ),
 ]
 
 
@@ -331,24 +389,30 @@ Directed = Annotated[
 class LearnerOptions:
     """Settings of a learner."""
 
-    kernel: str = setting("Similarity of two rows: rbf, linear, poly, cosine, …", default="rbf", shown=True)
+    kernel: str = setting(
+        "Similarity of two rows: rbf, linear, poly, cosine, …", default="rbf", shown=True
+    )
     gamma: Word = setting(
-        "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if few rows are scored; "
-        "preference and difference also take columns, one width per column.",
+        "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"
+        " few rows are scored; preference and difference also take columns, one width per column.",
         shown="the method's own",
     )
-    basis: Word = setting("Rows used as basis functions: auto, all, features or a number.", shown="auto")
+    basis: Word = setting(
+        "Rows used as basis functions: auto, all, features or a number.", shown="auto"
+    )
     alpha: Word = tuned("Strength of regularisation: tune, a number, or several to try.")
     scoring: Word = setting(
-        "Held-out error that settings are chosen by: squared, rescaled (squared, at the best scale) or disagreement "
-        "(share of pairs in the wrong order).",
+        "Held-out error that settings are chosen by: squared, rescaled (squared, at the best scale)"
+        " or disagreement (share of pairs in the wrong order).",
         shown="the method's own",
     )
     components: Word = tuned("Number of components of kpcrank and kpcr, or tune.")
     atoms: Word = tuned("Number of items that a model of pursuit or matching consists of, or tune.")
     amplitude: Word = tuned("Variance of the scores in preference and difference, or tune.")
     noise: Word = tuned("Variance of the noise in difference, or tune.")
-    weighting: Weighting | None = setting("What counts equally: items (size), pairs (unit) or queries (query).")
+    weighting: Weighting | None = setting(
+        "What counts equally: items (size), pairs (unit) or queries (query)."
+    )
     device: Word = setting("Where to compute: cuda for a GPU (needs PyTorch).", shown="CPU")
 
     @property
@@ -360,7 +424,8 @@ class LearnerOptions:
     def for_method(self, method: MethodName, plain: MethodName) -> dict[str, Any]:
         """The settings as the learner takes them; those that do not go with the method are refused.
 
-        `plain`: the method for scored rows alone, which must have the settings too where models are averaged.
+        `plain`: the method for scored rows alone, which must have the settings too where models are
+        averaged.
         """
         settings: dict[str, Any] = {"kernel": self.kernel}
         if self.gamma is not None:
@@ -380,7 +445,8 @@ class PassOptions:
     """Rows that are read in passes."""
 
     unscored: Word = option(
-        "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.", panel=MANY_ROWS
+        "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.",
+        panel=MANY_ROWS,
     )
     checkpoint: File = option(
         "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
@@ -409,7 +475,9 @@ LEARNERS = {MethodName(record.method): record.name for record in learner_records
 
 def _methods(has: Callable[[LearnerRecord], bool]) -> tuple[MethodName, ...]:
     """The methods whose learners have something."""
-    return tuple(MethodName(record.method) for record in learner_records() if record.in_fit and has(record))
+    return tuple(
+        MethodName(record.method) for record in learner_records() if record.in_fit and has(record)
+    )
 
 
 AGREEING = _methods(lambda record: record.views)  # views that agree on unscored rows
@@ -428,13 +496,17 @@ def check_goes_with(name: str, method: MethodName) -> None:
     methods = METHODS_WITH.get(name) or _methods(lambda record: name in record.options)
     if method not in methods and not (method is AUTO and MethodName.corankrls in methods):
         either = " or ".join(", ".join(methods).rsplit(", ", 1))  # a, b or c
-        raise ValueError(f"--{name} does not go with --method {method}; it goes with --method {either}")
+        raise ValueError(
+            f"--{name} does not go with --method {method}; it goes with --method {either}"
+        )
 
 
 def check_views(patterns: Sequence[str] | None) -> None:
     """Refuse a single view."""
     if patterns and len(patterns) == 1:
-        raise ValueError("--view is given once, but views must agree with each other: give two or more")
+        raise ValueError(
+            "--view is given once, but views must agree with each other: give two or more"
+        )
 
 
 # ---- values
@@ -446,7 +518,10 @@ def _whole_numbers(name: str, text: str) -> int | str | list[int]:
         return text
     numbers = [number.strip() for number in text.split(",")]
     if not all(number.isdecimal() and int(number) > 0 for number in numbers):
-        raise ValueError(f"--{name} must be tune, a number greater than 0, or several such as 2,5,10; got {text!r}")
+        raise ValueError(
+            f"--{name} must be tune, a number greater than 0, or several such as 2,5,10; got"
+            f" {text!r}"
+        )
     return int(numbers[0]) if len(numbers) == 1 else [int(number) for number in numbers]
 
 

@@ -1,4 +1,6 @@
-"""`corank rank`: a model file and a new table → the table in order, best first. `corank predict`: in its own order."""
+"""`corank rank`: a model file and a new table → the table in order, best first. `corank predict`:
+in its own order.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
-NOTEWORTHY_CHANCE = 0.02  # by how much another row must be more likely the best than the first, to be named
+# by how much another row must be more likely the best than the first, to be named
+NOTEWORTHY_CHANCE = 0.02
 LONG_TEXT = 24  # letters in the mean: such a column comes last
 FILES = ".csv, .tsv, .parquet or .jsonl"
 
@@ -74,7 +77,9 @@ class PredictOptions:
     model: ModelFile
     file: Path = argument(f"Table of items: {TABLE}; or a folder or pattern of such files.")
     query: QueryInFit = None
-    id: Word = option("Columns to write next to the results, such as sku,name. Default: all.", "--id", "--item")
+    id: Word = option(
+        "Columns to write next to the results, such as sku,name. Default: all.", "--id", "--item"
+    )
 
     @property
     def ids(self) -> list[str]:
@@ -88,8 +93,9 @@ class RankOptions:
 
     top: int | None = option("Keep only this many rows of each query, the best.", min=1)
     chances: bool = flag(
-        "Also give the probability that each item is the best of its query, and the ranks between which it lies with a "
-        "probability of 90 %: best, rank_low and rank_high. Left out for queries of more than 1,000 rows."
+        "Also give the probability that each item is the best of its query, and the ranks between"
+        " which it lies with a probability of 90 %: best, rank_low and rank_high. Left out for"
+        " queries of more than 1,000 rows."
     )
     shuffle_queries: ShuffleQueries = False
 
@@ -98,7 +104,9 @@ def rank(
     context: typer.Context,
     *,
     applied: PredictOptions,
-    out: File = option(f"Where to write the ranking: {FILES}; - prints it. Default: show the best ten."),
+    out: File = option(
+        f"Where to write the ranking: {FILES}; - prints it. Default: show the best ten."
+    ),
     ranking: RankOptions,
     links: LinkOptions,
     output: TableOutput,
@@ -121,7 +129,9 @@ def predict(
     context: typer.Context,
     *,
     applied: PredictOptions,
-    out: File = option(f"Where to write the predictions: {FILES}; - prints them. Default: show the first ten."),
+    out: File = option(
+        f"Where to write the predictions: {FILES}; - prints them. Default: show the first ten."
+    ),
     links: LinkOptions,
     output: TableOutput,
 ) -> None:
@@ -137,15 +147,12 @@ class RankedTable:
     """A table with what a model says of its rows.
 
     Attributes
-    ----------
-    table : results, ids, number of the row, and the other columns
-    results : names of the columns of results
-    ids : names of the columns that name the rows, or of the one that numbers them
-    query : name of the query column, or None
-    sizes : (n_queries,) how many rows every query has
-    best_chances : (size of the first query,) probability that each of its rows is its best, None where it is not known
-    top : how many rows of each query are wanted, or None for all
-    sorts : whether the rows are ranked; else they stay in their order
+    ---------- table : results, ids, number of the row, and the other columns results : names of the
+    columns of results ids : names of the columns that name the rows, or of the one that numbers
+    them query : name of the query column, or None sizes : (n_queries,) how many rows every query
+    has best_chances : (size of the first query,) probability that each of its rows is its best,
+    None where it is not known top : how many rows of each query are wanted, or None for all sorts :
+    whether the rows are ranked; else they stay in their order
     """
 
     table: pa.Table
@@ -160,7 +167,11 @@ class RankedTable:
     @property
     def best(self) -> pa.Table:
         """The rows that are wanted."""
-        return self.table if self.top is None else self.table.filter(pc.less_equal(self.table.column(0), self.top))
+        return (
+            self.table
+            if self.top is None
+            else self.table.filter(pc.less_equal(self.table.column(0), self.top))
+        )
 
 
 def _run(
@@ -180,7 +191,9 @@ def _run(
         learner = load(applied.model)
         if in_passes:
             ranking = None
-            n_rows, n_queries, by = _written_in_passes(learner, tables.file, applied, ranks, output, out)
+            n_rows, n_queries, by = _written_in_passes(
+                learner, tables.file, applied, ranks, output, out
+            )
         else:
             shown = out is None and not output.as_json
             ranking = _ranking(learner, applied, ranks, tables, step, shown=shown)
@@ -191,8 +204,16 @@ def _run(
             elif shown and not sys.stdout.isatty():
                 note("this is a table for people; --out - prints CSV")
     if output.as_json:
-        result = {"model": str(applied.model), "rows": n_rows, "queries": None if by is None else n_queries}
-        rows = {"ranking" if ranks else "predictions": ranking.best.to_pylist()} if out is None and ranking else {}
+        result = {
+            "model": str(applied.model),
+            "rows": n_rows,
+            "queries": None if by is None else n_queries,
+        }
+        rows = (
+            {"ranking" if ranks else "predictions": ranking.best.to_pylist()}
+            if out is None and ranking
+            else {}
+        )
         show_json({**result, **(rows or {"out": str(out)})})
     elif out is None and ranking is not None:
         _show(ranking, applied.file)
@@ -200,7 +221,13 @@ def _run(
         n_written = n_rows if ranking is None else len(ranking.best)
         within = "" if by is None or not ranks else f" in {count(n_queries, 'query', 'queries')}"
         what = f"{count(n_written, 'row')} {'ranked' if ranks else 'with a prediction'}{within}"
-        show(Text(f"the best {count(n_written, 'row')}{within}: {out}" if ranks and ranks.top else f"{what}: {out}"))
+        show(
+            Text(
+                f"the best {count(n_written, 'row')}{within}: {out}"
+                if ranks and ranks.top
+                else f"{what}: {out}"
+            )
+        )
 
 
 def _written_in_passes(
@@ -215,28 +242,49 @@ def _written_in_passes(
     from corank.cli.large_files import rank_in_passes
 
     if out is None or out == DASH:
-        raise ValueError("--out is needed for a folder, a pattern or a large file: name a file for the result")
+        raise ValueError(
+            "--out is needed for a folder, a pattern or a large file: name a file for the result"
+        )
     by = None if ranks is None else applied.query or remembered(learner, "query")
     if ranks is not None and ranks.top is not None and by is None:
-        raise ValueError("--top needs queries if rows are read in passes: without --query they are not ranked")
+        raise ValueError(
+            "--top needs queries if rows are read in passes: without --query they are not ranked"
+        )
     if ranks is not None and ranks.chances:
         raise ValueError(
-            "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have it: leave it out, or "
-            "name a single table"
+            "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have"
+            " it: leave it out, or name a single table"
         )
     top, shuffles = (None, False) if ranks is None else (ranks.top, ranks.shuffle_queries)
-    options: Any = {"overwrite": output.force, "top": top, "shuffles": shuffles, "safe": output.spreadsheet_safe}
-    numbers = rank_in_passes(learner, file, out, by, applied.ids, sorts=ranks is not None, **options)
+    options: Any = {
+        "overwrite": output.force,
+        "top": top,
+        "shuffles": shuffles,
+        "safe": output.spreadsheet_safe,
+    }
+    numbers = rank_in_passes(
+        learner, file, out, by, applied.ids, sorts=ranks is not None, **options
+    )
     return *numbers, by
 
 
 def _ranking(
-    learner: Any, applied: PredictOptions, ranks: RankOptions | None, tables: OpenedTables, step: Step, *, shown: bool
+    learner: Any,
+    applied: PredictOptions,
+    ranks: RankOptions | None,
+    tables: OpenedTables,
+    step: Step,
+    *,
+    shown: bool,
 ) -> RankedTable:
-    """The table in order with ranks, scores and standard deviations before its columns, or before those of the ids."""
+    """The table in order with ranks, scores and standard deviations before its columns, or before
+    those of the ids.
+    """
     fitted_ids, wanted = remembered_ids(learner), applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
-    items = ItemTable.read(learner, tables.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise)
+    items = ItemTable.read(
+        learner, tables.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise
+    )
     table, queries = items.table, items.queries
     step(f"encoding {count(len(table), 'row')}")
     features = items.features
@@ -261,7 +309,10 @@ def _ranking(
         elif shown and joining is None and 1 < len(first) <= MAX_SHOWN_CHANCES:
             rows = np.sort(first)
             chances = _best_chances(learner, features[rows], np.searchsorted(rows, first))
-    beside = {"row": np.arange(1, len(table) + 1), **({} if unusual is None else {"unusual": unusual})}
+    beside = {
+        "row": np.arange(1, len(table) + 1),
+        **({} if unusual is None else {"unusual": unusual}),
+    }
     names = result_names([*results, *beside], table.column_names)
     result_columns, more = names[: len(results)], names[len(results) :]
     columns: dict[str, Any] = dict(zip(result_columns, results.values(), strict=True))
@@ -272,11 +323,15 @@ def _ranking(
     ordered = pa.table(columns).take(pa.array(order))
     top = None if ranks is None else ranks.top
     sizes, sorts = np.bincount(queries), ranks is not None
-    return RankedTable(ordered, result_columns, ids or more[:1], items.query, sizes, chances, top, sorts=sorts)
+    return RankedTable(
+        ordered, result_columns, ids or more[:1], items.query, sizes, chances, top, sorts=sorts
+    )
 
 
 def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | None:
-    """How likely each row of one query, in that order, is its best; None where the model does not know."""
+    """How likely each row of one query, in that order, is its best; None where the model does not
+    know.
+    """
     from corank.interpretation import knows_uncertainty, rank_uncertainty  # slow to import
 
     if not knows_uncertainty(learner):
@@ -286,19 +341,26 @@ def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | Non
 
 def _chances(learner: Any, features: Any, queries: Index, links: Any) -> RankUncertainty | None:
     """How sure the ranks of all rows are; None where all queries are too large to tell."""
-    from corank.interpretation import MAX_UNCERTAIN_ROWS, knows_uncertainty, rank_uncertainty  # slow to import
+    # slow to import
+    from corank.interpretation import MAX_UNCERTAIN_ROWS, knows_uncertainty, rank_uncertainty
 
     if not knows_uncertainty(learner):
         raise ValueError(
-            f"--chances needs a model that knows how certain it is, unlike {type(learner).__name__}: fit with the default "
-            "method, or with --method preference or difference"
+            "--chances needs a model that knows how certain it is, unlike"
+            f" {type(learner).__name__}: fit with the default method, or with --method preference"
+            " or difference"
         )
     is_large = np.bincount(queries) > MAX_UNCERTAIN_ROWS
     if is_large.any():
-        which = "a query" if len(is_large) == 1 else f"{is_large.sum():,} of {count(len(is_large), 'query', 'queries')}"
+        which = (
+            "a query"
+            if len(is_large) == 1
+            else f"{is_large.sum():,} of {count(len(is_large), 'query', 'queries')}"
+        )
         note(
-            f"--chances is left out for {which} of more than {MAX_UNCERTAIN_ROWS:,} rows; to have it for the best of them, "
-            f"rank with --top {MAX_UNCERTAIN_ROWS} --out best.csv, then rank best.csv with --chances"
+            f"--chances is left out for {which} of more than {MAX_UNCERTAIN_ROWS:,} rows; to have"
+            f" it for the best of them, rank with --top {MAX_UNCERTAIN_ROWS} --out best.csv, then"
+            " rank best.csv with --chances"
         )
     if is_large.all():
         return None
@@ -306,7 +368,9 @@ def _chances(learner: Any, features: Any, queries: Index, links: Any) -> RankUnc
 
 
 def _chance_columns(sure: RankUncertainty) -> dict[str, Any]:
-    """How likely every row is the best of its query, and between which ranks it lies; empty where that is not known."""
+    """How likely every row is the best of its query, and between which ranks it lies; empty where
+    that is not known.
+    """
     unknown = np.isnan(sure.best)
     columns = {"best": sure.best, "rank_low": sure.low, "rank_high": sure.high}
     return {name: pa.array(values, mask=unknown) for name, values in columns.items()}
@@ -318,39 +382,60 @@ def _chance_columns(sure: RankUncertainty) -> dict[str, Any]:
 def _show(ranking: RankedTable, path: Path) -> None:
     """The best rows of the first query, or the first rows."""
     table, file = ranking.table, title_of(path)
-    title, more = f"{'The best' if ranking.sorts else 'The first'} of {count(len(table), 'row')} in {file}", ""
+    title, more = (
+        f"{'The best' if ranking.sorts else 'The first'} of {count(len(table), 'row')} in {file}",
+        "",
+    )
     if ranking.sorts and ranking.query is not None:
         size, n_queries = int(ranking.sizes[0]), len(ranking.sizes)
-        title = f"The best of {count(size, 'row')} with {ranking.query} {table[ranking.query][0]} in {file}"
+        title = (
+            f"The best of {count(size, 'row')} with {ranking.query} {table[ranking.query][0]} in"
+            f" {file}"
+        )
         table = table.slice(0, size).drop_columns([ranking.query])
-        more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
+        more = (
+            f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
+        )
     rows = table.slice(0, ranking.top or SHOWN_ROWS).to_pylist()
     cells = {name: [cell(row[name]) for row in rows] for name in _first_columns(table, ranking)}
     names, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
-    screen = grid(title, names, zip(*(cells[name] for name in names), strict=True), right=ranking.results)
-    sure = [] if ranking.best_chances is None else [dim(_most_likely(ranking.best_chances, table, ranking.ids))]
+    screen = grid(
+        title, names, zip(*(cells[name] for name in names), strict=True), right=ranking.results
+    )
+    sure = (
+        []
+        if ranking.best_chances is None
+        else [dim(_most_likely(ranking.best_chances, table, ranking.ids))]
+    )
     hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
     show(screen, *sure, dim(f"{more}{hidden}--out FILE writes them all"))
 
 
 def _most_likely(chances: FloatArray, table: pa.Table, ids: Sequence[str]) -> str:
-    """How likely the first row of a query is its best, and which row is most likely the best if that is another."""
+    """How likely the first row of a query is its best, and which row is most likely the best if
+    that is another.
+    """
     sentence = f"the first is the best with a probability of {chances[0]:.0%}"
     likeliest = int(np.argmax(chances))
     if chances[likeliest] - chances[0] < NOTEWORTHY_CHANCE:
         return sentence
     name = " ".join(cell(table[name][likeliest].as_py()) for name in ids)
     return (
-        f"{sentence}; number {likeliest + 1}, {name}, of {chances[likeliest]:.0%}: its score is lower, but less certain"
+        f"{sentence}; number {likeliest + 1}, {name}, of {chances[likeliest]:.0%}: its score is"
+        " lower, but less certain"
     )
 
 
 def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
-    """Names of the columns as they are shown: results, ids, then those of the table, long text last."""
+    """Names of the columns as they are shown: results, ids, then those of the table, long text
+    last.
+    """
     first = [*ranking.results, *ranking.ids]
     others = [name for name in table.column_names if name not in first]
     unusual = [
-        name for name in others if name.removeprefix("predicted_") == "unusual" and table[name].null_count < len(table)
+        name
+        for name in others
+        if name.removeprefix("predicted_") == "unusual" and table[name].null_count < len(table)
     ]
     others = [name for name in others if name.removeprefix("predicted_") not in ("row", "unusual")]
     texts = [name for name in others if is_text(table[name].type)]
@@ -359,7 +444,9 @@ def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
 
 
 def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[list[str], list[str]]:
-    """Names of the columns that fit on the screen, of which the first `n_needed` always do, and of the others."""
+    """Names of the columns that fit on the screen, of which the first `n_needed` always do, and of
+    the others.
+    """
     names: list[str] = []
     left_out: list[str] = []
     room = width_of_screen() - GAP

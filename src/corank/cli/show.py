@@ -1,4 +1,6 @@
-"""Tables about a model that `corank fit` and `corank inspect` both show: its columns, and its kernel widths."""
+"""Tables about a model that `corank fit` and `corank inspect` both show: its columns, and its
+kernel widths.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     """Columns with what becomes of each, the first categories by name."""
     columns = []
     for entry in encoding:
-        treatment, labels = entry["treatment"], [shortened(label, MAX_LABEL) for label in entry["categories"]]
+        treatment, labels = (
+            entry["treatment"],
+            [shortened(label, MAX_LABEL) for label in entry["categories"]],
+        )
         if labels:
             number = f"{len(labels)} values"
             treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)
@@ -46,13 +51,21 @@ def columns_table(columns: list[dict[str, str]]) -> Any:
     """What becomes of each column; of many columns the first, and some of those that are dropped."""
     shown = columns
     if len(columns) > MAX_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:MAX_DROPPED]
-        others = [column for column in columns if column not in dropped][: MAX_COLUMNS - len(dropped)]
+        dropped = [column for column in columns if column["treatment"].startswith("dropped")][
+            :MAX_DROPPED
+        ]
+        others = [column for column in columns if column not in dropped][
+            : MAX_COLUMNS - len(dropped)
+        ]
         shown = [column for column in columns if column in others or column in dropped]
     rows: list[Any] = []
     for column in shown:
         style = "dim" if column["treatment"].startswith("dropped") else ""
-        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
+        cells = (
+            column["column"] or "(no name)",
+            column["kind"],
+            column["treatment"].split(", minus")[0],
+        )
         rows.append([Text(entry, style=style) for entry in cells])
     hidden = Counter(column["kind"] for column in columns if column not in shown)
     if hidden:
@@ -62,11 +75,18 @@ def columns_table(columns: list[dict[str, str]]) -> Any:
 
 
 def widths_table(facts: Facts) -> list[Any]:
-    """Kernel widths feature by feature, where there is one for each; those along which the function changes most first."""
+    """Kernel widths feature by feature, where there is one for each; those along which the function
+    changes most first.
+    """
     if not isinstance(facts.get("gamma"), list):
         return []
-    widths = sorted(zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0])
+    widths = sorted(
+        zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0]
+    )
     rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
     if len(widths) > MAX_FEATURES:
         rows.append((dim(f"and {len(widths) - MAX_FEATURES} more"), ""))
-    return [bold("Features by how much they matter"), grid("", ("feature", "gamma"), rows, right=("gamma",))]
+    return [
+        bold("Features by how much they matter"),
+        grid("", ("feature", "gamma"), rows, right=("gamma",)),
+    ]

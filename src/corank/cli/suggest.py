@@ -1,4 +1,6 @@
-"""`corank suggest`: a model and a table of items → the questions whose answers teach the model most."""
+"""`corank suggest`: a model and a table of items → the questions whose answers teach the model
+most.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank.cli.columns import id_columns, predicted_scores, remembered, remembered_ids, unlabelled_score
+from corank.cli.columns import (
+    id_columns,
+    predicted_scores,
+    remembered,
+    remembered_ids,
+    unlabelled_score,
+)
 from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
 from corank.cli.files import DASH
@@ -46,12 +54,16 @@ def suggest(
     *,
     model: ModelFile,
     pool: Path = argument(f"Table of items that could be asked about: {TABLE}."),
-    number: int = option("How many questions per query.", "--number", "-n", default=5, min=1, shown=True),
+    number: int = option(
+        "How many questions per query.", "--number", "-n", default=5, min=1, shown=True
+    ),
     overall: bool = flag("That many questions over all queries, not per query; only for scores."),
     kind: QuestionKind | None = option(
         "score: how good is an item; comparison: which of two is better. Default: as in fit."
     ),
-    out: File = option("Where to write the questions, to be answered for `corank update`; - prints them."),
+    out: File = option(
+        "Where to write the questions, to be answered for `corank update`; - prints them."
+    ),
     roles: RolesInFit,
     links: LinkOptions,
     output: TableOutput,
@@ -68,8 +80,9 @@ def suggest(
         learner = load(model)
         if not hasattr(learner, "suggest"):
             raise ValueError(
-                f"{type(learner).__name__} cannot suggest questions: that takes a model that knows how certain it is "
-                "(corank fit --method preference or difference), or views that can disagree (--method corankrls or corls)"
+                f"{type(learner).__name__} cannot suggest questions: that takes a model that knows"
+                " how certain it is (corank fit --method preference or difference), or views that"
+                " can disagree (--method corankrls or corls)"
             )
         items = QuestionPool.read(tables.file, learner, roles)
         joining = items.items.links(tables.links, items.item)
@@ -122,7 +135,9 @@ class QuestionPool:
         if score is not None and score in table.column_names:
             unscored = np.isnan(score_column(table, score, unlabelled_score(model)))
             if not unscored.any():
-                raise TableError(f"every row of {file} has a score in {score!r}: there is nothing to ask")
+                raise TableError(
+                    f"every row of {file} has a score in {score!r}: there is nothing to ask"
+                )
         needed = (roles.query or remembered(model, "query")) if model._with_queries else None
         beside = [name for name in ids[1:] if item is not None and name in table.column_names]
         missing = needed if items.query is None else None
@@ -146,7 +161,11 @@ class QuestionPool:
     @property
     def has_unique_names(self) -> bool:
         """Whether every item has a name of its own."""
-        return self.names is not None and None not in self.names and len(set(self.names)) == len(self.names)
+        return (
+            self.names is not None
+            and None not in self.names
+            and len(set(self.names)) == len(self.names)
+        )
 
 
 @dataclass(frozen=True)
@@ -179,7 +198,9 @@ class Questions:
 
     @property
     def columns_to_fill(self) -> list[str]:
-        """Names of the columns to fill in. Where items are compared, their table says which query they belong to."""
+        """Names of the columns to fill in. Where items are compared, their table says which query
+        they belong to.
+        """
         missing = self.pool.missing_query
         return [self.answer] if missing is None or self.compares else [missing, self.answer]
 
@@ -190,12 +211,18 @@ class Questions:
             entry: dict[str, Any] = {}
             if pool.query is not None:
                 entry["query"] = pool.table[pool.query][int(rows[0])].as_py()
-            sides = {FIRST: f"{FIRST}_row", SECOND: f"{SECOND}_row"} if self.compares else {"item": "row"}
+            sides = (
+                {FIRST: f"{FIRST}_row", SECOND: f"{SECOND}_row"}
+                if self.compares
+                else {"item": "row"}
+            )
             entry |= dict(zip(sides, map(pool.name, rows), strict=True))
             entry |= {side: int(row) + 1 for side, row in zip(sides.values(), rows, strict=True)}
             if not self.compares:
                 entry |= {name: pool.table[name][int(rows[0])].as_py() for name in pool.beside}
-            entries.append(entry | {name: float(values[at]) for name, values in self.expected.items()})
+            entries.append(
+                entry | {name: float(values[at]) for name, values in self.expected.items()}
+            )
         return entries
 
     def to_fill_in(self) -> pa.Table:
@@ -218,11 +245,19 @@ class Questions:
         if pool.item is not None and pool.has_unique_names:
             beside = {name: table[name] for name in pool.beside}
             return pa.table({pool.item: table[pool.item], **beside, **queries, **to_fill})
-        return pa.table({**to_fill, **{name: table[name] for name in table.column_names if name != self.answer}})
+        return pa.table(
+            {**to_fill, **{name: table[name] for name in table.column_names if name != self.answer}}
+        )
 
 
 def _ask(
-    model: Any, pool: QuestionPool, number: int, kind: str | None, links: Links | None, *, overall: bool
+    model: Any,
+    pool: QuestionPool,
+    number: int,
+    kind: str | None,
+    links: Links | None,
+    *,
+    overall: bool,
 ) -> Questions:
     """The `number` most informative questions, within each query or, of scores, `overall`."""
     learned = learned_from_comparisons(model)
@@ -255,17 +290,22 @@ def _ask(
         expected = {"score": scores[places], **({} if std is None else {"std": std[places]})}
     elif hasattr(model, "predict_comparison") and links is None:
         first, second = (features[rows] for rows in questions.T)
-        expected = {"first_wins": np.asarray(model.predict_comparison(first, second, observed=True))}
+        expected = {
+            "first_wins": np.asarray(model.predict_comparison(first, second, observed=True))
+        }
     answer, margin = (WINNER, remembered(model, "margin")) if compares else (pool.score, None)
     can_be_answered = learned == compares and (not compares or hasattr(model, "update_comparisons"))
     return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)
 
 
-def _suggested_over_links(model: Any, features: FloatArray, rows: Index, number: int, kind: str, links: Links) -> Index:
-    """Questions about some of the rows of a table that links join: (number, 1) or (number, 2) row numbers.
+def _suggested_over_links(
+    model: Any, features: FloatArray, rows: Index, number: int, kind: str, links: Links
+) -> Index:
+    """Questions about some of the rows of a table that links join: (number, 1) or (number, 2) row
+    numbers.
 
-    The model sees all rows, as items take after those they are linked with, and is asked for more questions until enough
-    of them are about the given rows.
+    The model sees all rows, as items take after those they are linked with, and is asked for more
+    questions until enough of them are about the given rows.
     """
     n = len(features)
     allowed = np.isin(np.arange(n), rows)
@@ -283,7 +323,12 @@ def _suggested_over_links(model: Any, features: FloatArray, rows: Index, number:
 def _show_questions(questions: Questions, out: Path | None, per_query: int | None) -> None:
     """The questions, of which there are up to `per_query` for each query, or any number."""
     entries, pool = questions.entries(), questions.pool
-    titles = {"item": pool.item or "row", "query": pool.query or "", "first_wins": FIRST_WINS, "score": PREDICTED}
+    titles = {
+        "item": pool.item or "row",
+        "query": pool.query or "",
+        "first_wins": FIRST_WINS,
+        "score": PREDICTED,
+    }
     what, purpose = ("comparison", "ask for") if questions.compares else ("item", "score")
     title = f"{count(len(entries), what)} to {purpose}, "
     n_queries = len({str(entry.get("query")) for entry in entries})
@@ -293,25 +338,38 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     title += "the most informative first"
     shown = [name for name in entries[0] if name not in ("row", f"{FIRST}_row", f"{SECOND}_row")]
     rows: list[Any] = [
-        [dim(str(at)), *(f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name]) for name in shown)]
+        [
+            dim(str(at)),
+            *(
+                f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name])
+                for name in shown
+            ),
+        ]
         for at, entry in enumerate(entries[:SHOWN_QUESTIONS], start=1)
     ]
     columns = ["", *(titles.get(name, name) for name in shown)]
-    remarks = [f"and {len(entries) - SHOWN_QUESTIONS:,} more"] if len(entries) > SHOWN_QUESTIONS else []
+    remarks = (
+        [f"and {len(entries) - SHOWN_QUESTIONS:,} more"] if len(entries) > SHOWN_QUESTIONS else []
+    )
     if out is None:
         remarks.append("--out FILE writes them, to be answered for corank update")
     table = grid("", columns, rows, right=("", FIRST_WINS, PREDICTED, "std"))
     show(bold(title), table, *([dim("; ".join(remarks))] if remarks else []))
 
 
-def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:
+def _next_steps(
+    questions: Questions, model: Path, pool: Path, out: Path, links: Path | None
+) -> list[Text]:
     written = Text(f"{count(len(questions.asked), 'question')} written: {out}")
     if not questions.can_be_answered:
         return [written]
-    by_name = questions.compares or questions.pool.has_unique_names  # answers name items, and do not describe them
+    # answers name items, and do not describe them
+    by_name = questions.compares or questions.pool.has_unique_names
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"
-    run = command(f"corank update {model} {out}{items}{links_option(links)} --out NEW.corank", "      ")
+    run = command(
+        f"corank update {model} {out}{items}{links_option(links)} --out NEW.corank", "      "
+    )
     return [written, Text(f"Next: fill in {columns}{how}, then"), run]

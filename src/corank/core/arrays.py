@@ -1,7 +1,8 @@
-"""The few array operations that the array API standard lacks, work in threads, and digests of arrays.
+"""The few array operations that the array API standard lacks, work in threads, and digests of
+arrays.
 
-The only place with code per backend. Everything else is written against the namespace that `namespace(x)` returns:
-NumPy, torch on any device, or any other array API library.
+The only place with code per backend. Everything else is written against the namespace that
+`namespace(x)` returns: NumPy, torch on any device, or any other array API library.
 """
 
 from __future__ import annotations
@@ -34,22 +35,26 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 NOT_PSD = (
-    "kernel is not positive semi-definite on these rows, so it is not a valid kernel: its matrix has negative eigenvalues; "
-    "use another one."
+    "kernel is not positive semi-definite on these rows, so it is not a valid kernel: its matrix"
+    " has negative eigenvalues; use another one."
 )
 MAX_GPU_ENTRIES = 2**28  # of one block on a GPU
 GPU_BLOCKS = 6  # blocks that must fit into the memory of a GPU at once
 GPU_TILE_COLUMNS = 384  # of a tile of a symmetric product
 MIN_TILE_COLUMNS = 96  # of a tile on a CPU: smaller products run below its rate
-GPU_ROW_ENTRIES = 64  # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
+# rows of a block begin at multiples of that many numbers, where a GPU reads fastest
+GPU_ROW_ENTRIES = 64
 MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
-MAX_ALONE = 1_000  # rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
+# rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
+MAX_ALONE = 1_000
 MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
 
 
 def digest(*values: Any) -> str:
-    """SHA-256 of arrays and CSR matrices (type, shape and numbers, from any device) and of the texts of other values."""
+    """SHA-256 of arrays and CSR matrices (type, shape and numbers, from any device) and of the
+    texts of other values.
+    """
     result = hashlib.sha256()
     for value in values:
         if is_sparse(value):
@@ -72,7 +77,11 @@ def is_sparse(x: Any) -> bool:
 
 def is_foreign(x: Any) -> bool:
     """Whether `x` is an array of a library other than NumPy (torch, array-api-strict, …)."""
-    return bool(array_api_compat.is_array_api_obj(x)) and not array_api_compat.is_numpy_array(x) and not is_sparse(x)
+    return (
+        bool(array_api_compat.is_array_api_obj(x))
+        and not array_api_compat.is_numpy_array(x)
+        and not is_sparse(x)
+    )
 
 
 def is_masked(x: Any) -> bool:
@@ -83,14 +92,18 @@ def is_masked(x: Any) -> bool:
 
 
 def masked_as_nan(x: Any) -> Any:
-    """`x` with NaN for its masked entries, which as integers and texts cannot be NaN; as it is where none is masked."""
+    """`x` with NaN for its masked entries, which as integers and texts cannot be NaN; as it is
+    where none is masked.
+    """
     if not is_masked(x):
         return x
     given = x
     if not isinstance(x, np.ma.MaskedArray):
         masks = [np.ma.getmaskarray(entry) for entry in x]
         given = np.ma.array([np.ma.getdata(entry) for entry in x], mask=masks)
-    dtype = np.result_type(given.dtype, np.float64) if given.dtype.kind in "biufc" else np.dtype(object)
+    dtype = (
+        np.result_type(given.dtype, np.float64) if given.dtype.kind in "biufc" else np.dtype(object)
+    )
     values = np.full(given.shape, np.nan, dtype=dtype)
     values[~np.ma.getmaskarray(given)] = given.compressed()
     return values
@@ -161,7 +174,8 @@ def is_rising(values: NumpyArray) -> bool:
 
 
 def take(x: Array, rows: Any) -> Array:
-    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can.
+    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view
+    where it can.
 
     None where `x` is None.
     """
@@ -171,7 +185,11 @@ def take(x: Array, rows: Any) -> Array:
         return x.take_rows(rows)
     if isinstance(x, np.ndarray) or is_sparse(x):
         return x[rows if isinstance(rows, slice) else to_numpy(rows)]
-    return x[rows, ...] if isinstance(rows, slice) else namespace(x).take(x, like(rows, x, "int64"), axis=0)
+    return (
+        x[rows, ...]
+        if isinstance(rows, slice)
+        else namespace(x).take(x, like(rows, x, "int64"), axis=0)
+    )
 
 
 def stack_rows(blocks: list[Array]) -> Array:
@@ -191,7 +209,9 @@ def refuse_masked(values: Any, name: str, act: str) -> None:
         first = [int(numbers[0]) for numbers in np.nonzero(np.ma.getmaskarray(values))]
     else:
         first = [next(row for row, entry in enumerate(values) if is_masked(entry))]
-    where = "".join(f", {axis} {number}" for axis, number in zip(("row", "column"), first, strict=False))
+    where = "".join(
+        f", {axis} {number}" for axis, number in zip(("row", "column"), first, strict=False)
+    )
     raise ValueError(f"{name} has masked entries, first in{where.removeprefix(',')}; {act}.")
 
 
@@ -213,8 +233,12 @@ def float64(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
-def segment_sum(values: Array, segments: Array, n_segments: int, weights: Array | None = None) -> Array:
-    """Sum the rows of `values` (n, c) that share a segment number, weighted (n,) or not: (n_segments, c)."""
+def segment_sum(
+    values: Array, segments: Array, n_segments: int, weights: Array | None = None
+) -> Array:
+    """Sum the rows of `values` (n, c) that share a segment number, weighted (n,) or not:
+    (n_segments, c).
+    """
     xp = namespace(values)
     if array_api_compat.is_numpy_array(values):
         n = values.shape[0]
@@ -222,14 +246,16 @@ def segment_sum(values: Array, segments: Array, n_segments: int, weights: Array 
             column = values[:, 0] if weights is None else values[:, 0] * weights
             return np.bincount(segments, column, minlength=n_segments)[:, None]
         data = np.ones(n) if weights is None else weights
-        indicator = sparse.csr_array((data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
+        indicator = sparse.csr_array(
+            (data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments)
+        )
         return np.asarray(indicator.T.tocsr() @ values)
     if weights is not None:
         values = weights[:, None] * values
     if array_api_compat.is_torch_array(values):
-        return xp.zeros((n_segments, values.shape[1]), dtype=values.dtype, device=values.device).index_add_(
-            0, segments, values
-        )
+        return xp.zeros(
+            (n_segments, values.shape[1]), dtype=values.dtype, device=values.device
+        ).index_add_(0, segments, values)
     members = segments[None, :] == xp.arange(n_segments, device=device(values))[:, None]
     return xp.astype(members, values.dtype) @ values
 
@@ -243,7 +269,9 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     if array_api_compat.is_numpy_array(matrix):
         try:
             with _alone(matrix):
-                factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                factor = scipy.linalg.cho_factor(
+                    matrix, lower=True, overwrite_a=True, check_finite=False
+                )
                 return scipy.linalg.cho_solve(factor, right, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             raise ValueError("matrix is not positive definite") from error
@@ -269,16 +297,19 @@ def solve_lower(factor: Array, right: Array) -> Array:
     if array_api_compat.is_numpy_array(factor):
         if right.size == 0:
             return np.array(right)
-        return scipy.linalg.blas.dtrsm(1.0, factor, right, lower=1)  # solve_triangular takes twice as long
+        # solve_triangular takes twice as long
+        return scipy.linalg.blas.dtrsm(1.0, factor, right, lower=1)
     if array_api_compat.is_torch_array(factor):
         return xp.linalg.solve_triangular(factor, right, upper=False)
     return xp.linalg.solve(factor, right)
 
 
 def solve_lower_of_many(factor: Array, right: Array) -> Array:
-    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹, faster for many c.
+    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹,
+    faster for many c.
 
-    All by NumPy: SciPy has a BLAS of its own, whose threads would have to wait for those of NumPy's to give up the cores.
+    All by NumPy: SciPy has a BLAS of its own, whose threads would have to wait for those of NumPy's
+    to give up the cores.
     """
     k, c = right.shape
     if not isinstance(factor, np.ndarray) or c < 8 * k or right.size == 0:
@@ -316,14 +347,18 @@ def triangle(matrix: Array) -> Array:
 
 
 def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
-    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a symmetric positive semi-definite matrix.
+    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a symmetric positive
+    semi-definite matrix.
 
-    With `size`, the size of kernel values, negative eigenvalues that no rounding explains are a ValueError.
+    With `size`, the size of kernel values, negative eigenvalues that no rounding explains are a
+    ValueError.
     """
     xp = namespace(matrix)
     with _alone(matrix):
         values, vectors = xp.linalg.eigh(matrix)
-    if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(size, float(xp.max(xp.abs(values)))):
+    if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(
+        size, float(xp.max(xp.abs(values)))
+    ):
         raise ValueError(NOT_PSD)
     return at_least_zero(values), vectors
 
@@ -357,7 +392,9 @@ def add_diagonal(matrix: Array, value: Array | float) -> Array:
 
 
 def first_appearance(values: Array) -> tuple[Array, int]:
-    """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
+    """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,),
+    count.
+    """
     xp = namespace(values)
     if values.shape[0] == 0:
         return xp.zeros(0, dtype=xp.int64, device=device(values)), 0
@@ -374,7 +411,9 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     # the smallest row of each value: sort codes, ties keep the row order
     order = xp.argsort(codes, stable=True)
     ordered = xp.take(codes, order)
-    starts = xp.concat([xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]])
+    starts = xp.concat(
+        [xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]]
+    )
     rank = xp.argsort(xp.argsort(order[starts]))
     return xp.take(xp.astype(rank, xp.int64), codes), distinct.shape[0]
 
@@ -390,7 +429,9 @@ _working = Lock()  # held while BLAS is limited to one thread: the limit holds f
 
 @contextmanager
 def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
-    """BLAS on one thread inside the block: many small products wait longer for a second thread than they take."""
+    """BLAS on one thread inside the block: many small products wait longer for a second thread than
+    they take.
+    """
     if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
         yield
         return
@@ -402,16 +443,20 @@ def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
 
 
 def _alone(matrix: Array) -> AbstractContextManager[None]:
-    """One thread for a factorisation of a small matrix, as threads of NumPy's BLAS stay busy while SciPy's want the cores."""
+    """One thread for a factorisation of a small matrix, as threads of NumPy's BLAS stay busy while
+    SciPy's want the cores.
+    """
     return in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE)
 
 
-def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
+def in_order(
+    step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array
+) -> Iterator[Result]:
     """The results of `step` for every job, in the order of the jobs.
 
-    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results wait at a time, and sums of
-    them do not depend on the number of threads. Other libraries, and callers that come while another one has the
-    threads: one after the other.
+    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results wait at
+    a time, and sums of them do not depend on the number of threads. Other libraries, and callers
+    that come while another one has the threads: one after the other.
     """
     jobs = iter(jobs)
     first = list(islice(jobs, 2))
@@ -421,7 +466,16 @@ def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Arra
         yield from map(step, jobs)
         return
     try:
-        workers = max([1, *(pool["num_threads"] for pool in _thread_pools().info() if pool["user_api"] == "blas")])
+        workers = max(
+            [
+                1,
+                *(
+                    pool["num_threads"]
+                    for pool in _thread_pools().info()
+                    if pool["user_api"] == "blas"
+                ),
+            ]
+        )
         if workers == 1:
             yield from map(step, jobs)
         else:
@@ -431,7 +485,9 @@ def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Arra
         _working.release()
 
 
-def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
+def _in_threads(
+    step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
+) -> Iterator[Result]:
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -446,7 +502,8 @@ def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
 
 
 def centre_runs(z: Array, starts: NumpyArray, weights: Array | None) -> tuple[Array, Array, Array]:
-    """Take the weighted mean of every run of rows out of z (n, c), in place where the library is NumPy.
+    """Take the weighted mean of every run of rows out of z (n, c), in place where the library is
+    NumPy.
 
     starts (k,) : the first rows of the runs; weights (n,), None for ones
     Returns the centred z, the total weights of the runs (k,) and their means (k, c).
@@ -526,9 +583,12 @@ def check_device(device: Any) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
-        devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())] or ["no GPU"]
+        devices = [
+            torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())
+        ] or ["no GPU"]
         raise ValueError(
-            f"device={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(devices)} here."
+            f"device={device!r} cannot be used: PyTorch {torch.__version__} finds"
+            f" {', '.join(devices)} here."
         ) from error
 
 
@@ -559,9 +619,11 @@ def write_product(left: Array, right: Array, out: Array) -> None:
 
 
 def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out: Array) -> None:
-    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array (n, r).
+    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array
+    (n, r).
 
-    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|² exceeds `limit`.
+    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|²
+    exceeds `limit`.
     """
     n, d = X.shape
     left = empty_like((int(n), int(d) + 2), out)
@@ -586,12 +648,16 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
 
 
 def gram_of(z: Array) -> Array:
-    """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above the diagonal."""
+    """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above
+    the diagonal.
+    """
     return symmetric_product(z, z) if on_gpu(z) and z.shape[1] >= 2 * GPU_TILE_COLUMNS else z.T @ z
 
 
 def symmetric_product(x: Array, z: Array) -> Array:
-    """xᵀ z: (c, c), known to be symmetric; put together from tiles on and above the diagonal where it can be."""
+    """xᵀ z: (c, c), known to be symmetric; put together from tiles on and above the diagonal where
+    it can be.
+    """
     c = z.shape[1]
     tile = GPU_TILE_COLUMNS if on_gpu(z) else max(MIN_TILE_COLUMNS, c // 4)
     if not writable(z) or c < 2 * tile:
@@ -607,7 +673,8 @@ def symmetric_product(x: Array, z: Array) -> Array:
 
 
 def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) -> Array:
-    """A − S T − (S T)ᵀ for T = `rows` (q, n) and S (n, q), which has one entry `left` (n,) per row, in column `codes` (n,).
+    """A − S T − (S T)ᵀ for T = `rows` (q, n) and S (n, q), which has one entry `left` (n,) per row,
+    in column `codes` (n,).
 
     In place and block by block where the library is NumPy: A is n² numbers.
     """

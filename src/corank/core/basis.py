@@ -1,7 +1,9 @@
-"""Bases: the functions Φ that span a hypothesis, kernels at chosen rows or the features themselves, and their whitening.
+"""Bases: the functions Φ that span a hypothesis, kernels at chosen rows or the features themselves,
+and their whitening.
 
-`make_basis` makes the basis of rows in memory; `choose_rows` chooses among candidates, by random pivoted Cholesky.
-Symbols: r basis functions, W the whitening, K the kernel values between candidates.
+`make_basis` makes the basis of rows in memory; `choose_rows` chooses among candidates, by random
+pivoted Cholesky. Symbols: r basis functions, W the whitening, K the kernel values between
+candidates.
 """
 
 from __future__ import annotations
@@ -37,10 +39,13 @@ Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
 
 AUTO_LIMIT, AUTO_SIZE = 5_000, 1_000  # rows up to which basis="auto" takes all; basis rows above
-EIGENVALUE_CUT = 1e-10  # smaller eigenvalues of the basis Gram, relative to the largest, are dropped
-MAX_REJECTIONS = 100  # blocks of proposals without an accepted one, after which the diagonal contradicts the kernel
+# smaller eigenvalues of the basis Gram, relative to the largest, are dropped
+EIGENVALUE_CUT = 1e-10
+# blocks of proposals without an accepted one, after which the diagonal contradicts the kernel
+MAX_REJECTIONS = 100
 MIN_ACCEPTED_SHARE = 1e-12  # of the diagonal: what rounding leaves of a row that is explained
-WHITEN_INSIDE = 1e6  # condition of the basis Gram above which features are whitened before they are summed
+# condition of the basis Gram above which features are whitened before they are summed
+WHITEN_INSIDE = 1e6
 CANDIDATES_PER_BASIS_ROW, MIN_CANDIDATES = 20, 10_000
 
 
@@ -52,9 +57,9 @@ class BasisNotice(UserWarning):
 class KernelBasis:
     """Φ(x) = (k(x, z_1), …, k(x, z_r)) for basis points z.
 
-    points : (r, d) rows, or column numbers (r,) of a precomputed kernel
-    own_gram : (r, r) kernel values between the points, given for a precomputed kernel only
-    own_whitening : the whitening that sums were gathered with: eigenvectors are not unique, so it must not be computed again
+    points : (r, d) rows, or column numbers (r,) of a precomputed kernel own_gram : (r, r) kernel
+        values between the points, given for a precomputed kernel only own_whitening : the whitening
+        that sums were gathered with: eigenvectors are not unique, so it must not be computed again
     """
 
     kernel: Kernel
@@ -74,11 +79,15 @@ class KernelBasis:
     @cached_property
     def gram(self) -> Array:
         """Kernel values between the basis points: (r, r)."""
-        return finite_values(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
+        return finite_values(
+            self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram
+        )
 
     @cached_property
     def whitening(self) -> Whitening:
-        """Φ W = Φ U λ^-½ for the eigenvalues λ and eigenvectors U of the Gram: coefficients have the norm of f. O(r³)."""
+        """Φ W = Φ U λ^-½ for the eigenvalues λ and eigenvectors U of the Gram: coefficients have
+        the norm of f. O(r³).
+        """
         if self.own_whitening is not None:
             return self.own_whitening
         values, vectors = eigh(self.gram, size=0.0)
@@ -86,7 +95,10 @@ class KernelBasis:
         first = int(np.argmax(keep)) if keep.any() else len(keep) - 1
         xp = namespace(values)
         kept = xp.where(values[first:] > 0, values[first:], xp.ones_like(values[first:]))
-        return Whitening(vectors[:, first:] / xp.sqrt(kept)[None, :], condition=float(values[-1]) / float(kept[0]))
+        return Whitening(
+            vectors[:, first:] / xp.sqrt(kept)[None, :],
+            condition=float(values[-1]) / float(kept[0]),
+        )
 
     def write(self, X: Array, out: Array) -> None:
         """Write Φ(X) into a writable array (n, r)."""
@@ -130,9 +142,11 @@ Basis: TypeAlias = KernelBasis | FeatureBasis
 @storable("Whitening")
 @dataclass(frozen=True)
 class Whitening:
-    """A matrix W for which Φ W has the identity as its Gram: coefficients c of Φ W are coefficients W c of Φ.
+    """A matrix W for which Φ W has the identity as its Gram: coefficients c of Φ W are coefficients
+    W c of Φ.
 
-    matrix : W (r, r'), r' <= r as small eigenvalues are dropped; condition : of the Gram; trivial : W is the identity
+    matrix : W (r, r'), r' <= r as small eigenvalues are dropped; condition : of the Gram; trivial :
+        W is the identity
     """
 
     matrix: Array
@@ -141,13 +155,17 @@ class Whitening:
 
     @property
     def inside(self) -> bool:
-        """Whether features must be whitened before their products are summed: the Gram is too badly conditioned."""
+        """Whether features must be whitened before their products are summed: the Gram is too badly
+        conditioned.
+        """
         return self.condition > WHITEN_INSIDE and not self.trivial
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """The features of a basis that one-pass sums use: whitened where that must happen before products are summed."""
+    """The features of a basis that one-pass sums use: whitened where that must happen before
+    products are summed.
+    """
 
     basis: Basis
 
@@ -185,31 +203,37 @@ def warn_of_subset(basis: Any, resolved: BasisSpec, n_rows: int, whose: str = ""
 
 
 def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int, size: int) -> BasisSpec:
-    """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other values stay."""
+    """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other
+    values stay.
+    """
     if is_named(basis, "auto"):
         return "all" if n_candidates <= limit else size
     return basis
 
 
 def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
-    """Refuse a basis that does not exist or has wrong rows; row indices come back as an int64 array."""
+    """Refuse a basis that does not exist or has wrong rows; row indices come back as an int64
+    array.
+    """
     if isinstance(basis, str):
         if basis not in ("auto", "all", "scored", "features"):
             raise ValueError(
-                f"basis {basis!r} is not known; use 'auto', 'all', 'scored', 'features', a number or row indices."
+                f"basis {basis!r} is not known; use 'auto', 'all', 'scored', 'features', a number"
+                " or row indices."
             )
         return basis
     if isinstance(basis, int | np.integer) and not isinstance(basis, bool):
         if not 1 <= basis <= n_candidates:
             raise ValueError(
-                f"basis = {basis} must lie between 1 and the number of scored rows (n_samples = {n_candidates})."
+                f"basis = {basis} must lie between 1 and the number of scored rows (n_samples ="
+                f" {n_candidates})."
             )
         return int(basis)
     rows = to_numpy(basis)
     if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
         raise ValueError(
-            "basis must be 'auto', 'all', 'scored', 'features', a number or a list of row indices; got "
-            f"an array of shape {rows.shape} and type {rows.dtype}."
+            "basis must be 'auto', 'all', 'scored', 'features', a number or a list of row indices;"
+            f" got an array of shape {rows.shape} and type {rows.dtype}."
         )
     return checked_rows(rows, n_rows, "basis")
 
@@ -225,9 +249,15 @@ def checked_rows(rows: NumpyArray, n_rows: int, name: str) -> NumpyArray:
 
 
 def candidate_rows(numbers: NumpyArray, size: int, seed: int) -> NumpyArray:
-    """Positions, sorted, of the rows from which a basis is chosen: of more than `candidate_limit` a random sample."""
+    """Positions, sorted, of the rows from which a basis is chosen: of more than `candidate_limit` a
+    random sample.
+    """
     limit = candidate_limit(size)
-    return np.arange(len(numbers)) if len(numbers) <= limit else smallest(uniform_draws(numbers, seed), limit)
+    return (
+        np.arange(len(numbers))
+        if len(numbers) <= limit
+        else smallest(uniform_draws(numbers, seed), limit)
+    )
 
 
 def candidate_limit(size: int) -> int:
@@ -252,7 +282,12 @@ def make_basis(
     features : (n, d) candidate rows, `index` (n,) their row numbers in `everything`
     """
     if is_named(spec, "features"):
-        return FeatureBasis(features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]), None
+        return (
+            FeatureBasis(
+                features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]
+            ),
+            None,
+        )
     if isinstance(spec, str):
         rows = index
     elif isinstance(spec, int):
@@ -270,8 +305,12 @@ def make_basis(
     return KernelBasis(kernel, points, own_gram), rows
 
 
-def choose_rows(kernel: Kernel, X: Array, size: int, selection: Selection, rng: np.random.Generator) -> NumpyArray:
-    """Sorted numbers of `size` rows of X, the candidates, chosen as basis; fewer where rows are dependent."""
+def choose_rows(
+    kernel: Kernel, X: Array, size: int, selection: Selection, rng: np.random.Generator
+) -> NumpyArray:
+    """Sorted numbers of `size` rows of X, the candidates, chosen as basis; fewer where rows are
+    dependent.
+    """
     if selection == "random":
         return np.sort(rng.choice(X.shape[0], size=size, replace=False))
     if selection != "pivoted":
@@ -280,11 +319,12 @@ def choose_rows(kernel: Kernel, X: Array, size: int, selection: Selection, rng: 
 
 
 def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) -> NumpyArray:
-    """Randomly pivoted Cholesky: rows are drawn in proportion to what the rows before them leave unexplained.
+    """Randomly pivoted Cholesky: rows are drawn in proportion to what the rows before them leave
+    unexplained.
 
-    Proposals are drawn in blocks and thinned by rejection, so that the result has the distribution of the one-by-one
-    algorithm while the work is matrix products [Chen2025] [Epperly2024]. O(n size²) for n candidates, n·size numbers
-    of memory.
+    Proposals are drawn in blocks and thinned by rejection, so that the result has the distribution
+    of the one-by-one algorithm while the work is matrix products [Chen2025] [Epperly2024]. O(n
+    size²) for n candidates, n·size numbers of memory.
     """
     xp = namespace(X)
     diagonal = to_numpy(kernel.diagonal(X)).astype(np.float64)
@@ -301,14 +341,19 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
         proposed = np.minimum(proposed, n - 1)
         explained = take(factor[:, :k], proposed)
         block = kernel.block(take(X, proposed), basis_points(kernel, X, proposed))
-        accepted, lower = _thin(to_numpy(block - explained @ explained.T), unexplained[proposed], rng)
+        accepted, lower = _thin(
+            to_numpy(block - explained @ explained.T), unexplained[proposed], rng
+        )
         if not accepted:
             rejections += 1
             if rejections == MAX_REJECTIONS:
                 break
             continue
         rows = proposed[accepted]
-        columns = kernel.block(X, basis_points(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T
+        columns = (
+            kernel.block(X, basis_points(kernel, X, rows))
+            - factor[:, :k] @ take(factor, rows)[:, :k].T
+        )
         new = solve_lower(like(lower, columns), columns.T).T
         factor[:, k : k + len(rows)] = new
         unexplained = np.maximum(unexplained - to_numpy(xp.sum(new * new, axis=1)), 0.0)
@@ -320,8 +365,11 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _thin(residual: NumpyArray, unexplained: NumpyArray, rng: np.random.Generator) -> tuple[list[int], NumpyArray]:
-    """Accept each proposal with the share of `unexplained` that those before it leave: positions, Cholesky factor.
+def _thin(
+    residual: NumpyArray, unexplained: NumpyArray, rng: np.random.Generator
+) -> tuple[list[int], NumpyArray]:
+    """Accept each proposal with the share of `unexplained` that those before it leave: positions,
+    Cholesky factor.
 
     residual : K between the proposals, less what the rows chosen before explain
     """

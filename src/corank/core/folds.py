@@ -2,14 +2,19 @@
 
 The hold-out of every learner, unless `cv` says otherwise:
 
-* Queries are left out one by one (single rows where rows count one by one and have no query labels, single
-  comparisons likewise), as long as that has a cheap closed form: always where all rows are the basis, up to the limits
-  of `one_by_one_is_cheap` where the basis is a subset of the rows (`KPCR` and `KPCRank` take ten folds there).
-* Beyond that, and for learners without a closed form: ten folds of whole queries (rows, comparisons).
-* The items of one query: up to ten folds of two items or more, each with low and high scores. Rows of a scan that do
+* Queries are left out one by one (single rows where rows count one by one and have no query labels,
+  single
+  comparisons likewise), as long as that has a cheap closed form: always where all rows are the
+  basis, up to the limits of `one_by_one_is_cheap` where the basis is a subset of the rows (`KPCR`
+  and `KPCRank` take ten folds there).
+* Beyond that, and for learners without a closed form: ten folds of whole queries (rows,
+  comparisons).
+* The items of one query: up to ten folds of two items or more, each with low and high scores. Rows
+  of a scan that do
   not fit into memory are dealt to such folds by their number, because their scores only pass by.
 
-A *unit* is what a fold takes out: a scored row or a comparison. A `Folding` has one fold number per unit and view.
+A *unit* is what a fold takes out: a scored row or a comparison. A `Folding` has one fold number per
+unit and view.
 """
 
 from __future__ import annotations
@@ -31,14 +36,16 @@ Splits: TypeAlias = Sequence[tuple[Index, Index]]
 N_FOLDS = 10
 FEW_UNITS = 500  # so many are left out one by one whatever the basis
 UNITS_PER_FEATURE = 40  # with more, ten folds from sums are cheaper than leaving single units out
-MAX_UNIT_FEATURES = 2**25  # numbers per view: features of all units that are held for leaving single ones out
+# numbers per view: features of all units that are held for leaving single ones out
+MAX_UNIT_FEATURES = 2**25
 
 
 @dataclass(frozen=True)
 class Folding:
     """The fold of every unit, one array per view; −1 is never held out.
 
-    items : whether units are items of the only query, which folds cut; else folds are unions of whole groups
+    items : whether units are items of the only query, which folds cut; else folds are unions of
+        whole groups
     """
 
     codes: Sequence[Index]
@@ -66,7 +73,9 @@ class Folding:
         return replace(self, codes=[np.where(codes < 0, -1, merged[codes]) for codes in self.codes])
 
     def only(self, first: int, end: int) -> Folding:
-        """The folds from `first` to before `end`, numbered from 0; units of the others are never held out."""
+        """The folds from `first` to before `end`, numbered from 0; units of the others are never
+        held out.
+        """
         inside = [(codes >= first) & (codes < end) for codes in self.codes]
         kept = zip(inside, self.codes, strict=True)
         return replace(self, codes=[np.where(mask, codes - first, -1) for mask, codes in kept])
@@ -76,7 +85,10 @@ class Folding:
         chosen = [codes[numbers] for codes, numbers in zip(self.codes, units, strict=True)]
         present = np.unique(np.concatenate(chosen))
         present = present[present >= 0]
-        return replace(self, codes=[np.where(codes < 0, -1, np.searchsorted(present, codes)) for codes in chosen])
+        return replace(
+            self,
+            codes=[np.where(codes < 0, -1, np.searchsorted(present, codes)) for codes in chosen],
+        )
 
 
 def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
@@ -110,19 +122,26 @@ def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: in
     if n_units <= max(n_features, FEW_UNITS):
         return True
     held = n_units * n_features // n_views
-    return n_units <= UNITS_PER_FEATURE * n_features and largest <= n_features and held <= MAX_UNIT_FEATURES
+    return (
+        n_units <= UNITS_PER_FEATURE * n_features
+        and largest <= n_features
+        and held <= MAX_UNIT_FEATURES
+    )
 
 
 def default_folding(
-    problems: Sequence[Problem], groups: Sequence[Index] | None, seed: int, *, n_features: int | None
+    problems: Sequence[Problem],
+    groups: Sequence[Index] | None,
+    seed: int,
+    *,
+    n_features: int | None,
 ) -> Folding | None:
     """The hold-out that the module describes; None where there is too little to hold anything out.
 
     Parameters
-    ----------
-    problems : one per view
-    groups : (n_units,) per view, what is left out together, under numbers that views share; None for items of one query
-    n_features : of all views where the solution comes from sums over features, 0 where there is no closed form; None
+    ---------- problems : one per view groups : (n_units,) per view, what is left out together,
+    under numbers that views share; None for items of one query n_features : of all views where the
+    solution comes from sums over features, 0 where there is no closed form; None
         where leaving one out is always cheap
     """
     if groups is None:
@@ -141,14 +160,18 @@ def default_folding(
 
 
 def default_codes(problem: Problem, seed: int, *, n_features: int | None) -> Index | None:
-    """The fold of every unit of one view by default; None where there is too little to hold anything out."""
+    """The fold of every unit of one view by default; None where there is too little to hold
+    anything out.
+    """
     groups = None if problem.groups is None else [problem.groups]
     folding = default_folding([problem], groups, seed, n_features=n_features)
     return None if folding is None else folding.codes[0]
 
 
 def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
-    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing about an order."""
+    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing
+    about an order.
+    """
     index = row_numbers(problems)
     rows = np.unique(np.concatenate(index))
     n = len(rows)
@@ -162,7 +185,8 @@ def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
     order = np.lexsort((rng.random(n), scores))
     folds = np.empty(n, dtype=np.int64)
     folds[order] = balanced_folds(n, min(N_FOLDS, n // 2), rng)
-    # a fold that holds all scores of a view is never left out: the view could not be fitted without it
+    # a fold that holds all scores of a view is never left out: the view could not be fitted without
+    # it
     whole = [int(folds[at[0]]) for at in places if np.ptp(folds[at]) == 0]
     present = np.setdiff1d(folds, whole)
     folds = np.where(np.isin(folds, whole), -1, np.searchsorted(present, folds))
@@ -187,14 +211,20 @@ def same_scores(problems: Sequence[Any]) -> bool:
         return True
     index, scores = to_numpy(first.rows.index), to_numpy(first.reference)
     return all(
-        np.array_equal(index, to_numpy(problem.rows.index)) and np.array_equal(scores, to_numpy(problem.reference))
+        np.array_equal(index, to_numpy(problem.rows.index))
+        and np.array_equal(scores, to_numpy(problem.reference))
         for problem in problems[1:]
     )
 
 
 def has_item_form(problems: Sequence[Any]) -> bool:
-    """Whether leaving items out of the only query is deleting rows of its root, up to a factor that views share."""
-    if any(not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend) for problem in problems):
+    """Whether leaving items out of the only query is deleting rows of its root, up to a factor that
+    views share.
+    """
+    if any(
+        not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend)
+        for problem in problems
+    ):
         return False
     return getattr(problems[0].comparison, "weighting", None) == "size" or same_scores(problems)
 
@@ -229,7 +259,9 @@ def _covers_groups(problem: Problem, folds: Index) -> bool:
     return bool(np.all(per_group[problem.groups] == folds))
 
 
-def given_folding(problems: Sequence[Problem], splits: Index | Splits, *, items: bool) -> Folding | Splits:
+def given_folding(
+    problems: Sequence[Problem], splits: Index | Splits, *, items: bool
+) -> Folding | Splits:
     """What `read_splits` read as folds of all views, or as splits where it is none."""
     codes = split_codes(problems[0], splits) if same_scores(problems) else None
     if codes is None:
@@ -238,7 +270,9 @@ def given_folding(problems: Sequence[Problem], splits: Index | Splits, *, items:
 
 
 def split_units(problems: Sequence[Any], units: Index) -> list[Index]:
-    """Units of every view: the same comparisons, or the same rows of X, numbered among those scored in any view."""
+    """Units of every view: the same comparisons, or the same rows of X, numbered among those scored
+    in any view.
+    """
     if isinstance(problems[0], ComparedRows):
         return [units for _ in problems]
     index = row_numbers(problems)

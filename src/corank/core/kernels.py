@@ -1,7 +1,7 @@
 """Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
 
-linear, rbf, laplacian, polynomial and cosine run on every array library; the other kernels of scikit-learn on NumPy and
-CSR only.
+linear, rbf, laplacian, polynomial and cosine run on every array library; the other kernels of
+scikit-learn on NumPy and CSR only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ KernelFunction = Callable[..., Any]
 
 NATIVE = ("linear", "rbf", "laplacian", "poly", "polynomial", "cosine")
 MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
-DIAGONAL_ROWS = 64  # per block of which only the diagonal is used: larger ones waste more than they save
+# per block of which only the diagonal is used: larger ones waste more than they save
+DIAGONAL_ROWS = 64
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
 WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
@@ -127,7 +128,8 @@ class Kernel:
             return self._native(X, Z)
         if is_foreign(X):
             raise ValueError(
-                f"kernel {self.name!r} runs on NumPy arrays only; use one of {', '.join(NATIVE)} for other arrays."
+                f"kernel {self.name!r} runs on NumPy arrays only; use one of {', '.join(NATIVE)}"
+                " for other arrays."
             )
         from sklearn.metrics.pairwise import pairwise_kernels
 
@@ -148,7 +150,9 @@ class Kernel:
         return replace(self, scales=tuple(float(scale) for scale in scales))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
-        """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie apart."""
+        """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie
+        apart.
+        """
         if self.is_plain_rbf and writable(X) and writable(Z):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
         elif self.name == "laplacian" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
@@ -181,13 +185,16 @@ class Kernel:
         values = function(X, Z, **self.params)
         if getattr(values, "shape", None) != (X.shape[0], Z.shape[0]):
             raise ValueError(
-                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many rows, "
-                f"got {getattr(values, 'shape', type(values).__name__)}."
+                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many"
+                f" rows, got {getattr(values, 'shape', type(values).__name__)}."
             )
-        return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)  # it will be written to
+        # it will be written to
+        return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)
 
     def diagonal(self, X: Array) -> Array:
-        """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square matrix."""
+        """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square
+        matrix.
+        """
         xp = namespace(X)
         if self.precomputed:
             return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
@@ -214,9 +221,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class RbfPoints:
-    """Points z of an rbf kernel, prepared so that −gamma·|x − z|² is one matrix product, norms included.
+    """Points z of an rbf kernel, prepared so that −gamma·|x − z|² is one matrix product, norms
+    included.
 
-    Distances do not change with the origin; with the mean of the points as origin least is lost to rounding.
+    Distances do not change with the origin; with the mean of the points as origin least is lost to
+    rounding.
 
     origin : (1, d); right : (d + 2, r); reach : gamma · the largest |z|²
     """
@@ -236,7 +245,9 @@ class RbfPoints:
         Z = Z - origin
         norms = squared_norms(Z)[:, None]
         right = kernel.gamma * xp.concat([2 * Z, -xp.ones_like(norms), -norms], axis=1)
-        return cls(kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms)))
+        return cls(
+            kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms))
+        )
 
     def values(self, X: Array) -> Array:
         """Kernel values between the rows of X and the points: (n, r)."""
@@ -252,27 +263,38 @@ class RbfPoints:
 
     def write(self, X: Array, out: Array) -> None:
         """Write the kernel values into a writable array (n, r), whose rows may lie apart."""
-        write_exponentials(X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out)
+        write_exponentials(
+            X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out
+        )
 
 
 def finite_values(values: Array) -> Array:
     """Kernel values (n, r) as they are, refused where they are not finite."""
     xp = namespace(values)
     if not xp.isfinite(xp.sum(values)) and not xp.all(xp.isfinite(values)):
-        raise ValueError("kernel gives NaN or infinity on these rows; check its parameters (degree, coef0, gamma).")
+        raise ValueError(
+            "kernel gives NaN or infinity on these rows; check its parameters (degree, coef0,"
+            " gamma)."
+        )
     return values
 
 
 def scale_gamma(X: Array, weights: Array | None = None) -> float:
-    """gamma="scale": 1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
+    """gamma="scale": 1 / (columns · variance of all entries), with rows weighted; 1 for constant
+    features.
+    """
     n, d = X.shape
     if is_sparse(X):
-        per_row = np.repeat(np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr))
+        per_row = np.repeat(
+            np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr)
+        )
         values = X.data.astype(np.float64)
         total = (float(n) if weights is None else float(np.sum(weights))) * d
         mean = float(per_row @ values) / total
         # entries that are not stored are 0: each adds (0 − mean)²
-        variance = (float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2) / total
+        variance = (
+            float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2
+        ) / total
     else:
         xp = namespace(X)
         X = float64(X)
@@ -330,7 +352,9 @@ def _columns(X: Array, columns: Array) -> Array:
 def check_precomputed(K: Array) -> None:
     """Refuse a kernel matrix that is not square, not symmetric or not positive semi-definite."""
     if K.shape[0] != K.shape[1]:
-        raise ValueError(f"Precomputed matrix X must be a square matrix, got shape {tuple(K.shape)}.")
+        raise ValueError(
+            f"Precomputed matrix X must be a square matrix, got shape {tuple(K.shape)}."
+        )
     dense = float64(K.toarray() if is_sparse(K) else K)
     xp = namespace(dense)
     size = float(xp.max(xp.abs(dense)))
@@ -347,5 +371,7 @@ def check_precomputed(K: Array) -> None:
 
 
 def basis_points(kernel: Kernel, X: Array, rows: Any) -> Array:
-    """Rows of X as basis points: the rows themselves, or their column numbers where the kernel is precomputed."""
+    """Rows of X as basis points: the rows themselves, or their column numbers where the kernel is
+    precomputed.
+    """
     return like(rows, X, "int64") if kernel.precomputed else take(X, rows)

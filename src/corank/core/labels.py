@@ -25,9 +25,11 @@ def query_codes(queries: Array | None, n: int) -> Index:
 
 
 def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int]:
-    """Number query labels (any hashable, any order) in order of first appearance: codes (n,) int64, count.
+    """Number query labels (any hashable, any order) in order of first appearance: codes (n,) int64,
+    count.
 
-    Labels in an array of another library are numbered on its device. O(n) for hashables, O(n log n) for numbers.
+    Labels in an array of another library are numbered on its device. O(n) for hashables, O(n log n)
+    for numbers.
     """
     if is_foreign(qid):
         if qid.ndim != 1:
@@ -41,7 +43,8 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
     if labels.shape[0] != n_rows:
         rows = "unscored" if name == "unscored_qid" else "X"
         raise ValueError(
-            f"{name} has {labels.shape[0]} labels but {rows} has {n_rows} rows; one label per row is needed."
+            f"{name} has {labels.shape[0]} labels but {rows} has {n_rows} rows; one label per row"
+            " is needed."
         )
     if not is_foreign(labels) and labels.dtype == object:
         return _encode_hashables(labels, name)
@@ -49,7 +52,9 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
 
 
 def as_labels(qid: Any, name: str) -> NumpyArray:
-    """Labels (n,), one per row: an object array where NumPy has no type for them. Missing labels are refused."""
+    """Labels (n,), one per row: an object array where NumPy has no type for them. Missing labels
+    are refused.
+    """
     refuse_masked(qid, name, "give every row a query label or drop it")
     if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
         labels = np.empty(len(qid), dtype=object)
@@ -60,14 +65,24 @@ def as_labels(qid: Any, name: str) -> NumpyArray:
     try:
         labels = np.asarray(qid.to_numpy() if hasattr(qid, "to_numpy") else qid)
     except ValueError as error:
-        raise ValueError(f"{name} must have one label per row, and lists cannot be labels: {error}") from error
-    if isinstance(qid, list | tuple) and labels.dtype.kind in "US" and not all(isinstance(v, str | bytes) for v in qid):
+        raise ValueError(
+            f"{name} must have one label per row, and lists cannot be labels: {error}"
+        ) from error
+    if (
+        isinstance(qid, list | tuple)
+        and labels.dtype.kind in "US"
+        and not all(isinstance(v, str | bytes) for v in qid)
+    ):
         labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
     if labels.ndim != 1:
-        raise ValueError(f"{name} must have one label per row (one dimension), got shape {labels.shape}.")
+        raise ValueError(
+            f"{name} must have one label per row (one dimension), got shape {labels.shape}."
+        )
     if labels.dtype.kind in "fmM" and (missing := np.isnan(labels)).any():
         row = int(np.argmax(missing))
-        raise ValueError(f"{name} has a missing label in row {row}; give every row a query label or drop it.")
+        raise ValueError(
+            f"{name} has a missing label in row {row}; give every row a query label or drop it."
+        )
     return labels
 
 
@@ -76,9 +91,13 @@ def _encode_hashables(labels: NumpyArray, name: str) -> tuple[Array, int]:
     codes = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels):
         if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:  # noqa: PLR0124
-            raise ValueError(f"{name} has a missing label in row {row}; give every row a query label or drop it.")
+            raise ValueError(
+                f"{name} has a missing label in row {row}; give every row a query label or drop it."
+            )
         try:
             codes[row] = numbers.setdefault(label, len(numbers))
         except TypeError as error:
-            raise ValueError(f"{name} has a label in row {row} that cannot be hashed: {label!r}.") from error
+            raise ValueError(
+                f"{name} has a label in row {row} that cannot be hashed: {label!r}."
+            ) from error
     return codes, len(numbers)

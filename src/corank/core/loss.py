@@ -1,8 +1,9 @@
 """The loss ‖J (s − f)‖², with L = JᵀJ never formed: docs/mathematics.md, section 3.
 
-`Pointwise`, `WithinQueries` and `Blend` say what errors in the rows of a query cost; `QueryLoss` applies that to given
-rows. `PairLoss` is the loss of explicit comparisons. Both are linear operators with a root J.
-D are the weights of rows, W their sum over a query, P the projection that takes the weighted mean out.
+`Pointwise`, `WithinQueries` and `Blend` say what errors in the rows of a query cost; `QueryLoss`
+applies that to given rows. `PairLoss` is the loss of explicit comparisons. Both are linear
+operators with a root J. D are the weights of rows, W their sum over a query, P the projection that
+takes the weighted mean out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from corank.core.arrays import Array, inverse_where, like, namespace, segment_sum, subtract_symmetric, symmetrised, take
+from corank.core.arrays import (
+    Array,
+    inverse_where,
+    like,
+    namespace,
+    segment_sum,
+    subtract_symmetric,
+    symmetrised,
+    take,
+)
 from corank.core.storable import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
@@ -58,7 +68,9 @@ class WithinQueries:
 @storable("Blend")
 @dataclass(frozen=True)
 class Blend:
-    """beta times the regression loss plus (1 − beta) times the ranking loss: docs/mathematics.md, section 4."""
+    """beta times the regression loss plus (1 − beta) times the ranking loss: docs/mathematics.md,
+    section 4.
+    """
 
     weighting: Weighting = "size"
     beta: float = 0.5
@@ -120,7 +132,9 @@ class QueryLoss:
 
     @cached_property
     def direction(self) -> Array:
-        """The unit vectors of the levels of all queries, (n,): U has them as its columns, zeros elsewhere."""
+        """The unit vectors of the levels of all queries, (n,): U has them as its columns, zeros
+        elsewhere.
+        """
         return self.root_weights / take(namespace(self.totals).sqrt(self.totals), self.queries)
 
     def _project(self, x: Array, between: Array, within: Array) -> Array:
@@ -137,12 +151,16 @@ class QueryLoss:
     def root(self, x: Array) -> Array:
         """J x."""
         xp = namespace(self.within)
-        return self._project(self.root_weights[:, None] * x, xp.sqrt(self.between), xp.sqrt(self.within))
+        return self._project(
+            self.root_weights[:, None] * x, xp.sqrt(self.between), xp.sqrt(self.within)
+        )
 
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z."""
         xp = namespace(self.within)
-        return self.root_weights[:, None] * self._project(z, xp.sqrt(self.between), xp.sqrt(self.within))
+        return self.root_weights[:, None] * self._project(
+            z, xp.sqrt(self.between), xp.sqrt(self.within)
+        )
 
     def conjugate(self, matrix: Array) -> Array:
         """J K Jᵀ for a symmetric K (n, n), which may be overwritten. O(n²)."""
@@ -152,18 +170,26 @@ class QueryLoss:
             matrix = factors[:, None] * matrix * factors[None, :]
         if not self.comparison.needs_queries:
             return matrix
-        # With J = diag(factors) (I − U diag(damping) Uᵀ), U (n, q) the unit vectors `direction` of the queries, this is
-        # A − U T − (U T)ᵀ for A = `matrix` and T = diag(damping) (Uᵀ A − ½ Uᵀ A U diag(damping) Uᵀ).
+        # With J = diag(factors) (I − U diag(damping) Uᵀ), U (n, q) the unit vectors `direction` of
+        # the queries, this is A − U T − (U T)ᵀ for A = `matrix` and T = diag(damping) (Uᵀ A − ½ Uᵀ
+        # A U diag(damping) Uᵀ).
         damping = 1 - xp.sqrt(self.between / self.within)
         direction = self.direction
         sums = segment_sum(matrix, self.queries, self.n_queries, direction)
         inner = segment_sum(sums.T, self.queries, self.n_queries, direction).T
         spread = direction[None, :] * xp.take(inner * damping[None, :], self.queries, axis=1)
-        return subtract_symmetric(matrix, direction, damping[:, None] * (sums - spread / 2), self.queries)
+        return subtract_symmetric(
+            matrix, direction, damping[:, None] * (sums - spread / 2), self.queries
+        )
 
     def unroot(self, z: Array) -> Array:
-        """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs nothing."""
-        between, within = (inverse_where(scale > 0, namespace(z).sqrt(scale)) for scale in (self.between, self.within))
+        """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs
+        nothing.
+        """
+        between, within = (
+            inverse_where(scale > 0, namespace(z).sqrt(scale))
+            for scale in (self.between, self.within)
+        )
         return self._project(z, between, within) / self.root_weights[:, None]
 
     def apply(self, x: Array) -> Array:
@@ -201,12 +227,16 @@ class PairLoss:
 
     def root(self, x: Array) -> Array:
         """J x."""
-        return namespace(x).sqrt(self.weights)[:, None] * (take(x, self.winners) - take(x, self.losers))
+        return namespace(x).sqrt(self.weights)[:, None] * (
+            take(x, self.winners) - take(x, self.losers)
+        )
 
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z."""
         weighted = namespace(z).sqrt(self.weights)[:, None] * z
-        return segment_sum(weighted, self.winners, self.n_rows) - segment_sum(weighted, self.losers, self.n_rows)
+        return segment_sum(weighted, self.winners, self.n_rows) - segment_sum(
+            weighted, self.losers, self.n_rows
+        )
 
     def conjugate(self, matrix: Array) -> Array:
         """J K Jᵀ for a symmetric K (n, n)."""

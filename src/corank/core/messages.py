@@ -1,4 +1,6 @@
-"""Text for people: warnings at the user's line, names that may have been meant, counts and errors as they are read."""
+"""Text for people: warnings at the user's line, names that may have been meant, counts and errors
+as they are read.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,26 @@ PACKAGES = ("corank", "corank_federated")  # a warning is shown at the line that
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first caller outside of corank, however deep in the library the warning arises."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
 def near_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """At most `most` names that may have been meant by `name`, the nearest first; upper and lower case are alike."""
+    """At most `most` names that may have been meant by `name`, the nearest first; upper and lower
+    case are alike.
+    """
     folded = {candidate.lower(): candidate for candidate in names}
     return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, most)]
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
-    """`; did you mean 'rating'?`, or nothing where no name is near: the end of a message about an unknown name."""
+    """`; did you mean 'rating'?`, or nothing where no name is near: the end of a message about an
+    unknown name.
+    """
     close = near_names(name, names, most)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
@@ -56,8 +65,12 @@ def in_bytes(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def held_out_error(error: float | None, spread: float | None, constant: float | None, meaning: str) -> str:
-    """A held-out error beside the error of a constant prediction, and what it means; a squared error as its root."""
+def held_out_error(
+    error: float | None, spread: float | None, constant: float | None, meaning: str
+) -> str:
+    """A held-out error beside the error of a constant prediction, and what it means; a squared
+    error as its root.
+    """
     if error is None:
         return "not measured, because no setting was tuned"
     if meaning.startswith("squared error"):
@@ -66,16 +79,27 @@ def held_out_error(error: float | None, spread: float | None, constant: float | 
         constant = None if constant is None else math.sqrt(constant)
         error, meaning = root, f"root mean {meaning}"
     text = rounded(error) + ("" if spread is None else f" ± {rounded(spread, 2)}")
-    return f"{text}{'' if constant is None else f', against {rounded(constant)} for a constant prediction'} ({meaning})"
+    return (
+        f"{text}{'' if constant is None else f', against {rounded(constant)} for a constant prediction'}"
+        f" ({meaning})"
+    )
 
 
 def rounded(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number as it is read, with a few significant digits: `0.0123`, `12.3`, `12,346`, `6.56e+17`; `sign`: `+` or none."""
+    """A number as it is read, with a few significant digits: `0.0123`, `12.3`, `12,346`,
+    `6.56e+17`; `sign`: `+` or none.
+    """
     if 10**digits - 0.5 <= abs(value) < 999_999.5:
         return f"{value:{sign},.0f}"
     return f"{value:{sign}#.{digits}g}".rstrip(".")
 
 
 def measured(value: float, sign: str = "") -> str:
-    """The value of a measure, which below 100 has four decimals so that values stand below each other."""
-    return f"{value:{sign}.4f}" if value == 0 or 0.001 <= abs(value) < 100 else rounded(value, sign=sign)
+    """The value of a measure, which below 100 has four decimals so that values stand below each
+    other.
+    """
+    return (
+        f"{value:{sign}.4f}"
+        if value == 0 or 0.001 <= abs(value) < 100
+        else rounded(value, sign=sign)
+    )

@@ -16,7 +16,9 @@ BATCH_ROWS = 2**16  # padded rows handled at once: small enough to stay in the c
 
 
 class RowsByQuery(NamedTuple):
-    """The rows that count, grouped by query: those of query q stand at ``starts[q] : starts[q] + sizes[q]``."""
+    """The rows that count, grouped by query: those of query q stand at ``starts[q] : starts[q] +
+    sizes[q]``.
+    """
 
     y: NumpyArray
     score: NumpyArray
@@ -26,7 +28,12 @@ class RowsByQuery(NamedTuple):
 
     @classmethod
     def of(
-        cls, y: NumpyArray, score: NumpyArray, weight: NumpyArray | None, codes: Index, n_queries: int
+        cls,
+        y: NumpyArray,
+        score: NumpyArray,
+        weight: NumpyArray | None,
+        codes: Index,
+        n_queries: int,
     ) -> RowsByQuery:
         """Rows (n,) that all count, with the codes of their queries (n,)."""
         rows = np.argsort(codes, kind="stable")
@@ -40,9 +47,11 @@ class RowsByQuery(NamedTuple):
 
 
 def misordered_shares(table: RowsByQuery, ties: Ties) -> FloatArray:
-    """The share of the pairs of every query in the wrong order: (n_queries,), NaN where none are compared.
+    """The share of the pairs of every query in the wrong order: (n_queries,), NaN where none are
+    compared.
 
-    ties : "skip" compares the pairs with different y, "half" all pairs; see `corank.metrics.disagreement_error`
+    ties : "skip" compares the pairs with different y, "half" all pairs; see
+        `corank.metrics.disagreement_error`
     """
     errors = np.full(table.n_queries, np.nan)
     for queries, y, score, weight in _equal_width_batches(table):
@@ -60,10 +69,12 @@ def misordered_shares(table: RowsByQuery, ties: Ties) -> FloatArray:
 def _equal_width_batches(
     table: RowsByQuery,
 ) -> Iterator[tuple[Index, NumpyArray, NumpyArray, NumpyArray]]:
-    """Yield (queries (b,), y (b, width), score (b, width), weight (b, width)), padded to a width of a power of two.
+    """Yield (queries (b,), y (b, width), score (b, width), weight (b, width)), padded to a width of
+    a power of two.
 
-    Padding has weight zero, so that what it holds does not matter. Weights are integers when none were given;
-    otherwise those of a query are scaled to at most 1, which changes no ratio and keeps products in range.
+    Padding has weight zero, so that what it holds does not matter. Weights are integers when none
+    were given; otherwise those of a query are scaled to at most 1, which changes no ratio and keeps
+    products in range.
     """
     levels = np.frexp(np.maximum(table.sizes - 1, 0))[1]  # 2**(level - 1) < size <= 2**level
     for level in np.unique(levels[levels > 0]).tolist():
@@ -93,8 +104,8 @@ class _Pairs(NamedTuple):
 def _weigh_pairs(y: NumpyArray, score: NumpyArray, weight: NumpyArray) -> _Pairs:
     """Weigh the pairs within each row of three (b, width) arrays; O(b width log width).
 
-    A pair is met at its later member j, as w_j times the weight that stands before: sums of positive terms within one
-    query, so that light rows keep their precision beside heavy ones.
+    A pair is met at its later member j, as w_j times the weight that stands before: sums of
+    positive terms within one query, so that light rows keep their precision beside heavy ones.
     """
     by_score = np.lexsort((y, score), axis=-1)
     y, score, weight = (np.take_along_axis(a, by_score, axis=1) for a in (y, score, weight))
@@ -103,7 +114,8 @@ def _weigh_pairs(y: NumpyArray, score: NumpyArray, weight: NumpyArray) -> _Pairs
     before_cell = _at_run_start(before, new_score | _starts_run(y))
     tied_in_score_only = np.vecdot(weight, before_cell - _at_run_start(before, new_score))
 
-    # Stable, hence ordered by (y, score): pairs tied in either column stand in the same order both times.
+    # Stable, hence ordered by (y, score): pairs tied in either column stand in the same order both
+    # times.
     by_y = np.argsort(y, axis=1, kind="stable")
     y, score, weight = (np.take_along_axis(a, by_y, axis=1) for a in (y, score, weight))
     before = _weight_before(weight)
@@ -138,10 +150,12 @@ def _at_run_start(before: NumpyArray, starts: Mask) -> NumpyArray:
 
 
 def _weigh_inversions(ranks: NDArray[np.intp], weight: NumpyArray) -> NumpyArray:
-    """Weigh the pairs that stand in falling order, in each row of (b, width) permutations of range(width).
+    """Weigh the pairs that stand in falling order, in each row of (b, width) permutations of
+    range(width).
 
-    Top-down radix sort: of a block of ranks, those of the lower half move, in order, before those of the upper half;
-    the pairs that swap are the inversions between the halves. Then each half is a block.
+    Top-down radix sort: of a block of ranks, those of the lower half move, in order, before those
+    of the upper half; the pairs that swap are the inversions between the halves. Then each half is
+    a block.
     """
     n_queries, width = ranks.shape
     total = np.zeros(n_queries, dtype=weight.dtype)

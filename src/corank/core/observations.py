@@ -1,7 +1,7 @@
 """Rows under a loss, ready for either form: the dual system or the one-pass sums.
 
-`ScoredRows` have scores, `ComparedRows` explicit comparisons. A *unit* is what a fold takes out: a scored row, or one
-comparison. Units of one group (query) go together.
+`ScoredRows` have scores, `ComparedRows` explicit comparisons. A *unit* is what a fold takes out: a
+scored row, or one comparison. Units of one group (query) go together.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ from corank.core.storable import storable
 from corank.core.sums import FeatureMap, Statistics, gather
 from corank.core.views import SideBySide
 
-TIE = 1e-9  # differences of predictions below that share of the spread of the scores are rounding: a tie
+# differences of predictions below that share of the spread of the scores are rounding: a tie
+TIE = 1e-9
 MARGIN_TIE = 1e-10  # predicted differences below that share of the largest are rounding: a tie
 MAX_ITEM_FEATURES = 2**24  # of compared items that are held at once: 128 MB
-TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
+TIED = (
+    "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
+)
 
 
-LOST_SHARE = 1e-12  # differences of scores below that share of the scores themselves drown in rounding
+# differences of scores below that share of the scores themselves drown in rounding
+LOST_SHARE = 1e-12
 
 
 @storable("Rows")
@@ -65,11 +69,15 @@ class Rows:
 
     @classmethod
     def of(cls, features: Array, scores: Array | None, qid: Any, weights: Array | None) -> Rows:
-        """All rows of X with checked features, scores and weights; query labels are checked and numbered here."""
+        """All rows of X with checked features, scores and weights; query labels are checked and
+        numbered here.
+        """
         n = features.shape[0]
         queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
         codes = None if queries is None else like(queries, features, "int64")
-        return cls(features, scores, codes, n_queries, weights, like(np.arange(n), features, "int64"))
+        return cls(
+            features, scores, codes, n_queries, weights, like(np.arange(n), features, "int64")
+        )
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
@@ -98,17 +106,27 @@ class Rows:
         return replace(self, **moved)
 
     def lowered(self, level: float) -> Rows:
-        """The rows with a level subtracted from the scores, so that sums of them lose nothing to rounding."""
-        return self if level == 0 or self.scores is None else replace(self, scores=self.scores - level)
+        """The rows with a level subtracted from the scores, so that sums of them lose nothing to
+        rounding.
+        """
+        return (
+            self if level == 0 or self.scores is None else replace(self, scores=self.scores - level)
+        )
 
     def extended(self, other: Rows, first_index: int) -> Rows:
-        """These rows and others after them; the others keep queries of their own, and are numbered from `first_index`."""
+        """These rows and others after them; the others keep queries of their own, and are numbered
+        from `first_index`.
+        """
         xp = namespace(self.index)
         if is_sparse(self.features):
-            features = sparse.vstack([self.features, sparse.csr_array(other.features)], format="csr")
+            features = sparse.vstack(
+                [self.features, sparse.csr_array(other.features)], format="csr"
+            )
         else:
             added = other.features.toarray() if is_sparse(other.features) else other.features
-            features = xp.concat([self.features, like(added, self.features, dtype_name(self.features))])
+            features = xp.concat(
+                [self.features, like(added, self.features, dtype_name(self.features))]
+            )
         weights = None
         if self.weights is not None or other.weights is not None:
             weights = xp.concat(
@@ -128,13 +146,17 @@ class Rows:
             queries=queries,
             n_queries=1 if queries is None else self.n_queries + other.n_queries,
             weights=weights,
-            index=xp.concat([self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]),
+            index=xp.concat(
+                [self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]
+            ),
         )
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows with scores, compared within their queries or one by one. `level` was subtracted from the scores."""
+    """Rows with scores, compared within their queries or one by one. `level` was subtracted from
+    the scores.
+    """
 
     rows: Rows
     comparison: Loss
@@ -149,7 +171,9 @@ class ScoredRows:
     def operator(self) -> QueryLoss:
         """The loss on these rows."""
         rows = self.rows
-        return QueryLoss(self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows))
+        return QueryLoss(
+            self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows)
+        )
 
     @cached_property
     def groups(self) -> Index | None:
@@ -210,10 +234,21 @@ class ScoredRows:
             per_query = np.zeros(rows.n_queries, dtype=np.int64)
             per_query[codes] = folds
             folds = per_query
-        return gather(rows.features, self.reference, codes, rows.weights, self.comparison, features, size, folds)
+        return gather(
+            rows.features,
+            self.reference,
+            codes,
+            rows.weights,
+            self.comparison,
+            features,
+            size,
+            folds,
+        )
 
     def freedom(self, units: Index | None = None) -> int:
-        """The rank of the loss on rows that are whole queries, None for all: one less per mean that costs nothing."""
+        """The rank of the loss on rows that are whole queries, None for all: one less per mean that
+        costs nothing.
+        """
         units = np.arange(len(self.rows)) if units is None else units
         queries = np.unique(to_numpy(self.operator.queries)[units])
         free_means = to_numpy(self.operator.between)[queries] == 0
@@ -248,7 +283,9 @@ class ScoredRows:
         return self.operator.root_transposed(z)
 
     def misordered(self, predictions: Array) -> FloatArray:
-        """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without queries, all rows are one."""
+        """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without
+        queries, all rows are one.
+        """
         weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
         scores, column_of_scores = to_numpy(self.reference), self.reference[:, None]
         levels = column_of_scores - self.operator.unroot(self.operator.root(column_of_scores))
@@ -272,7 +309,9 @@ class ScoredRows:
     def regrouped(self, codes: Index) -> ScoredRows:
         """The problem with other queries, by their codes (n,)."""
         queries = like(codes, self.reference, "int64")
-        return replace(self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1))
+        return replace(
+            self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1)
+        )
 
 
 @storable("ComparedRows")
@@ -281,7 +320,8 @@ class ComparedRows:
     """Rows with explicit comparisons between them.
 
     features : (n, d); winners, losers : (p,) int64 rows of it; margins, weights : (p,) float64
-    groups : (p,) int64 codes of comparisons that are held out together; named : whether they are the user's queries
+        groups : (p,) int64 codes of comparisons that are held out together; named : whether they
+        are the user's queries
     """
 
     features: Array
@@ -305,7 +345,9 @@ class ComparedRows:
     @cached_property
     def reference(self) -> Array:
         """An empty array beside the features."""
-        features = self.features.parts[0][0] if isinstance(self.features, SideBySide) else self.features
+        features = (
+            self.features.parts[0][0] if isinstance(self.features, SideBySide) else self.features
+        )
         return np.empty(0) if is_sparse(features) else namespace(features).asarray(features)[:0, :0]
 
     @cached_property
@@ -346,18 +388,23 @@ class ComparedRows:
     def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores.
 
-        An item's features are made once where those of all items fit into memory, else in every block that compares it.
+        An item's features are made once where those of all items fit into memory, else in every
+        block that compares it.
         """
         units = np.arange(len(self.winners))
         operator = self.operator
-        held = features(self.features) if self.features.shape[0] * size <= MAX_ITEM_FEATURES else None
+        held = (
+            features(self.features) if self.features.shape[0] * size <= MAX_ITEM_FEATURES else None
+        )
 
         def differences(block: Index) -> Array:
             if held is None:
                 return self.unit_features(features, block)
             return take(held, self.winners[block]) - take(held, self.losers[block])
 
-        return gather(units, operator.margins, None, operator.weights, Pointwise(), differences, size, folds)
+        return gather(
+            units, operator.margins, None, operator.weights, Pointwise(), differences, size, folds
+        )
 
     def with_features(self, features: Array) -> ComparedRows:
         """The comparisons of rows with other features."""
@@ -381,7 +428,10 @@ class ComparedRows:
     def predictions(self, residuals: Array) -> Array:
         """The margins less the residuals."""
         operator = self.operator
-        return operator.margins[:, None] - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
+        return (
+            operator.margins[:, None]
+            - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
+        )
 
     def per_unit(self, rows: Array) -> Array:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
@@ -396,7 +446,9 @@ class ComparedRows:
         return self.unit_root(z)
 
     def misordered(self, predictions: Array) -> FloatArray:
-        """1 per comparison that is ordered wrongly, 0.5 per tie, else 0: (p, k), NaN where the margin is 0."""
+        """1 per comparison that is ordered wrongly, 0.5 per tie, else 0: (p, k), NaN where the
+        margin is 0.
+        """
         gaps = to_numpy(predictions)
         tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
         wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
@@ -407,7 +459,9 @@ Problem: TypeAlias = ScoredRows | ComparedRows
 
 
 def warn_of_ties(*problems: ScoredRows) -> None:
-    """Say so where no scores can be told apart in any problem; refuse differences that are lost in rounding."""
+    """Say so where no scores can be told apart in any problem; refuse differences that are lost in
+    rounding.
+    """
     if all(problem.is_tied for problem in problems):
         warn_user(TIED)
     for problem in problems:
@@ -416,7 +470,9 @@ def warn_of_ties(*problems: ScoredRows) -> None:
 
 
 def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
-    """Refuse scores (n,) that differ, within queries where these are given, by next to nothing beside their size."""
+    """Refuse scores (n,) that differ, within queries where these are given, by next to nothing
+    beside their size.
+    """
     values = to_numpy(scores)
     if len(values) == 0:
         return
@@ -425,14 +481,17 @@ def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
     difference = float(np.max(spreads(values, codes)))
     if 0 < difference < LOST_SHARE * largest:
         raise ValueError(
-            f"y: scores of size {largest:.3g} differ by at most {difference:.3g}"
-            f"{'' if queries is None else ' within a query'}, which is lost in rounding; subtract the level"
-            f"{'' if queries is None else ' of each query'} from the scores, or round them if those are ties."
+            f"y: scores of size {largest:.3g} differ by at most"
+            f" {difference:.3g}{'' if queries is None else ' within a query'}, which is lost in"
+            f" rounding; subtract the level{'' if queries is None else ' of each query'} from the"
+            " scores, or round them if those are ties."
         )
 
 
 def spreads(values: FloatArray, codes: Index) -> FloatArray:
-    """The largest less the smallest of the values (n,) of every query, by its code (n,): (n_queries,); 0 without values."""
+    """The largest less the smallest of the values (n,) of every query, by its code (n,):
+    (n_queries,); 0 without values.
+    """
     largest = np.full(int(codes.max()) + 1, -np.inf)
     smallest = np.full(len(largest), np.inf)
     np.maximum.at(largest, codes, values)

@@ -1,8 +1,9 @@
 """The learners: one record each, read by everything that lists learners.
 
-`corank` exports them, model files may name them, `corank fit --method` and `compare` offer them, summaries quote their
-sentence. `declare` adds a learner of your own. Nothing is imported before a class is asked for, so that `corank --help`
-does not wait for scikit-learn, and every room may read the registry.
+`corank` exports them, model files may name them, `corank fit --method` and `compare` offer them,
+summaries quote their sentence. `declare` adds a learner of your own. Nothing is imported before a
+class is asked for, so that `corank --help` does not wait for scikit-learn, and every room may read
+the registry.
 """
 
 from __future__ import annotations
@@ -17,20 +18,14 @@ class LearnerRecord:
     """One learner.
 
     Attributes
-    ----------
-    name : name of the class
-    module : module that defines it
-    method : what `corank fit --method` and `compare` call it
-    sentence : what it does, without a full stop
-    ranks : whether it learns an order within queries; else it predicts scores
-    views : whether it takes `views=`
-    unscored : whether it learns from unscored rows
-    comparisons : whether it has `fit_comparisons`
-    scans : whether it learns from a `corank.scan`
-    options : options of `corank fit` that it takes: alpha, amplitude, atoms, basis, components, noise, weighting
-    keeps_scale : whether predictions are on the scale of the scores, for a ranker up to the level of a query
-    in_files : whether model files hold it; else it saves another learner
-    in_fit : whether `corank fit --method` offers it
+    ---------- name : name of the class module : module that defines it method : what `corank fit
+    --method` and `compare` call it sentence : what it does, without a full stop ranks : whether it
+    learns an order within queries; else it predicts scores views : whether it takes `views=`
+    unscored : whether it learns from unscored rows comparisons : whether it has `fit_comparisons`
+    scans : whether it learns from a `corank.scan` options : options of `corank fit` that it takes:
+    alpha, amplitude, atoms, basis, components, noise, weighting keeps_scale : whether predictions
+    are on the scale of the scores, for a ranker up to the level of a query in_files : whether model
+    files hold it; else it saves another learner in_fit : whether `corank fit --method` offers it
     by_default : whether `compare` takes it when nobody says what to compare
     """
 
@@ -54,11 +49,17 @@ _RECORDS: dict[str, LearnerRecord] = {}
 
 
 def declare(record: LearnerRecord) -> None:
-    """Make a learner known everywhere: to model files, the command line and `compare`; twice is as good as once."""
+    """Make a learner known everywhere: to model files, the command line and `compare`; twice is as
+    good as once.
+    """
     if _RECORDS.get(record.name) == record:
         return
-    if any(record.name == other.name or record.method == other.method for other in _RECORDS.values()):
-        raise ValueError(f"a learner called {record.name!r} or {record.method!r} is declared already.")
+    if any(
+        record.name == other.name or record.method == other.method for other in _RECORDS.values()
+    ):
+        raise ValueError(
+            f"a learner called {record.name!r} or {record.method!r} is declared already."
+        )
     _RECORDS[record.name] = record
 
 

@@ -1,10 +1,11 @@
 """Gram sums of one pass over rows, which add up over chunks, folds and workers.
 
-Every row becomes z = (Φ(x), score, 1), c = r + 2 numbers. The sums of a fold are Σ z L zᵀ over its queries, so that
-whatever the solvers ask (normal equations, held-out loss) is a block of one small matrix. `Accumulator` sums rows,
-`gather` rows in memory. A query may span chunks: the open one keeps its weight, mean and centred second moments, merged
-pairwise [Chan1983]. `Spans` are the sums of a stretch of rows with the moments of the queries at its ends: stretches that
-follow each other make one, and how many there were does not matter beyond rounding.
+Every row becomes z = (Φ(x), score, 1), c = r + 2 numbers. The sums of a fold are Σ z L zᵀ over its
+queries, so that whatever the solvers ask (normal equations, held-out loss) is a block of one small
+matrix. `Accumulator` sums rows, `gather` rows in memory. A query may span chunks: the open one
+keeps its weight, mean and centred second moments, merged pairwise [Chan1983]. `Spans` are the sums
+of a stretch of rows with the moments of the queries at its ends: stretches that follow each other
+make one, and how many there were does not matter beyond rounding.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from corank.core.storable import storable
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
-GRAM_ENTRIES = 2**21  # of one block whose products are summed: the larger, the nearer to the speed of matrix products
+# of one block whose products are summed: the larger, the nearer to the speed of matrix products
+GRAM_ENTRIES = 2**21
 MIN_BLOCK_ROWS = 64
 MIN_DEVICE_ROWS = 1024  # of a block on a device that is short of memory
 WRITE_ROWS = 512  # of a block that are made at once, to stay in the cache
@@ -64,7 +66,9 @@ class Gram:
     freedom: int = 0
 
     def __add__(self, other: Gram) -> Gram:
-        return Gram(self.matrix + other.matrix, self.weight + other.weight, self.freedom + other.freedom)
+        return Gram(
+            self.matrix + other.matrix, self.weight + other.weight, self.freedom + other.freedom
+        )
 
     def __iadd__(self, other: Gram) -> Self:
         matrix = self.matrix
@@ -94,7 +98,9 @@ class Gram:
         return at_least_zero(losses)
 
     def explained(self, coefficients: Array, offset: float) -> tuple[Array, Array]:
-        """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each. O(k r²)."""
+        """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each.
+        O(k r²).
+        """
         xp = namespace(self.matrix)
         fitted = self.features @ coefficients
         squares = xp.sum(coefficients * fitted, axis=0)
@@ -105,7 +111,9 @@ class Gram:
 @storable("Moments")
 @dataclass(frozen=True)
 class Moments:
-    """Rows of one query, or some of them: total weight, count, mean (c,) and centred second moments (c, c)."""
+    """Rows of one query, or some of them: total weight, count, mean (c,) and centred second moments
+    (c, c).
+    """
 
     weight: float
     count: int
@@ -126,8 +134,14 @@ class Moments:
             return self
         weight = self.weight + other.weight
         step = other.mean - self.mean
-        scatter = self.scatter + other.scatter + (self.weight * other.weight / weight) * (step[:, None] * step[None, :])
-        return Moments(weight, self.count + other.count, self.mean + (other.weight / weight) * step, scatter)
+        scatter = (
+            self.scatter
+            + other.scatter
+            + (self.weight * other.weight / weight) * (step[:, None] * step[None, :])
+        )
+        return Moments(
+            weight, self.count + other.count, self.mean + (other.weight / weight) * step, scatter
+        )
 
     def transformed(self, of_vector: Transformation, of_matrix: Transformation) -> Moments:
         """The moments with the vector (c,) and the matrix (c, c) transformed."""
@@ -137,7 +151,9 @@ class Moments:
         """The sums of these rows as one whole query."""
         sizes = like([self.weight], self.mean), like([float(self.count)], self.mean)
         between, within = (float(scale[0]) for scale in comparison.scales(*sizes))
-        matrix = within * self.scatter + between * self.weight * (self.mean[:, None] * self.mean[None, :])
+        matrix = within * self.scatter + between * self.weight * (
+            self.mean[:, None] * self.mean[None, :]
+        )
         return Gram(matrix, self.weight, self.count - (between == 0))
 
 
@@ -146,8 +162,8 @@ class Moments:
 class Statistics:
     """The sums of every fold.
 
-    queries : over the whole queries of each fold
-    parts : where folds cut through one query without a name, the moments of its rows in each fold; else None
+    queries : over the whole queries of each fold parts : where folds cut through one query without
+        a name, the moments of its rows in each fold; else None
     """
 
     comparison: Loss
@@ -173,10 +189,17 @@ class Statistics:
 
     def _sum(self, folds: Iterable[int]) -> Gram:
         numbers = list(folds)
-        queries, parts = tuple(self.queries[k] for k in numbers), tuple(self.parts[k] for k in numbers)
+        queries, parts = (
+            tuple(self.queries[k] for k in numbers),
+            tuple(self.parts[k] for k in numbers),
+        )
         chosen = Statistics(self.comparison, queries, parts).collapsed()
         moments = chosen.parts[0]
-        return chosen.queries[0] if moments is None else chosen.queries[0] + moments.gram(self.comparison)
+        return (
+            chosen.queries[0]
+            if moments is None
+            else chosen.queries[0] + moments.gram(self.comparison)
+        )
 
     def mapped(self, whitening: Array) -> Statistics:
         """The sums with features Φ W for W (r, k). O(r² k)."""
@@ -185,13 +208,17 @@ class Statistics:
         upper = xp.concat([whitening, zeros_beside((r, N_TARGETS), whitening)], axis=1)
         lower = like(np.eye(N_TARGETS, k + N_TARGETS, k), whitening)
         full = xp.concat([upper, lower], axis=0)
-        return self.transformed(lambda vector: full.T @ vector, lambda matrix: full.T @ matrix @ full)
+        return self.transformed(
+            lambda vector: full.T @ vector, lambda matrix: full.T @ matrix @ full
+        )
 
     def of_features(self, chosen: Index) -> Statistics:
         """The sums with the given features only."""
         size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
         kept = np.r_[chosen, size : size + N_TARGETS]
-        return self.transformed(lambda vector: take(vector, kept), lambda matrix: block_of(matrix, kept, kept))
+        return self.transformed(
+            lambda vector: take(vector, kept), lambda matrix: block_of(matrix, kept, kept)
+        )
 
     def transformed(self, of_vector: Transformation, of_matrix: Transformation) -> Statistics:
         """The sums with every vector (c,) and every matrix (c, c) transformed."""
@@ -221,7 +248,9 @@ class Statistics:
 
 @dataclass(frozen=True)
 class _Job:
-    """A block of rows: whole queries, rows of the open query, items of the query without a name; or the end of a query."""
+    """A block of rows: whole queries, rows of the open query, items of the query without a name; or
+    the end of a query.
+    """
 
     kind: Literal["whole", "part", "item", "close"]
     fold: int
@@ -246,14 +275,11 @@ class Accumulator:
     """Takes rows in query order, chunk by chunk, and keeps the sums of every fold.
 
     Parameters
-    ----------
-    comparison : Loss
-    features : callable, rows (n, d) → (n, r); with a method ``write(X, out)`` blocks are written in place
-    n_features : r
-    reference : any array of the library and device to compute on
-    folds : (n_queries,) the fold of each query code, or None for a single fold
-    n_folds : number of folds, where these rows may not be in all of them
-    keeps_ends : whether the first query may have begun, and the last may go on, in rows that are summed elsewhere: see
+    ---------- comparison : Loss features : callable, rows (n, d) → (n, r); with a method ``write(X,
+    out)`` blocks are written in place n_features : r reference : any array of the library and
+    device to compute on folds : (n_queries,) the fold of each query code, or None for a single fold
+    n_folds : number of folds, where these rows may not be in all of them keeps_ends : whether the
+    first query may have begun, and the last may go on, in rows that are summed elsewhere: see
         `Spans`
     """
 
@@ -275,9 +301,13 @@ class Accumulator:
         if n_folds is None:
             n_folds = 1 if folds is None else int(folds.max()) + 1
         self._width = n_features + N_TARGETS
-        self._sums = [Gram(zeros_beside((self._width, self._width), reference)) for _ in range(n_folds)]
+        self._sums = [
+            Gram(zeros_beside((self._width, self._width), reference)) for _ in range(n_folds)
+        ]
         self._parts: list[Moments | None] = [None] * n_folds
-        self._block_rows = max(MIN_BLOCK_ROWS, block_entries(reference, GRAM_ENTRIES) // self._width)
+        self._block_rows = max(
+            MIN_BLOCK_ROWS, block_entries(reference, GRAM_ENTRIES) // self._width
+        )
         self._workspace = threading.local()
         self._open: Moments | None = None
         self._open_query = self._last_query = -1
@@ -301,12 +331,19 @@ class Accumulator:
         """The sums so far, with the open query taken as complete."""
         self._finish(self._close(), None)
         self._open_query = -1
-        sums = tuple(replace(gram, matrix=gram.matrix * 1.0) for gram in self._sums)  # later rows must not change them
+        # later rows must not change them
+        sums = tuple(replace(gram, matrix=gram.matrix * 1.0) for gram in self._sums)
         return Statistics(self.comparison, sums, tuple(self._parts))
 
     def ends(self) -> tuple[Statistics, End | None, End | None]:
-        """The sums between the ends, and the queries at both ends; only a head where all rows are one query."""
-        tail = None if self._open is None else End(self._open_query, self._fold(self._open_query), self._open)
+        """The sums between the ends, and the queries at both ends; only a head where all rows are
+        one query.
+        """
+        tail = (
+            None
+            if self._open is None
+            else End(self._open_query, self._fold(self._open_query), self._open)
+        )
         between = Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
         return (between, tail, None) if self._head is None else (between, self._head, tail)
 
@@ -326,7 +363,8 @@ class Accumulator:
             return
         starts = run_starts(queries)
         first = self._keeps_ends and self._last_query < 0
-        if queries[0] < self._last_query or not is_rising(queries):  # a query would count as several
+        # a query would count as several
+        if queries[0] < self._last_query or not is_rising(queries):
             raise ValueError("the rows of a query must lie together, and query codes must rise.")
         self._last_query = int(queries[-1])
         begin, end = 0, int(starts[-1])
@@ -342,10 +380,14 @@ class Accumulator:
             self._open_query = int(queries[-1])
 
     def _plan_open(self, query: int, begin: int, end: int) -> Iterator[_Job]:
-        yield from (_Job("part", self._fold(query), rows) for rows in self._pieces(slice(begin, end)))
+        yield from (
+            _Job("part", self._fold(query), rows) for rows in self._pieces(slice(begin, end))
+        )
 
     def _plan_whole(self, queries: Index, begin: int, end: int) -> Iterator[_Job]:
-        """Whole queries: their rows brought together fold by fold, then cut into blocks that cut no query."""
+        """Whole queries: their rows brought together fold by fold, then cut into blocks that cut no
+        query.
+        """
         if begin == end:
             return
         if self.folds is None:
@@ -373,7 +415,9 @@ class Accumulator:
                 yield _Job("whole", fold, _part_of(rows, begin, end))
             else:  # one query larger than a block
                 end = int(ends[position + 1])
-                yield from (_Job("part", fold, block) for block in self._pieces(_part_of(rows, begin, end)))
+                yield from (
+                    _Job("part", fold, block) for block in self._pieces(_part_of(rows, begin, end))
+                )
                 yield _Job("close", fold)
             begin = end
 
@@ -384,7 +428,9 @@ class Accumulator:
 
     # ---- work
 
-    def _work(self, jobs: Iterable[_Job], X: Array, scores: Array, queries: Index, weights: Array | None) -> None:
+    def _work(
+        self, jobs: Iterable[_Job], X: Array, scores: Array, queries: Index, weights: Array | None
+    ) -> None:
         def step(job: _Job) -> tuple[_Job, Gram | Moments | None]:
             if job.kind == "close":
                 return job, None
@@ -402,7 +448,9 @@ class Accumulator:
         for job, result in in_order(step, jobs, self.reference):
             self._finish(job, result)
 
-    def _attempted(self, step: Step, job: _Job, queries: Index) -> Iterator[tuple[_Job, Gram | Moments | None]]:
+    def _attempted(
+        self, step: Step, job: _Job, queries: Index
+    ) -> Iterator[tuple[_Job, Gram | Moments | None]]:
         """The results of a block on a device, cut into smaller ones where there is no room for it."""
         try:
             yield step(job)
@@ -413,8 +461,8 @@ class Accumulator:
             size = len(queries[job.rows])
             if size <= MIN_DEVICE_ROWS:
                 raise MemoryError(
-                    f"the device has no room for blocks of {size} rows and {self._width} features; use a smaller basis, or "
-                    "free memory on it."
+                    f"the device has no room for blocks of {size} rows and {self._width} features;"
+                    " use a smaller basis, or free memory on it."
                 ) from error
         self._workspace = threading.local()
         forget(self.reference)
@@ -447,7 +495,9 @@ class Accumulator:
         xp = namespace(scores)
         n, write = scores.shape[0], getattr(self.features, "write", None)
         if not writable(scores):
-            return xp.concat([self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
+            return xp.concat(
+                [self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1
+            )
         buffer = getattr(self._workspace, "buffer", None)
         if buffer is None or len(buffer) < n:
             buffer_rows = max(n, min(self._block_rows, 2 * n))
@@ -456,7 +506,8 @@ class Accumulator:
         if write is None:
             z[:, :-N_TARGETS] = self.features(X)
         else:
-            step = WRITE_ROWS if isinstance(scores, np.ndarray) else n  # small pieces stay in the cache
+            # small pieces stay in the cache
+            step = WRITE_ROWS if isinstance(scores, np.ndarray) else n
             for begin in range(0, n, step):
                 rows = slice(begin, begin + step)
                 write(X[rows], z[rows, :-N_TARGETS])
@@ -489,7 +540,9 @@ class Accumulator:
 
 def _part_of(rows: Any, begin: int, end: int) -> Any:
     """Some of the rows of a slice, or of row numbers."""
-    return slice(rows.start + begin, rows.start + end) if isinstance(rows, slice) else rows[begin:end]
+    return (
+        slice(rows.start + begin, rows.start + end) if isinstance(rows, slice) else rows[begin:end]
+    )
 
 
 def gather(
@@ -503,10 +556,12 @@ def gather(
     folds: Index | None = None,
     chunk_rows: int | None = None,
 ) -> Statistics:
-    """One pass over rows in memory, in any order: (n, d) features, (n,) scores, query codes and weights.
+    """One pass over rows in memory, in any order: (n, d) features, (n,) scores, query codes and
+    weights.
 
-    `folds` has one entry per query code, or one per row where `queries` is None (one query without a name).
-    O(n r (r + d)) for r features; memory for a few blocks and one (r + 2)² matrix per fold.
+    `folds` has one entry per query code, or one per row where `queries` is None (one query without
+    a name). O(n r (r + d)) for r features; memory for a few blocks and one (r + 2)² matrix per
+    fold.
     """
     n = X.shape[0]
     by_items = queries is None and comparison.needs_queries
@@ -533,8 +588,8 @@ def gather(
 class Spans:
     """Sums over a stretch of rows.
 
-    between : of whole queries, and of rows of a query without a name
-    head, tail : queries at the ends, by their ids; no tail where all rows are one query, neither where none are compared
+    between : of whole queries, and of rows of a query without a name head, tail : queries at the
+        ends, by their ids; no tail where all rows are one query, neither where none are compared
     """
 
     between: Statistics
@@ -543,9 +598,13 @@ class Spans:
 
     @classmethod
     def of(cls, sums: Accumulator, ids: NumpyArray) -> Spans:
-        """The sums of an accumulator that keeps ends; `ids` (n_codes,) are the ids of its query codes."""
+        """The sums of an accumulator that keeps ends; `ids` (n_codes,) are the ids of its query
+        codes.
+        """
         between, *ends = sums.ends()
-        head, tail = (None if end is None else replace(end, query=int(ids[end.query])) for end in ends)
+        head, tail = (
+            None if end is None else replace(end, query=int(ids[end.query])) for end in ends
+        )
         return cls(between, head, tail)
 
     def merged(self, other: Spans) -> Spans:
@@ -565,7 +624,11 @@ class Spans:
                 inner = [joined]
         else:
             head, tail = self.head, other.tail or right
-            inner = [end for end, ends in ((self.tail, True), (right, other.tail is not None)) if end and ends]
+            inner = [
+                end
+                for end, ends in ((self.tail, True), (right, other.tail is not None))
+                if end and ends
+            ]
         for end in inner:
             between = _with_query(between, end)
         return Spans(between, head, tail)
@@ -583,7 +646,10 @@ class Spans:
         def placed(values: Array) -> Array:
             return like(values, reference)
 
-        ends = (end and replace(end, moments=end.moments.transformed(placed, placed)) for end in (self.head, self.tail))
+        ends = (
+            end and replace(end, moments=end.moments.transformed(placed, placed))
+            for end in (self.head, self.tail)
+        )
         return Spans(self.between.transformed(placed, placed), *ends)
 
 

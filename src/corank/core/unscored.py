@@ -1,4 +1,5 @@
-"""Unscored rows: those of X, and those handed over apart, in memory or in chunks that are read again for every pass.
+"""Unscored rows: those of X, and those handed over apart, in memory or in chunks that are read
+again for every pass.
 
 Whatever their number, only a piece of them is in memory at a time.
 """
@@ -32,7 +33,8 @@ PIECE_ROWS = 2**16  # that are copied at once, to bring the rows of queries toge
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for ones.
+    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for
+    ones.
 
     order : positions of the rows in their chunk, None where they have not moved
     """
@@ -46,21 +48,31 @@ class Piece:
 @storable("Reservoir")
 @dataclass(frozen=True)
 class Reservoir:
-    """A random sample of at most `limit` rows, those with the smallest draws: pieces of row numbers, draws, features."""
+    """A random sample of at most `limit` rows, those with the smallest draws: pieces of row
+    numbers, draws, features.
+    """
 
     limit: int
     pieces: tuple[tuple[Index, NumpyArray, Array], ...] = ()
 
     @classmethod
-    def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
-        """A sample of the rows with these numbers; `features` gives the features at given positions."""
+    def of(
+        cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]
+    ) -> Reservoir:
+        """A sample of the rows with these numbers; `features` gives the features at given
+        positions.
+        """
         draws = uniform_draws(numbers, seed)
         kept = smallest(draws, limit)
         return cls(limit, ((numbers[kept], draws[kept], features(kept)),) if len(kept) else ())
 
     @classmethod
-    def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Reservoir:
-        """A sample of `count` rows whose numbers run on from `first`; `features` gives those at given positions."""
+    def of_run(
+        cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]
+    ) -> Reservoir:
+        """A sample of `count` rows whose numbers run on from `first`; `features` gives those at
+        given positions.
+        """
         kept, draws = smallest_draws(first, count, limit, seed)
         return cls(limit, ((first + kept, draws, features(kept)),) if len(kept) else ())
 
@@ -80,19 +92,29 @@ class Reservoir:
             return replace(self, limit=size)
         numbers, draws, features = zip(*self.pieces, strict=True)
         kept = smallest(np.concatenate(draws), size)
-        piece = (np.concatenate(numbers)[kept], np.concatenate(draws)[kept], take(stack_rows(list(features)), kept))
+        piece = (
+            np.concatenate(numbers)[kept],
+            np.concatenate(draws)[kept],
+            take(stack_rows(list(features)), kept),
+        )
         return Reservoir(size, (piece,) if len(kept) else ())
 
     def beside(self, reference: Array) -> Reservoir:
         """The sample as one piece, its features in the library and on the device of a reference."""
         pieces = self.cut(2 * self.limit).pieces
-        placed = ((numbers, draws, like(X, reference, dtype_name(X))) for numbers, draws, X in pieces)
+        placed = (
+            (numbers, draws, like(X, reference, dtype_name(X))) for numbers, draws, X in pieces
+        )
         return replace(self, pieces=tuple(placed))
 
     def rows(self) -> tuple[Index, Array | None]:
         """Row numbers and features of the sample; features are None where there are no rows."""
         cut = self.cut(self.limit)
-        return (cut.pieces[0][0], cut.pieces[0][2]) if cut.pieces else (np.zeros(0, dtype=np.int64), None)
+        return (
+            (cut.pieces[0][0], cut.pieces[0][2])
+            if cut.pieces
+            else (np.zeros(0, dtype=np.int64), None)
+        )
 
 
 class Part(Protocol):
@@ -140,8 +162,12 @@ class HeldRows:
         """At most `size` rows, drawn by row number."""
         rows = self.rows
         if rows is None:
-            return Reservoir.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
-        return Reservoir.of(size, self.first + rows, seed, lambda kept: take(self.features, rows[kept]))
+            return Reservoir.of_run(
+                size, self.first, self.n_rows, seed, partial(take, self.features)
+            )
+        return Reservoir.of(
+            size, self.first + rows, seed, lambda kept: take(self.features, rows[kept])
+        )
 
     def pieces(self) -> Iterator[Piece]:
         """Rows in query order are handed on as they are; others are copied piece by piece."""
@@ -175,7 +201,9 @@ class UnscoredRows:
             first = yield from _renumbered(part.pieces(), first)
 
     def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
-        """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
+        """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features
+        (None for no rows).
+        """
         pieces = [piece for part in self.parts for piece in part.sampled(size, seed).pieces]
         return Reservoir(size, tuple(pieces)).rows()
 
@@ -211,7 +239,9 @@ class UnscoredRows:
 
 
 def _renumbered(pieces: Iterator[Piece], first: int) -> Generator[Piece, None, int]:
-    """Pieces that have rows, their query codes counted from `first`; returns the code after the highest."""
+    """Pieces that have rows, their query codes counted from `first`; returns the code after the
+    highest.
+    """
     end = first
     for piece in pieces:
         if len(piece.queries):

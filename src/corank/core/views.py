@@ -1,6 +1,8 @@
-"""Views: the same items seen through other columns, kernels or basis rows, which should agree on unscored items.
+"""Views: the same items seen through other columns, kernels or basis rows, which should agree on
+unscored items.
 
-Here views are declared and their columns are found; how they are fitted is the subject of `solvers.least_squares`.
+Here views are declared and their columns are found; how they are fitted is the subject of
+`solvers.least_squares`.
 """
 
 from __future__ import annotations
@@ -60,9 +62,8 @@ class random_split:
     """Divide the columns at random into views of about equal size.
 
     Parameters
-    ----------
-    n_views : int
-    attributes : (n_columns,) the attribute each column stems from; columns of one attribute stay together
+    ---------- n_views : int attributes : (n_columns,) the attribute each column stems from; columns
+    of one attribute stay together
     """
 
     n_views: int = 2
@@ -72,11 +73,15 @@ class random_split:
         """The views of a table with that many columns."""
         owners = np.arange(n_columns) if self.attributes is None else np.asarray(self.attributes)
         if owners.shape != (n_columns,):
-            raise ValueError(f"attributes must name one attribute for each of {n_columns} columns, got {owners.shape}.")
+            raise ValueError(
+                f"attributes must name one attribute for each of {n_columns} columns, got"
+                f" {owners.shape}."
+            )
         attributes = np.unique(owners)
         if len(attributes) < self.n_views:
             raise ValueError(
-                f"{len(attributes)} columns cannot be divided into {self.n_views} views; see random_bases."
+                f"{len(attributes)} columns cannot be divided into {self.n_views} views; see"
+                " random_bases."
             )
         shares = np.array_split(rng.permutation(attributes), self.n_views)
         return [
@@ -102,7 +107,9 @@ class random_bases:
         return [View(name=f"basis {number + 1}") for number in range(self.n_views)]
 
 
-def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.Generator) -> list[View]:
+def read_views(
+    views: Any, n_columns: int, names: Array | None, rng: np.random.Generator
+) -> list[View]:
     """The views that the parameter `views` of a learner means, with their columns as indices."""
     if isinstance(views, Integral) and not isinstance(views, bool):
         if views < 1:
@@ -110,9 +117,14 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
         views = random_split(int(views)) if n_columns >= views else random_bases(int(views))
     if isinstance(views, random_split | random_bases):
         views = views.views(n_columns, rng)
-    if not isinstance(views, Sequence) or not views or not all(isinstance(view, View) for view in views):
+    if (
+        not isinstance(views, Sequence)
+        or not views
+        or not all(isinstance(view, View) for view in views)
+    ):
         raise TypeError(
-            "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
+            "views must be a number, random_split(n), random_bases(n) or a list of View, as in"
+            " [View('a_*')]."
         )
     with_indices: list[View] = []
     view: View
@@ -130,18 +142,20 @@ def encoded_views(views: Any, attributes: Any) -> Any:
     """Views of the columns of a table, given by their numbers, as views of the encoded features.
 
     Parameters
-    ----------
-    views : list of View, or anything else, which comes back as it is
-    attributes : (n_features,) the column that each feature comes from, as `TableEncoder.attributes_`
+    ---------- views : list of View, or anything else, which comes back as it is attributes :
+    (n_features,) the column that each feature comes from, as `TableEncoder.attributes_`
     """
     if not isinstance(views, list | tuple):
         return views
     owners = np.asarray(attributes)
-    encoded = [replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views]
+    encoded = [
+        replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views
+    ]
     for view in encoded:
         if len(view.columns) == 0:
             raise ValueError(
-                f"view {view.name!r}: none of its columns is learned from, as all are constant, empty or names."
+                f"view {view.name!r}: none of its columns is learned from, as all are constant,"
+                " empty or names."
             )
     return encoded
 
@@ -161,11 +175,15 @@ def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view:
             numbers.append(np.atleast_1d(to_numpy(item)))
     chosen = np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
     if chosen.dtype.kind not in "iu":
-        raise ValueError(f"columns of {view} must be names, globs, indices or a slice, got {columns!r}.")
+        raise ValueError(
+            f"columns of {view} must be names, globs, indices or a slice, got {columns!r}."
+        )
     if len(chosen) == 0:
         raise ValueError(f"columns of {view} are empty: {columns!r}.")
     if chosen.min() < -n_columns or chosen.max() >= n_columns:
-        raise ValueError(f"columns of {view} lie outside X, which has {n_columns} columns: {columns!r}.")
+        raise ValueError(
+            f"columns of {view} lie outside X, which has {n_columns} columns: {columns!r}."
+        )
     return np.unique(chosen % n_columns).astype(np.int64)
 
 
@@ -175,14 +193,17 @@ def match_columns(pattern: str, names: Sequence[Any]) -> list[int]:
     A column of exactly that name is taken before the pattern is read as a glob.
     """
     exact = [position for position, name in enumerate(names) if str(name) == pattern]
-    return exact or [position for position, name in enumerate(names) if fnmatchcase(str(name), pattern)]
+    return exact or [
+        position for position, name in enumerate(names) if fnmatchcase(str(name), pattern)
+    ]
 
 
 def _named_columns(pattern: str, names: Array | None, view: str) -> NumpyArray:
     if names is None:
         raise ValueError(
-            f"columns of {view} are given by name ({pattern!r}), but X has no column names; "
-            "hand over a frame (after a scikit-learn transformer: .set_output(transform='pandas')), or use numbers."
+            f"columns of {view} are given by name ({pattern!r}), but X has no column names; hand"
+            " over a frame (after a scikit-learn transformer: .set_output(transform='pandas')), or"
+            " use numbers."
         )
     positions = match_columns(pattern, names)
     if not positions:
@@ -201,7 +222,8 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
         for other in views[:position]:
             if len(shared := np.intersect1d(view.columns, other.columns)):
                 warn_user(
-                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement is then cheap."
+                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
+                    " is then cheap."
                 )
 
 
@@ -220,7 +242,8 @@ def select(X: Array, columns: NumpyArray) -> Array:
 class SideBySide:
     """Rows as every view sees them.
 
-    parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is needed
+    parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is
+        needed
     """
 
     parts: tuple[tuple[Array, NumpyArray | None], ...]
@@ -284,9 +307,13 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
     n_rows = blocks[0].shape[0]
     for position, X in enumerate(blocks):
         if X.ndim != 2:
-            raise ValueError(f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}.")
+            raise ValueError(
+                f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}."
+            )
         if X.shape[0] != n_rows:
-            raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {n_rows}.")
+            raise ValueError(
+                f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {n_rows}."
+            )
     ends = np.cumsum([0, *(X.shape[1] for X in blocks)])
     views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
     if any(is_sparse(X) for X in blocks):

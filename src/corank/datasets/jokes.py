@@ -1,4 +1,6 @@
-"""The built-in joke ratings: a sample of Jester. How it was drawn: `jokes/NOTICE` and `tools/make_jokes.py`."""
+"""The built-in joke ratings: a sample of Jester. How it was drawn: `jokes/NOTICE` and
+`tools/make_jokes.py`.
+"""
 
 from importlib import resources
 
@@ -9,28 +11,29 @@ from corank.datasets.synthetic import RankingData
 _FOLDER = resources.files("corank.datasets") / "jokes"
 _NOT_RATED = 9900
 _CITATION = (
-    "Ken Goldberg, Theresa Roeder, Dhruv Gupta and Chris Perkins. Eigentaste: A Constant Time Collaborative Filtering "
-    "Algorithm. Information Retrieval 4(2), 133-151, 2001."
+    "Ken Goldberg, Theresa Roeder, Dhruv Gupta and Chris Perkins. Eigentaste: A Constant Time"
+    " Collaborative Filtering Algorithm. Information Retrieval 4(2), 133-151, 2001."
 )
 _DESCRIPTION = (
-    "Ratings of 100 jokes (-10 to 10) by 400 users, each of whom rated 36 to 100 of them: a sample of Jester. A row is a "
-    "joke that a user rated, its features are the ratings of the joke by 100 reference users, who are none of the 400; "
-    "a query is a user. Freely available for research use when acknowledged with the citation."
+    "Ratings of 100 jokes (-10 to 10) by 400 users, each of whom rated 36 to 100 of them: a sample"
+    " of Jester. A row is a joke that a user rated, its features are the ratings of the joke by 100"
+    " reference users, who are none of the 400; a query is a user. Freely available for research"
+    " use when acknowledged with the citation."
 )
 
 
 def load_jokes() -> RankingData:
     """Load ratings of 100 jokes by 400 users, a sample of Jester.
 
-    A row is a joke that a user rated. Its 100 features are the ratings of the same joke by 100 reference users, who
-    rated every joke and are not among the 400. A query is a user; users come in random order, so that the first ones
-    are as good a sample as the last.
+    A row is a joke that a user rated. Its 100 features are the ratings of the same joke by 100
+    reference users, who rated every joke and are not among the 400. A query is a user; users come
+    in random order, so that the first ones are as good a sample as the last.
 
     Returns
     -------
     RankingData
-        `X` of shape (27,919, 100) and `y` in -10 to 10; `qid` numbers the users as in part 1 of Jester, `item` the
-        jokes from 1 to 100.
+        `X` of shape (27,919, 100) and `y` in -10 to 10; `qid` numbers the users as in part 1 of
+        Jester, `item` the jokes from 1 to 100.
 
     Raises
     ------
@@ -38,8 +41,8 @@ def load_jokes() -> RankingData:
         If corank was installed without the ratings, as from a wheel.
 
     Notes
-    -----
-    The ratings are free for research use when the `citation` is given [1]_; this is why wheels do not have them.
+    ----- The ratings are free for research use when the `citation` is given [1]_; this is why
+    wheels do not have them.
 
     References
     ----------
@@ -49,9 +52,10 @@ def load_jokes() -> RankingData:
     path = _FOLDER / "jokes.npz"
     if not path.is_file():
         message = (
-            "The joke ratings are not part of this installation: they are free for research use and travel with corank's "
-            "source repository and the source distribution (sdist), not with the wheel. Install corank from one of these, "
-            "or use corank.datasets.make_ranking(), which gives made-up data of the same form."
+            "The joke ratings are not part of this installation: they are free for research use and"
+            " travel with corank's source repository and the source distribution (sdist), not with"
+            " the wheel. Install corank from one of these, or use corank.datasets.make_ranking(),"
+            " which gives made-up data of the same form."
         )
         raise FileNotFoundError(message)
     with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -1,4 +1,6 @@
-"""The built-in Python Enhancement Proposals: items with titles, words, dates, counts and links. Origin: `peps/NOTICE`."""
+"""The built-in Python Enhancement Proposals: items with titles, words, dates, counts and links.
+Origin: `peps/NOTICE`.
+"""
 
 from dataclasses import dataclass
 from importlib import resources
@@ -22,12 +24,14 @@ class ProposalData:
     Attributes
     ----------
     X : pyarrow.Table of n rows
-        `title`; `abstract_words`: the words of the abstract in alphabetical order, as often as they occur; `type`;
-        `created`, a date; and the counts `authors`, `words`, `code_blocks` and `sections`.
+        `title`; `abstract_words`: the words of the abstract in alphabetical order, as often as they
+        occur; `type`; `created`, a date; and the counts `authors`, `words`, `code_blocks` and
+        `sections`.
     ids : ndarray of shape (n,)
         Numbers of the proposals.
     topic : ndarray of shape (n,)
-        "Packaging", "Typing", "Governance", "Release", several of them between commas, or "", as mostly.
+        "Packaging", "Typing", "Governance", "Release", several of them between commas, or "", as
+        mostly.
     links : pyarrow.Table
         `pep` and `cites`: numbers of a proposal and of one that it mentions.
     word_counts : CSR of shape (n, n_words)
@@ -57,10 +61,12 @@ class ProposalData:
 
 
 def load_peps() -> ProposalData:
-    """Load 736 Python Enhancement Proposals with their titles, words, dates, counts and 1,653 citations.
+    """Load 736 Python Enhancement Proposals with their titles, words, dates, counts and 1,653
+    citations.
 
-    Which proposals somebody cares about stands in none of the columns; `topic`, which is not one of them, can be the truth
-    to judge a ranking by. Abstracts are given as their words in alphabetical order.
+    Which proposals somebody cares about stands in none of the columns; `topic`, which is not one of
+    them, can be the truth to judge a ranking by. Abstracts are given as their words in alphabetical
+    order.
 
     Returns
     -------
@@ -68,9 +74,13 @@ def load_peps() -> ProposalData:
     """
     with (_FOLDER / "peps.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    vocabulary, row_ends, numbers = (arrays[name] for name in ("vocabulary", "row_ends", "word_numbers"))
+    vocabulary, row_ends, numbers = (
+        arrays[name] for name in ("vocabulary", "row_ends", "word_numbers")
+    )
     shape = (len(arrays["pep"]), len(vocabulary))
-    word_counts = sparse.csr_array((arrays["word_counts"].astype(np.int64), numbers.astype(np.int32), row_ends), shape)
+    word_counts = sparse.csr_array(
+        (arrays["word_counts"].astype(np.int64), numbers.astype(np.int32), row_ends), shape
+    )
     repeated = np.repeat(vocabulary[numbers], arrays["word_counts"])
     n_words = np.asarray(word_counts.sum(axis=1))
     texts = [" ".join(row) for row in np.split(repeated, np.cumsum(n_words)[:-1])]

@@ -1,4 +1,6 @@
-"""A made-up shop: items with descriptions, categories, prices, embeddings and links, few of them rated."""
+"""A made-up shop: items with descriptions, categories, prices, embeddings and links, few of them
+rated.
+"""
 
 from dataclasses import dataclass
 
@@ -11,10 +13,22 @@ from corank.datasets.synthetic import Seed, check_at_least
 
 # Each trait of an item shows in words of one of its two poles: of much of the trait, and of little.
 TRAITS = (
-    (("sturdy", "solid", "robust", "durable", "tough"), ("flimsy", "thin", "fragile", "brittle", "wobbly")),
-    (("elegant", "graceful", "refined", "stylish", "slender"), ("clumsy", "bulky", "crude", "coarse", "heavy")),
-    (("quiet", "silent", "gentle", "soft", "smooth"), ("loud", "noisy", "rattling", "harsh", "squeaky")),
-    (("modern", "fresh", "current", "novel", "recent"), ("dated", "faded", "antique", "worn", "classic")),
+    (
+        ("sturdy", "solid", "robust", "durable", "tough"),
+        ("flimsy", "thin", "fragile", "brittle", "wobbly"),
+    ),
+    (
+        ("elegant", "graceful", "refined", "stylish", "slender"),
+        ("clumsy", "bulky", "crude", "coarse", "heavy"),
+    ),
+    (
+        ("quiet", "silent", "gentle", "soft", "smooth"),
+        ("loud", "noisy", "rattling", "harsh", "squeaky"),
+    ),
+    (
+        ("modern", "fresh", "current", "novel", "recent"),
+        ("dated", "faded", "antique", "worn", "classic"),
+    ),
 )
 NOUNS = {
     "kitchen": ("kettle", "pan", "mixer", "toaster", "grinder"),
@@ -42,7 +56,8 @@ FILLERS = (
 TRAIT_WORDS = 8  # in a description
 FILLER_WORDS = 6
 EMBEDDING_SIZE = 16
-EMBEDDING_NOISE = 1.0  # standard deviation in each number of an embedding; the traits give it about one
+# standard deviation in each number of an embedding; the traits give it about one
+EMBEDDING_NOISE = 1.0
 LINKS_PER_ITEM = 4
 CANDIDATES = 60  # items that could be bought together with another one; the most alike of them are
 RATING_NOISE = 0.3
@@ -75,13 +90,17 @@ class ShopData:
 
     @property
     def table(self) -> pa.Table:
-        """Everything about the items in one table: `id`, the columns of X, and `rating`, empty where unscored."""
+        """Everything about the items in one table: `id`, the columns of X, and `rating`, empty
+        where unscored.
+        """
         table = self.X.add_column(0, "id", pa.array(self.ids))
         return table.append_column("rating", pa.array(self.y, from_pandas=True))
 
     def __repr__(self) -> str:
         n_scored = int(np.count_nonzero(~np.isnan(self.y)))
-        return f"{type(self).__name__}({len(self.y)} items, {n_scored} rated, {len(self.links)} links)"
+        return (
+            f"{type(self).__name__}({len(self.y)} items, {n_scored} rated, {len(self.links)} links)"
+        )
 
 
 def make_shop(
@@ -95,18 +114,19 @@ def make_shop(
 ) -> ShopData:
     """Make a shop whose items have hidden traits that show in words, embeddings and links.
 
-    An item has four traits, standard normal. A rating is a weighted sum of the traits, an effect of the category and one
-    of the price, brought to a standard deviation of one around 3. Each trait shows in the words of the description, more
-    likely those of one pole the more of it there is; the embedding is a random projection of the traits, with noise; and
-    items with like traits are bought together.
+    An item has four traits, standard normal. A rating is a weighted sum of the traits, an effect of
+    the category and one of the price, brought to a standard deviation of one around 3. Each trait
+    shows in the words of the description, more likely those of one pole the more of it there is;
+    the embedding is a random projection of the traits, with noise; and items with like traits are
+    bought together.
 
     Parameters
     ----------
     n_items, n_scored : int
         Items, and how many of them have a rating.
     words, links, embeddings : bool
-        Whether they say anything about the items they belong to. Where not, they look alike but come from the traits
-        of other items; everything else stays as it is for the same seed.
+        Whether they say anything about the items they belong to. Where not, they look alike but
+        come from the traits of other items; everything else stays as it is for the same seed.
     random_state : int, Generator or None
         Seed.
 
@@ -149,14 +169,21 @@ def make_shop(
     return ShopData(X=pa.table(columns), y=y, ids=ids, links=edges, ratings=ratings)
 
 
-def _descriptions(traits: FloatArray, category: Index, rng: np.random.Generator) -> NDArray[np.str_]:
-    """A text per row, whose nouns follow from the category and whose adjectives, mostly, from the traits."""
+def _descriptions(
+    traits: FloatArray, category: Index, rng: np.random.Generator
+) -> NDArray[np.str_]:
+    """A text per row, whose nouns follow from the category and whose adjectives, mostly, from the
+    traits.
+    """
     nouns = list(NOUNS.values())
     texts = []
     for levels, number in zip(traits, category, strict=True):
         shown = rng.integers(0, len(TRAITS), TRAIT_WORDS)
         little = rng.random(TRAIT_WORDS) > 1.0 / (1.0 + np.exp(-2.0 * levels[shown]))
-        adjectives = [rng.choice(TRAITS[trait][pole]) for trait, pole in zip(shown, little.astype(int), strict=True)]
+        adjectives = [
+            rng.choice(TRAITS[trait][pole])
+            for trait, pole in zip(shown, little.astype(int), strict=True)
+        ]
         others = [rng.choice(nouns[number]), *rng.choice(FILLERS, FILLER_WORDS)]
         texts.append(" ".join(rng.permutation([*adjectives, *others])))
     return np.array(texts)

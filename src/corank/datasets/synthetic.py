@@ -1,6 +1,8 @@
-"""What every loader and generator returns: rows, their scores and queries, and where they come from.
+"""What every loader and generator returns: rows, their scores and queries, and where they come
+from.
 
-Made-up ranking problems: a nonlinear one with queries, and one with two views where agreement helps.
+Made-up ranking problems: a nonlinear one with queries, and one with two views where agreement
+helps.
 """
 
 from dataclasses import dataclass
@@ -45,7 +47,9 @@ class RankingData:
         n_scored = int(np.count_nonzero(~np.isnan(self.y)))
         n_queries = len(np.unique(self.qid))
         name = type(self).__name__
-        return f"{name}({n_rows} rows, {n_scored} scored, {n_queries} queries, {n_features} features)"
+        return (
+            f"{name}({n_rows} rows, {n_scored} scored, {n_queries} queries, {n_features} features)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -85,8 +89,9 @@ def make_ranking(
 ) -> RankingData:
     """Make a nonlinear ranking problem whose scores are comparable within a query only.
 
-    The score of x in query q is `f(x) + offset_q + noise`, with `f(x) = (sin(2 u'x) + u'x + v'x w'x) / 1.9` for random
-    orthonormal directions u, v, w and standard normal x. f has a standard deviation of about one.
+    The score of x in query q is `f(x) + offset_q + noise`, with `f(x) = (sin(2 u'x) + u'x + v'x
+    w'x) / 1.9` for random orthonormal directions u, v, w and standard normal x. f has a standard
+    deviation of about one.
 
     Parameters
     ----------
@@ -97,7 +102,8 @@ def make_ranking(
     offset : float
         Standard deviation of the offsets of the queries, which say nothing about any ranking.
     scored_share : float
-        Share of each query's items that are scored, in (0, 1]; at least two are. The others have NaN in `y`.
+        Share of each query's items that are scored, in (0, 1]; at least two are. The others have
+        NaN in `y`.
     random_state : int, Generator or None
         Seed.
 
@@ -117,7 +123,9 @@ def make_ranking(
     X = rng.standard_normal((n_rows, n_features))
     first, second, third = (X @ directions).T
     y = (np.sin(2.0 * first) + first + second * third) / 1.9
-    y += np.repeat(offset * rng.standard_normal(n_queries), query_size) + noise * rng.standard_normal(n_rows)
+    y += np.repeat(
+        offset * rng.standard_normal(n_queries), query_size
+    ) + noise * rng.standard_normal(n_rows)
     n_scored = max(2, round(scored_share * query_size))
     rank_in_query = rng.permuted(np.tile(np.arange(query_size), (n_queries, 1)), axis=1).ravel()
     y[rank_in_query >= n_scored] = np.nan
@@ -127,7 +135,10 @@ def make_ranking(
         qid=np.repeat(np.arange(n_queries), query_size),
         item=np.arange(n_rows),
         feature_names=tuple(f"x{column}" for column in range(n_features)),
-        description="Made-up nonlinear ranking problem with an offset a query (corank.datasets.make_ranking).",
+        description=(
+            "Made-up nonlinear ranking problem with an offset a query"
+            " (corank.datasets.make_ranking)."
+        ),
     )
 
 
@@ -144,11 +155,13 @@ def make_two_views(
     offset: float = 2.0,
     random_state: Seed = None,
 ) -> TwoViewData:
-    """Make a problem where two views share nothing but the target, so that agreement on unscored rows finds it.
+    """Make a problem where two views share nothing but the target, so that agreement on unscored
+    rows finds it.
 
-    View v of a row is `t w_v + private P_v'z_v + noise`: the target t and the private factors z_v, which are independent
-    across views, are standard normal; w_v has length one, and so, about, has each row of P_v. With few scores nothing
-    tells the target from the private factors of a view, except that the other view does not have them.
+    View v of a row is `t w_v + private P_v'z_v + noise`: the target t and the private factors z_v,
+    which are independent across views, are standard normal; w_v has length one, and so, about, has
+    each row of P_v. With few scores nothing tells the target from the private factors of a view,
+    except that the other view does not have them.
 
     Parameters
     ----------
@@ -161,21 +174,23 @@ def make_two_views(
     private : float
         Strength of the private factors beside the target's.
     queries : int or None
-        Number of queries that the scored rows, and likewise the unscored rows, are dealt out to; the test rows form as
-        many new ones. None: one query, for regression.
+        Number of queries that the scored rows, and likewise the unscored rows, are dealt out to;
+        the test rows form as many new ones. None: one query, for regression.
     offset : float
-        Standard deviation of the offsets of the queries, added to the scores; none are with `queries=None`.
+        Standard deviation of the offsets of the queries, added to the scores; none are with
+        `queries=None`.
     random_state : int, Generator or None
         Seed.
 
     Returns
     -------
     TwoViewData
-        Scored rows first; the views stand side by side in `X` and `X_test`, their columns in `views`.
+        Scored rows first; the views stand side by side in `X` and `X_test`, their columns in
+        `views`.
 
     Notes
-    -----
-    The target has mean zero, which the mean of 20 scores misses by about 0.2: regress without an intercept.
+    ----- The target has mean zero, which the mean of 20 scores misses by about 0.2: regress without
+    an intercept.
     """
     check_at_least("n_scored", n_scored, 2 if queries is None else 2 * queries)
     check_at_least("n_unscored", n_unscored, 0)
@@ -200,8 +215,13 @@ def make_two_views(
         y=y,
         qid=query[:n_fit],
         item=np.arange(n_fit),
-        feature_names=tuple(f"{view}_{column}" for view in ("a", "b") for column in range(n_features)),
-        description="Made-up problem whose two views share the target only (corank.datasets.make_two_views).",
+        feature_names=tuple(
+            f"{view}_{column}" for view in ("a", "b") for column in range(n_features)
+        ),
+        description=(
+            "Made-up problem whose two views share the target only"
+            " (corank.datasets.make_two_views)."
+        ),
         views=(slice(0, n_features), slice(n_features, 2 * n_features)),
         X_test=X[n_fit:],
         y_test=target[n_fit:],
@@ -210,7 +230,12 @@ def make_two_views(
 
 
 def _view(
-    rng: np.random.Generator, target: FloatArray, n_features: int, n_private: int, private: float, noise: float
+    rng: np.random.Generator,
+    target: FloatArray,
+    n_features: int,
+    n_private: int,
+    private: float,
+    noise: float,
 ) -> FloatArray:
     direction = rng.standard_normal(n_features)
     loadings = rng.standard_normal((n_private, n_features)) / np.sqrt(n_features)

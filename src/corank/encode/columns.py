@@ -1,6 +1,7 @@
 """One column of a table: what an encoder learns about it, and how its cells become features.
 
-Kinds of columns and their values are found in `column_kinds.py`; `encoder.py` puts the columns of a table together.
+Kinds of columns and their values are found in `column_kinds.py`; `encoder.py` puts the columns of a
+table together.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from corank.encode.text import TextFeatures
 from corank.tables import LARGEST
 
 Item = TypeVar("Item")
-MAX_UNREPEATED_ROWS = 20  # with more rows, all with different labels, a column holds names, not a property
+# with more rows, all with different labels, a column holds names, not a property
+MAX_UNREPEATED_ROWS = 20
 FAR_OUTSIDE = 1e4  # times the range of the middle half of the numbers
 FEWEST_NUMBERS = 20  # by which one can be told to lie far outside
 MAX_OUTSIDE_SHARE = 0.02  # of the numbers; more are no slips
 MAX_BLOCK_NUMBERS = 2**20  # that are summarised at a time
 NO_REPEATS = "no text occurs twice, as in a column of names or labels"
-ALL_MISSING, CONSTANT, IGNORED = "all values are missing", "always the same value", "ignored as asked"
+ALL_MISSING, CONSTANT, IGNORED = (
+    "all values are missing",
+    "always the same value",
+    "ignored as asked",
+)
 DAYS_PER_YEAR = 365.2425
 
 
@@ -34,17 +40,16 @@ DAYS_PER_YEAR = 365.2425
 class Column:
     """What was learned about one column.
 
-    dropped : why the column is not used; empty if it is
-    values : whether its numbers are used; not where only missing values tell rows apart
-    missing : whether missing values are marked in an extra feature
-    categories : labels with a feature each; other : whether all other labels share one
-    year, season : whether a date has features for its year, and for the place of its day in the year
-    format : how dates are written, empty for that of ISO; the unit of numbers, empty without
-    vector : the name of the vector that a numbered column is a component of
-    fill : stands for a missing number; a number becomes (number - centre) / divisor
-    low, high : between what numbers lie, without those far outside; clips : whether there are such, which count as these
-    text : features of a column of text
-    centres : (n,) the mean of a column of vectors, whose differences from it are divided by `divisor`
+    dropped : why the column is not used; empty if it is values : whether its numbers are used; not
+        where only missing values tell rows apart missing : whether missing values are marked in an
+        extra feature categories : labels with a feature each; other : whether all other labels
+        share one year, season : whether a date has features for its year, and for the place of its
+        day in the year format : how dates are written, empty for that of ISO; the unit of numbers,
+        empty without vector : the name of the vector that a numbered column is a component of fill
+        : stands for a missing number; a number becomes (number - centre) / divisor low, high :
+        between what numbers lie, without those far outside; clips : whether there are such, which
+        count as these text : features of a column of text centres : (n,) the mean of a column of
+        vectors, whose differences from it are divided by `divisor`
     """
 
     name: str
@@ -75,7 +80,9 @@ class Column:
             return [f"{self.name} component {at}" for at in range(1, len(self.text.components) + 1)]
         if self.centres is not None:
             return [f"{self.name} {at}" for at in range(1, len(self.centres) + 1)]
-        names = [self.name] if self.values else [f"{self.name}={label}" for label in self.categories]
+        names = (
+            [self.name] if self.values else [f"{self.name}={label}" for label in self.categories]
+        )
         names += [f"{self.name} year"] * self.year
         names += [f"{self.name} season (sine)", f"{self.name} season (cosine)"] * self.season
         return names + [f"{self.name} other"] * self.other + [f"{self.name} missing"] * self.missing
@@ -83,7 +90,9 @@ class Column:
     @property
     def is_single_number(self) -> bool:
         """Whether a number is all that becomes of a cell."""
-        return self.kind in ("number", "vector") and self.values and not (self.missing or self.clips)
+        return (
+            self.kind in ("number", "vector") and self.values and not (self.missing or self.clips)
+        )
 
     def group(self) -> tuple[str, str]:
         """Kind and name of the group that the features of this column belong to."""
@@ -109,10 +118,14 @@ class Column:
 
     def _encode_labels(self, values: pa.ChunkedArray, out: FloatArray) -> None:
         distinct, codes = labels(values, self.name)
-        positions: dict[str | None, int] = {label: position for position, label in enumerate(self.categories)}
+        positions: dict[str | None, int] = {
+            label: position for position, label in enumerate(self.categories)
+        }
         positions[None] = out.shape[1] - 1 if self.missing else -1
         other = len(self.categories) if self.other else -1
-        features = np.array([positions.get(label, other) for label in distinct], dtype=np.intp)[codes]
+        features = np.array([positions.get(label, other) for label in distinct], dtype=np.intp)[
+            codes
+        ]
         rows = np.flatnonzero(features >= 0)
         out[rows, features[rows]] = 1.0
 
@@ -136,7 +149,8 @@ class Column:
     def is_unusual(self, values: pa.ChunkedArray) -> Mask:
         """Whether each cell is of a kind that the fitted table has not: (n_rows,).
 
-        A number or date is where it lies farther outside of those than they lie apart, a label where it is new.
+        A number or date is where it lies farther outside of those than they lie apart, a label
+        where it is new.
         """
         if self.kind == "category" and not self.other:
             distinct, codes = labels(values, self.name)
@@ -155,9 +169,14 @@ class Column:
         if self.text is not None:
             return f"{self.text.treatment()} ({in_bytes(self.text.nbytes)})"
         if self.centres is not None:
-            return f"{len(self.centres)} components, minus their means, divided by {self.divisor:.6g}"
+            return (
+                f"{len(self.centres)} components, minus their means, divided by {self.divisor:.6g}"
+            )
         if self.vector:
-            return f"component of a vector, {self.vector}*, minus {self.centre:.6g}, divided by {self.divisor:.6g}"
+            return (
+                f"component of a vector, {self.vector}*, minus {self.centre:.6g}, divided by"
+                f" {self.divisor:.6g}"
+            )
         if self.kind == "category":
             steps = [f"one 0/1 column for each of {len(self.categories)} values"]
             steps += ["one for all others"] * self.other + ["one for missing"] * self.missing
@@ -170,7 +189,9 @@ class Column:
         steps = [{"number": number, "date": "as days since 1970", "duration": "in days"}[self.kind]]
         steps += ["its year"] * self.year + ["its season as sine and cosine"] * self.season
         steps += [f"all beyond {self.low:.6g} and {self.high:.6g} as these"] * self.clips
-        fill = str(np.datetime64(int(self.fill), "D")) if self.kind == "date" else f"{self.fill:.6g}"
+        fill = (
+            str(np.datetime64(int(self.fill), "D")) if self.kind == "date" else f"{self.fill:.6g}"
+        )
         steps += [f"missing becomes {fill}" + " and is marked in a 0/1 column" * self.missing]
         if (self.centre, self.divisor) != (0.0, 1.0):
             steps += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
@@ -187,7 +208,8 @@ def learn_quantities(
 ) -> dict[str, Column]:
     """What was learned about columns of numbers, dates and durations, many columns at a time.
 
-    `kinds` : the kind of each of these columns, and the format of its dates or the unit of its numbers
+    `kinds` : the kind of each of these columns, and the format of its dates or the unit of its
+    numbers
     """
     learned: dict[str, Column] = {}
     names = list(kinds)
@@ -214,7 +236,9 @@ def scale_columns(positions: list[int], columns: list[Column], matrix: FloatArra
 
 @dataclass(frozen=True)
 class ColumnNumbers:
-    """Numbers of a column: median, mean and spread (with the median in place of missing ones), and their ends."""
+    """Numbers of a column: median, mean and spread (with the median in place of missing ones), and
+    their ends.
+    """
 
     median: float
     mean: float
@@ -237,10 +261,14 @@ def _summaries(amounts: FloatArray) -> list[ColumnNumbers]:
     low, high = filled.min(axis=1), filled.max(axis=1)
     largest = np.maximum(np.abs(low), np.abs(high))
     largest[largest == 0] = 1.0
-    spread = np.std(filled / largest[:, None], axis=1) * largest  # squares of large numbers would overflow
+    # squares of large numbers would overflow
+    spread = np.std(filled / largest[:, None], axis=1) * largest
     constant = (low == high) | (spread < np.maximum(4 * np.finfo(float).eps * largest, 1 / LARGEST))
     columns = (fill, np.mean(filled, axis=1), spread, low, high, constant, marked)
-    return [ColumnNumbers(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
+    return [
+        ColumnNumbers(*numbers)
+        for numbers in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def _learn_quantity(
@@ -250,16 +278,25 @@ def _learn_quantity(
         return dropped_column(name, kind, CONSTANT)
     if numbers.missing and np.isnan(amounts).all():
         return dropped_column(name, kind, ALL_MISSING)
-    learned: dict[str, Any] = {"values": not numbers.constant, "missing": numbers.missing, "format": format}
-    outside = _far_outside(amounts, numbers) if scale and kind == "number" and not numbers.constant else None
+    learned: dict[str, Any] = {
+        "values": not numbers.constant,
+        "missing": numbers.missing,
+        "format": format,
+    }
+    outside = (
+        _far_outside(amounts, numbers)
+        if scale and kind == "number" and not numbers.constant
+        else None
+    )
     if outside is not None:
         [numbers] = _summaries(np.where(outside, np.nan, amounts)[None])
         learned["clips"] = True
         row = int(np.argmax(outside))
         others = f" and {int(outside.sum()) - 1} more" if outside.sum() > 1 else ""
         warn_user(
-            f"column {name!r} has {amounts[row]:.4g} in data row {row + 1}{others}, far outside of the other numbers, from "
-            f"{numbers.low:.4g} to {numbers.high:.4g}: taken as the nearest of these"
+            f"column {name!r} has {amounts[row]:.4g} in data row {row + 1}{others}, far outside of"
+            f" the other numbers, from {numbers.low:.4g} to {numbers.high:.4g}: taken as the"
+            " nearest of these"
         )
     learned |= {"fill": numbers.median, "low": numbers.low, "high": numbers.high}
     if scale and learned["values"]:
@@ -272,7 +309,9 @@ def _learn_quantity(
 
 
 def _far_outside(amounts: FloatArray, numbers: ColumnNumbers) -> Mask | None:
-    """Which few numbers (n,) lie so far outside that they would crush the others; None where there are none."""
+    """Which few numbers (n,) lie so far outside that they would crush the others; None where there
+    are none.
+    """
     farthest = max(numbers.high - numbers.mean, numbers.mean - numbers.low)
     if len(amounts) < FEWEST_NUMBERS or farthest < numbers.spread * np.sqrt(len(amounts)) / 2:
         return None  # a single number that crushes the others makes up nearly all of the variance
@@ -292,7 +331,9 @@ def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) ->
     """What was learned about a column of labels."""
     distinct, codes = labels(values, name)
     counts: Counter[str] = Counter()
-    for label, count in zip(distinct, np.bincount(codes, minlength=len(distinct)).tolist(), strict=True):
+    for label, count in zip(
+        distinct, np.bincount(codes, minlength=len(distinct)).tolist(), strict=True
+    ):
         if label is not None:
             counts[label] += count  # different values may have one label, such as 1 and 1.0
     missing = len(codes) > counts.total()
@@ -304,7 +345,9 @@ def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) ->
         return dropped_column(name, "category", NO_REPEATS)
     frequent = sorted(counts, key=lambda label: (-counts[label], label))[:max_categories]
     other = len(counts) > max_categories
-    return Column(name=name, kind="category", categories=tuple(sorted(frequent)), other=other, missing=missing)
+    return Column(
+        name=name, kind="category", categories=tuple(sorted(frequent)), other=other, missing=missing
+    )
 
 
 def learn_text(name: str, values: pa.ChunkedArray) -> tuple[Column, FloatArray | None]:
@@ -324,7 +367,9 @@ def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
     if len(matrix) == 0:
         return dropped_column(name, "vector", ALL_MISSING)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
-    spread = float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest if matrix.size else 0.0
+    spread = (
+        float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest if matrix.size else 0.0
+    )
     if spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST):
         return dropped_column(name, "vector", CONSTANT)
     if not scale:
@@ -339,5 +384,11 @@ def learn_component(name: str, vector: NumberedColumns, position: int, scale: bo
     mean = float(vector.centres[position])
     centre, divisor = (mean, vector.divisor) if scale else (0.0, 1.0)
     return Column(
-        name=name, kind="vector", vector=vector.prefix, values=True, fill=mean, centre=centre, divisor=divisor
+        name=name,
+        kind="vector",
+        vector=vector.prefix,
+        values=True,
+        fill=mean,
+        centre=centre,
+        divisor=divisor,
     )

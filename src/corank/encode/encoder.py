@@ -1,7 +1,8 @@
-"""TableEncoder: a table of numbers, dates, categories, text and vectors becomes a matrix, by rules that a file can keep.
+"""TableEncoder: a table of numbers, dates, categories, text and vectors becomes a matrix, by rules
+that a file can keep.
 
-A `Column` holds what was learned about one column. What kind of column it is, and its values, are the subject of
-`column_kinds`, text that of `text`, files and kinds of tables that of `tables`.
+A `Column` holds what was learned about one column. What kind of column it is, and its values, are
+the subject of `column_kinds`, text that of `text`, files and kinds of tables that of `tables`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ from corank.encode.columns import (
     learn_vectors,
     scale_columns,
 )
-from corank.encode.kinds import kind_of_column, numbered_columns, other_reading, present_texts, quantity
+from corank.encode.kinds import (
+    kind_of_column,
+    numbered_columns,
+    other_reading,
+    present_texts,
+    quantity,
+)
 from corank.encode.text import TextFeatures
 from corank.tables import column_names, columns_of, is_text, number, to_arrow
 
@@ -39,7 +46,8 @@ if TYPE_CHECKING:
     from corank.core.views import View
 
 KINDS = ("number", "date", "duration", "category", "text", "vector", "identity", "empty")
-MAX_NUMBER_SHARE = 0.8  # a column of categories with a larger share of numbers was probably meant to hold numbers
+# a column of categories with a larger share of numbers was probably meant to hold numbers
+MAX_NUMBER_SHARE = 0.8
 MAX_MISSING_SHOWN = 10  # names of columns in a message
 MAX_JOINED_NAMES = 3  # in the name of a group
 
@@ -49,10 +57,9 @@ class FeatureGroup:
     """Columns of the matrix that belong together.
 
     Attributes
-    ----------
-    name : that of the column, a pattern such as `emb_*`, or the first columns of the table between commas
-    kind : "text", "vector", "identity" (which item it is) or "table": all numbers, dates and categories
-    columns : (k,) numbers of the columns of the matrix
+    ---------- name : that of the column, a pattern such as `emb_*`, or the first columns of the
+    table between commas kind : "text", "vector", "identity" (which item it is) or "table": all
+    numbers, dates and categories columns : (k,) numbers of the columns of the matrix
     """
 
     name: str
@@ -64,24 +71,27 @@ class FeatureGroup:
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a table into a matrix of numbers.
 
-    Numbers, dates (in days) and true/false: missing values become the median, and are marked in a 0/1 column where the
-    fitted table has some. Dates of several years and months have features for their year and season too; texts such as
-    31/12/2024 are dates where one way of reading them fits the whole column (the day comes first where that
-    fits too), and 23.56 EUR is a number where all of the column have one unit. A few numbers that lie more than 10,000 times
-    farther out than half of the others count as the farthest of these.
+    Numbers, dates (in days) and true/false: missing values become the median, and are marked in a
+    0/1 column where the fitted table has some. Dates of several years and months have features for
+    their year and season too; texts such as 31/12/2024 are dates where one way of reading them fits
+    the whole column (the day comes first where that fits too), and 23.56 EUR is a number where all
+    of the column have one unit. A few numbers that lie more than 10,000 times farther out than half
+    of the others count as the farthest of these.
 
-    Categories: a 0/1 column for each of the most frequent values, one for all others, one for missing values where the
-    fitted table has some. Text, that is a column of strings of three words or more in the mean, at least half of them
-    different: tf-idf of words and character n-grams, reduced to at most 50 components, scaled as one.
+    Categories: a 0/1 column for each of the most frequent values, one for all others, one for
+    missing values where the fitted table has some. Text, that is a column of strings of three words
+    or more in the mean, at least half of them different: tf-idf of words and character n-grams,
+    reduced to at most 50 components, scaled as one.
 
-    Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float columns `emb_0`, `emb_1`, …
-    (eight or more, of about one spread; not x0, x1, … and other general names); centred, and divided by one number.
+    Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float
+    columns `emb_0`, `emb_1`, … (eight or more, of about one spread; not x0, x1, … and other general
+    names); centred, and divided by one number.
 
-    A column that is declared to say which item a row is becomes a number that stands for the name. Only the average of
-    models learns from it: one effect per item, beside what the columns say.
+    A column that is declared to say which item a row is becomes a number that stands for the name.
+    Only the average of models learns from it: one effect per item, beside what the columns say.
 
-    A column without information is dropped: all missing, always the same, or a different label in each of more than 20
-    rows.
+    A column without information is dropped: all missing, always the same, or a different label in
+    each of more than 20 rows.
 
     Parameters
     ----------
@@ -90,10 +100,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     scale : bool
         Whether numbers and vectors are centred and divided by their standard deviation.
     text, category, number, ignore : sequence of str
-        Names of columns that are text, categories or numbers whatever they look like, and of columns to leave out.
+        Names of columns that are text, categories or numbers whatever they look like, and of
+        columns to leave out.
     identity : sequence of str
-        Names of the columns, mostly one, that say which item a row is. They may be missing in `transform`: rows are then
-        items that were not there in `fit`.
+        Names of the columns, mostly one, that say which item a row is. They may be missing in
+        `transform`: rows are then items that were not there in `fit`.
 
     Attributes
     ----------
@@ -102,8 +113,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     dropped_ : dict
         For each column that is not used, why.
     groups_ : list of FeatureGroup
-        Columns of the matrix that belong together: each text, each vector, each identity, and all numbers, dates and
-        categories.
+        Columns of the matrix that belong together: each text, each vector, each identity, and all
+        numbers, dates and categories.
     feature_names_in_ : ndarray of str
     n_features_in_ : int
     attributes_ : ndarray of int
@@ -134,7 +145,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, table: Any, y: object = None, **parameters: object) -> FloatArray:
-        """Learn from a table and turn it into a matrix; the same as `fit` and `transform`, with texts read once.
+        """Learn from a table and turn it into a matrix; the same as `fit` and `transform`, with
+        texts read once.
 
         Parameters
         ----------
@@ -150,7 +162,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._matrix(table, encoded_texts)
 
     def _fit(self, table: pa.Table) -> dict[str, FloatArray]:
-        """Learn from a table; returns the texts that are encoded already, by the names of their columns."""
+        """Learn from a table; returns the texts that are encoded already, by the names of their
+        columns.
+        """
         most = self.max_categories
         if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
             raise ValueError(f"max_categories must be a whole number from 1, got {most!r}")
@@ -160,7 +174,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         kinds = self._kinds(cells)
         numeric = [name for name, (kind, _) in kinds.items() if kind == "number"]
         vectors_of_columns = numbered_columns(cells, numeric)
-        components = {name: (vector, at) for vector in vectors_of_columns for at, name in enumerate(vector.names)}
+        components = {
+            name: (vector, at)
+            for vector in vectors_of_columns
+            for at, name in enumerate(vector.names)
+        }
         encoded_texts: dict[str, FloatArray] = {}
         learned: dict[str, Column] = {}
         quantities: dict[str, tuple[str, str]] = {}
@@ -193,17 +211,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encoded_texts
 
     def _kinds(self, cells: Mapping[str, pa.ChunkedArray]) -> dict[str, tuple[str, str]]:
-        """The kind of each column, as asked or else as it looks, and the format of its dates or the unit of its numbers."""
+        """The kind of each column, as asked or else as it looks, and the format of its dates or the
+        unit of its numbers.
+        """
         asked: dict[str, str] = {}
         for option in OPTIONS:
             kind = "ignored" if option == "ignore" else option
             for name in self._names(option):
                 if name not in cells:
-                    raise ValueError(f"{option}: the table has no column {name!r}{did_you_mean(str(name), cells)}")
+                    raise ValueError(
+                        f"{option}: the table has no column"
+                        f" {name!r}{did_you_mean(str(name), cells)}"
+                    )
                 if asked.setdefault(name, kind) != kind:
-                    raise ValueError(f"{option}: column {name!r} is called {asked[name]} too; say one of them")
+                    raise ValueError(
+                        f"{option}: column {name!r} is called {asked[name]} too; say one of them"
+                    )
         return {
-            name: (asked[name], "") if name in asked else kind_of_column(name, values) for name, values in cells.items()
+            name: (asked[name], "") if name in asked else kind_of_column(name, values)
+            for name, values in cells.items()
         }
 
     def _names(self, option: str) -> list[str]:
@@ -243,18 +269,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         absent = [column.name for column in used if column.name not in cells]
         if any(column.kind != "identity" for column in used):
             identities = {column.name for column in used if column.kind == "identity"}
-            cells |= {name: pa.chunked_array([pa.nulls(columns.num_rows)]) for name in identities & set(absent)}
+            cells |= {
+                name: pa.chunked_array([pa.nulls(columns.num_rows)])
+                for name in identities & set(absent)
+            }
             absent = [name for name in absent if name not in identities]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
-            absent[:MAX_MISSING_SHOWN] = [_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN]]
-            raise ValueError(f"the table lacks columns it had in fit: {listed(absent, MAX_MISSING_SHOWN)}")
+            absent[:MAX_MISSING_SHOWN] = [
+                _with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN]
+            ]
+            raise ValueError(
+                f"the table lacks columns it had in fit: {listed(absent, MAX_MISSING_SHOWN)}"
+            )
         matrix = np.zeros((columns.num_rows, len(self.attributes_)))
         single_numbers: list[tuple[int, Column]] = []
         start = 0
         for column in used:
             if column.is_single_number:
-                matrix[:, start] = quantity(cells[column.name], column.name, column.kind, column.format)
+                matrix[:, start] = quantity(
+                    cells[column.name], column.name, column.kind, column.format
+                )
                 single_numbers.append((start, column))
                 start += 1
                 continue
@@ -278,18 +313,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         dict
-            For each column with such cells, (n_rows,) which they are: numbers and dates that lie farther outside of the
-            fitted ones than these lie apart, and new categories.
+            For each column with such cells, (n_rows,) which they are: numbers and dates that lie
+            farther outside of the fitted ones than these lie apart, and new categories.
         """
         check_is_fitted(self)
         used = {column.name: column for column in self.columns_ if not column.dropped}
         columns = to_arrow(table, used)
         present = set(columns.column_names)
-        cells = {name: column.is_unusual(columns[name]) for name, column in used.items() if name in present}
+        cells = {
+            name: column.is_unusual(columns[name])
+            for name, column in used.items()
+            if name in present
+        }
         return {name: unusual for name, unusual in cells.items() if unusual.any()}
 
     def views(self) -> list[View]:
-        """One view per group of `groups_`, over columns of the matrix; which item a row is, is none.
+        """One view per group of `groups_`, over columns of the matrix; which item a row is, is
+        none.
 
         Returns
         -------
@@ -298,7 +338,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from corank.core.views import View  # views know model files, which know this encoder
 
         check_is_fitted(self)
-        return [View(group.columns, name=group.name) for group in self.groups_ if group.kind != "identity"]
+        return [
+            View(group.columns, name=group.name)
+            for group in self.groups_
+            if group.kind != "identity"
+        ]
 
     def get_feature_names_out(self, input_features: object = None) -> NumpyArray:
         """Names of the columns of the matrix.
@@ -320,7 +364,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(names, dtype=object)
 
     def with_these_kinds(self) -> TableEncoder:
-        """An encoder, not fitted, for which columns are text and categories as they are for this one.
+        """An encoder, not fitted, for which columns are text and categories as they are for this
+        one.
 
         Returns
         -------
@@ -328,16 +373,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         kinds: dict[str, Any] = {
-            kind: [each.name for each in self.columns_ if each.kind == kind] for kind in ("text", "category")
+            kind: [each.name for each in self.columns_ if each.kind == kind]
+            for kind in ("text", "category")
         }
         others = {option: getattr(self, option) for option in ("number", "ignore", "identity")}
         return TableEncoder(self.max_categories, self.scale, **kinds, **others)
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns of text, categories and names: hand them to `read_table(text=...)`, so that a new file is read alike."""
+        """Columns of text, categories and names: hand them to `read_table(text=...)`, so that a new
+        file is read alike.
+        """
         check_is_fitted(self)
-        return [column.name for column in self.columns_ if column.kind in ("text", "category", "identity")]
+        return [
+            column.name
+            for column in self.columns_
+            if column.kind in ("text", "category", "identity")
+        ]
 
     def summary(self) -> list[dict[str, str]]:
         """Say what is done with each column.
@@ -348,7 +400,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             With `column`, `kind` and `treatment`, in plain words.
         """
         check_is_fitted(self)
-        return [{"column": each.name, "kind": each.kind, "treatment": each.treatment()} for each in self.columns_]
+        return [
+            {"column": each.name, "kind": each.kind, "treatment": each.treatment()}
+            for each in self.columns_
+        ]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NumpyArray]]:
         """Everything learned, for a file.
@@ -358,12 +413,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         header : dict
             Can be written as JSON.
         arrays : dict of ndarray
-            `fill`, `centre`, `divisor`, `low` and `high` (n_columns,); for a column of text `text.K.idf` and `text.K.components`, for one
-            of vectors `vector.K.centres`, where K is the number of the column.
+            `fill`, `centre`, `divisor`, `low` and `high` (n_columns,); for a column of text
+            `text.K.idf` and `text.K.components`, for one of vectors `vector.K.centres`, where K is
+            the number of the column.
         """
         check_is_fitted(self)
         entries: list[dict[str, Any]] = []
-        arrays = {key: np.array([getattr(column, key) for column in self.columns_]) for key in SCALING}
+        arrays = {
+            key: np.array([getattr(column, key) for column in self.columns_]) for key in SCALING
+        }
         for position, column in enumerate(self.columns_):
             entry = {key: getattr(column, key) for key in _HEADER}
             entry |= {"categories": list(column.categories), "words": None, "characters": None}
@@ -376,7 +434,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if column.centres is not None:
                 arrays[f"vector.{position}.centres"] = column.centres
             entries.append(entry)
-        header = {"max_categories": int(self.max_categories), "scale": bool(self.scale), "columns": entries}
+        header = {
+            "max_categories": int(self.max_categories),
+            "scale": bool(self.scale),
+            "columns": entries,
+        }
         return {**header, **{option: self._names(option) for option in OPTIONS}}, arrays
 
     @classmethod
@@ -399,11 +461,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             text = None
             if words is not None and characters is not None:
                 text = TextFeatures(
-                    words, characters, arrays[f"text.{position}.idf"], arrays[f"text.{position}.components"]
+                    words,
+                    characters,
+                    arrays[f"text.{position}.idf"],
+                    arrays[f"text.{position}.components"],
                 )
-            learned = {key: entry[key] for key in _HEADER} | dict(zip(SCALING, numbers, strict=True))
+            learned = {key: entry[key] for key in _HEADER} | dict(
+                zip(SCALING, numbers, strict=True)
+            )
             learned |= {"categories": tuple(entry["categories"])}
-            columns.append(Column(**learned, text=text, centres=arrays.get(f"vector.{position}.centres")))
+            columns.append(
+                Column(**learned, text=text, centres=arrays.get(f"vector.{position}.centres"))
+            )
         options: dict[str, Any] = {option: tuple(header[option]) for option in OPTIONS}
         return cls(header["max_categories"], header["scale"], **options)._learned(tuple(columns))
 
@@ -425,7 +494,9 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
             names.setdefault(key, []).append(column.name)
             features.setdefault(key, []).append(np.arange(starts[position], starts[position + 1]))
     return [
-        FeatureGroup(name or listed(names[kind, name], MAX_JOINED_NAMES), kind, np.concatenate(numbers))
+        FeatureGroup(
+            name or listed(names[kind, name], MAX_JOINED_NAMES), kind, np.concatenate(numbers)
+        )
         for (kind, name), numbers in features.items()
     ]
 
@@ -435,12 +506,20 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
 
 def _listed(columns: Sequence[Column]) -> str:
     """Why each column is dropped."""
-    reasons = "; ".join(f"{column.name!r}: {column.dropped}" for column in columns[:MAX_MISSING_SHOWN])
-    return reasons + (f"; and {len(columns) - MAX_MISSING_SHOWN:,} more" if len(columns) > MAX_MISSING_SHOWN else "")
+    reasons = "; ".join(
+        f"{column.name!r}: {column.dropped}" for column in columns[:MAX_MISSING_SHOWN]
+    )
+    return reasons + (
+        f"; and {len(columns) - MAX_MISSING_SHOWN:,} more"
+        if len(columns) > MAX_MISSING_SHOWN
+        else ""
+    )
 
 
 def _warn_of(column: Column, values: pa.ChunkedArray) -> None:
-    """Warn of a column of names that is dropped, of dates that can be read in two ways, and of texts among numbers."""
+    """Warn of a column of names that is dropped, of dates that can be read in two ways, and of
+    texts among numbers.
+    """
     if column.kind == "date" and column.format and other_reading(values, column.format):
         example = present_texts(values)[0].as_py()
         warn_user(f"column {column.name!r} holds dates such as {example}: read with the day first")
@@ -448,17 +527,22 @@ def _warn_of(column: Column, values: pa.ChunkedArray) -> None:
         warn_user(f"column {column.name!r} is dropped: {column.dropped}")
     if column.kind == "category" and (odd := _odd_among_numbers(values)):
         warn_user(
-            f"{odd[0]} % of {column.name!r} are numbers, except for instance {odd[1]!r}, so it is treated as categories: "
-            "leave such cells empty to have it as numbers"
+            f"{odd[0]} % of {column.name!r} are numbers, except for instance {odd[1]!r}, so it is"
+            " treated as categories: leave such cells empty to have it as numbers"
         )
 
 
 def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
-    """Percent of numbers in a column of texts, and the most frequent text that is none; None where numbers are few."""
+    """Percent of numbers in a column of texts, and the most frequent text that is none; None where
+    numbers are few.
+    """
     if not is_text(values.type):
         return None
     table = values.drop_null().value_counts()
-    texts, counts = table.field("values").to_pylist(), table.field("counts").to_numpy(zero_copy_only=False)
+    texts, counts = (
+        table.field("values").to_pylist(),
+        table.field("counts").to_numpy(zero_copy_only=False),
+    )
     odd = np.array([not _is_number(text) for text in texts], dtype=bool)
     share = 1 - counts[odd].sum() / counts.sum() if len(counts) else 0.0
     if share <= MAX_NUMBER_SHARE or not odd.any():
@@ -484,7 +568,9 @@ def _with_near_names(name: str, others: Iterable[str]) -> str:
 
 OPTIONS = ("text", "category", "number", "ignore", "identity")
 SCALING = ("fill", "centre", "divisor", "low", "high")
-_HEADER = tuple(entry.name for entry in fields(Column) if entry.name not in (*SCALING, "text", "centres"))
+_HEADER = tuple(
+    entry.name for entry in fields(Column) if entry.name not in (*SCALING, "text", "centres")
+)
 
 
 def _terms(terms: Any) -> Any:

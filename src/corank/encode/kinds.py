@@ -1,7 +1,8 @@
 """Kinds of columns of a table, and their values: numbers, days, labels, items and vectors.
 
-A column of text types is a date where one format reads all of it, a number where all of it has one unit (23.56 EUR), text
-where most of its values differ and have several words, and else a category. Numbered columns such as `emb_0`, `emb_1`, … of about one spread are one vector.
+A column of text types is a date where one format reads all of it, a number where all of it has one
+unit (23.56 EUR), text where most of its values differ and have several words, and else a category.
+Numbered columns such as `emb_0`, `emb_1`, … of about one spread are one vector.
 """
 
 import datetime as dt
@@ -18,7 +19,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from corank.core.arrays import FloatArray
-from corank.tables import LARGEST, MISSING, TableError, is_list, is_number, is_text, numbers, parsed, plain
+from corank.tables import (
+    LARGEST,
+    MISSING,
+    TableError,
+    is_list,
+    is_number,
+    is_text,
+    numbers,
+    parsed,
+    plain,
+)
 
 FEWEST_TEXTS = 10  # different values of a column that is text
 DISTINCT_SHARE = 0.5  # least share of different values of a column that is text
@@ -41,7 +52,8 @@ DATE_FORMATS = {  # how dates are written, and the shape of such a text
     "%Y-%m-%d %H:%M:%S": r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$",
     "%Y-%m-%dT%H:%M:%S": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$",
 }
-DAY_FIRST = {"%d/%m/%Y": "%m/%d/%Y", "%d-%m-%Y": "%m-%d-%Y"}  # what a format that begins with the day may be taken for
+# what a format that begins with the day may be taken for
+DAY_FIRST = {"%d/%m/%Y": "%m/%d/%Y", "%d-%m-%Y": "%m-%d-%Y"}
 CURRENCIES = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|CZK|BRL"
 UNITS = (
     rf"{CURRENCIES}|%|k?g|mg|lbs?|oz|[kcm]?m|mi|ft|[mc]?l|k?Wh?|[kMGT]B|s|sec|ms|min|h|hours?|days?|years?|px|°?[CF]|hp|"
@@ -54,14 +66,18 @@ _AMOUNT = re.compile(rf"({CURRENCIES})?\s*([-+]?\d[\d.,]*)\s*({UNITS})?")
 _THOUSANDS = re.compile(
     r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?|[-+]?\d{1,3}(?:\.\d{3}){2,}(?:,\d*)?|[-+]?\d{1,3}(?:\.\d{3})+,\d*"
 )
-_GENERAL = re.compile(r"(x|f|v|c|col|column|feat|feature|var|variable|attr|attribute)[\W_]*", re.IGNORECASE)
+_GENERAL = re.compile(
+    r"(x|f|v|c|col|column|feat|feature|var|variable|attr|attribute)[\W_]*", re.IGNORECASE
+)
 
 
 # ---- kinds
 
 
 def kind_of_type(name: str, kind: pa.DataType) -> str:
-    """The kind of a column as far as the type of its values says it: text types are categories here."""
+    """The kind of a column as far as the type of its values says it: text types are categories
+    here.
+    """
     types = pa.types
     if is_text(kind) or (types.is_dictionary(kind) and kind_of_type(name, kind.value_type)):
         return "category"
@@ -77,14 +93,18 @@ def kind_of_type(name: str, kind: pa.DataType) -> str:
         if is_number(kind.value_type) or types.is_null(kind.value_type):
             return "vector"
         raise TableError(
-            f"column {name!r} holds lists of {kind.value_type}, which cannot become features: a list of numbers of one "
-            "length can; leave the column out"
+            f"column {name!r} holds lists of {kind.value_type}, which cannot become features: a"
+            " list of numbers of one length can; leave the column out"
         )
-    raise TableError(f"column {name!r} holds {kind} values, which cannot become features: leave it out")
+    raise TableError(
+        f"column {name!r} holds {kind} values, which cannot become features: leave it out"
+    )
 
 
 def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:
-    """The kind of a column, and the format of its dates or the unit of its numbers where they are text."""
+    """The kind of a column, and the format of its dates or the unit of its numbers where they are
+    text.
+    """
     kind = kind_of_type(name, values.type)
     if not is_text(values.type):
         return kind, ""
@@ -106,7 +126,9 @@ def is_free_text(values: pa.ChunkedArray) -> bool:
 
 
 def format_of_dates(values: pa.ChunkedArray) -> str:
-    """The format that reads every text of a column as a date, the day first where it could be the month; or nothing."""
+    """The format that reads every text of a column as a date, the day first where it could be the
+    month; or nothing.
+    """
     texts = present_texts(values.unique())
     if len(texts) == 0 or not pc.match_substring_regex(texts[0:1], r"\d{4}")[0].as_py():
         return ""
@@ -117,16 +139,23 @@ def format_of_dates(values: pa.ChunkedArray) -> str:
 
 def other_reading(values: pa.ChunkedArray, date_format: str) -> bool:
     """Whether the days of a column could all be months too."""
-    return date_format in DAY_FIRST and _reads_all(DAY_FIRST[date_format], present_texts(values.unique()))
+    return date_format in DAY_FIRST and _reads_all(
+        DAY_FIRST[date_format], present_texts(values.unique())
+    )
 
 
 def unit_of_numbers(values: pa.ChunkedArray) -> str:
-    """The one unit or currency of every text of a column of numbers, such as EUR; nothing where there is none."""
+    """The one unit or currency of every text of a column of numbers, such as EUR; nothing where
+    there is none.
+    """
     texts = present_texts(values.unique())
     if len(texts) < 2 or not _AMOUNT.fullmatch(texts[0].as_py()):
         return ""
     amounts = [_AMOUNT.fullmatch(text) for text in texts.to_pylist()]
-    units = {(match[1] or match[3] or "") if match and not (match[1] and match[3]) else "" for match in amounts}
+    units = {
+        (match[1] or match[3] or "") if match and not (match[1] and match[3]) else ""
+        for match in amounts
+    }
     return units.pop() if len(units) == 1 else ""
 
 
@@ -150,7 +179,9 @@ def _reads_all(date_format: str, texts: pa.Array) -> bool:
 def present_texts(texts: Any) -> Any:
     """Texts without blanks around them, and without those that mark a missing value."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
-    return trimmed.filter(pc.invert(pc.is_in(trimmed, pa.array([*MISSING, None], pa.large_string()))))
+    return trimmed.filter(
+        pc.invert(pc.is_in(trimmed, pa.array([*MISSING, None], pa.large_string())))
+    )
 
 
 # ---- vectors in numbered columns
@@ -171,8 +202,11 @@ class NumberedColumns:
     divisor: float
 
 
-def numbered_columns(table: Mapping[str, pa.ChunkedArray], names: Iterable[str]) -> list[NumberedColumns]:
-    """The vectors among the columns `names`: float numbers without gaps whose names count on, and whose spreads are alike.
+def numbered_columns(
+    table: Mapping[str, pa.ChunkedArray], names: Iterable[str]
+) -> list[NumberedColumns]:
+    """The vectors among the columns `names`: float numbers without gaps whose names count on, and
+    whose spreads are alike.
 
     General names, such as x0, x1, … or feature_0, feature_1, …, say nothing of a vector.
     """
@@ -194,7 +228,9 @@ def numbered_columns(table: Mapping[str, pa.ChunkedArray], names: Iterable[str])
     return vectors
 
 
-def _vector(prefix: str, names: tuple[str, ...], columns: list[pa.ChunkedArray]) -> NumberedColumns | None:
+def _vector(
+    prefix: str, names: tuple[str, ...], columns: list[pa.ChunkedArray]
+) -> NumberedColumns | None:
     """The columns as one vector, None where they are rather numbers on their own."""
     if not all(pa.types.is_floating(values.type) and values.null_count == 0 for values in columns):
         return None
@@ -208,7 +244,9 @@ def _vector(prefix: str, names: tuple[str, ...], columns: list[pa.ChunkedArray])
     median = np.median(varying)
     if not median / SPREAD_RATIO <= varying.min() <= varying.max() <= median * SPREAD_RATIO:
         return None
-    return NumberedColumns(prefix, names, matrix.mean(axis=0), spreads, float(np.sqrt(np.mean(spreads**2))))
+    return NumberedColumns(
+        prefix, names, matrix.mean(axis=0), spreads, float(np.sqrt(np.mean(spreads**2)))
+    )
 
 
 # ---- values
@@ -228,14 +266,20 @@ def quantity(values: pa.ChunkedArray, name: str, kind: str, format: str = "") ->
         return parsed(values, name, f"a date like {date_example(format)}", partial(_days, format))
     present_kind = kind_of_type(name, values.type)
     if present_kind not in (kind, "empty"):
-        raise TableError(f"column {name!r} should hold a {kind} in each row as in fit, but holds {values.type} values")
+        raise TableError(
+            f"column {name!r} should hold a {kind} in each row as in fit, but holds {values.type}"
+            " values"
+        )
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("ms"))
     elif pa.types.is_time32(values.type):
         values = values.cast(pa.time64("us"))
     if present_kind == "empty":
         return np.full(len(values), np.nan)
-    days = values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy() / TICKS_PER_DAY[values.type.unit]
+    days = (
+        values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy()
+        / TICKS_PER_DAY[values.type.unit]
+    )
     return np.asarray(days, dtype=np.float64)
 
 
@@ -253,7 +297,9 @@ def _days(date_format: str, text: str) -> float:
         if not date_format:
             raise
         moment = _moment(text, date_format)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(days=1)
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(
+        days=1
+    )
 
 
 def _moment(text: str, date_format: str) -> dt.datetime:
@@ -269,7 +315,11 @@ def labels(values: pa.ChunkedArray, name: str) -> tuple[list[str | None], NDArra
     if kind_of_type(name, values.type) == "vector":
         raise TableError(f"column {name!r} holds {values.type} values, which have no labels")
     values = plain(values)
-    values = values.cast(pa.large_string()) if is_text(values.type) or pa.types.is_null(values.type) else values
+    values = (
+        values.cast(pa.large_string())
+        if is_text(values.type) or pa.types.is_null(values.type)
+        else values
+    )
     encoded = values.combine_chunks().dictionary_encode()
     distinct = [_label(value) for value in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False).astype(np.intp)
@@ -287,23 +337,30 @@ def _label(value: Any) -> str | None:
 
 
 def rows_by_name(names: Iterable[str | None], column: str, place: str = "") -> dict[str, int]:
-    """The row of every item by its name, of which each must have one of its own; place : of the column, in words."""
+    """The row of every item by its name, of which each must have one of its own; place : of the
+    column, in words.
+    """
     rows: dict[str, int] = {}
     for row, name in enumerate(names):
         if not name:
-            raise TableError(f"column {column!r}{place} has no value in data row {row + 1}: every item needs a name")
+            raise TableError(
+                f"column {column!r}{place} has no value in data row {row + 1}: every item needs a"
+                " name"
+            )
         if rows.setdefault(name, row) != row:
             raise TableError(
-                f"{name!r} is in data rows {rows[name] + 1} and {row + 1}{place}: names in column {column!r} must be unique"
+                f"{name!r} is in data rows {rows[name] + 1} and {row + 1}{place}: names in column"
+                f" {column!r} must be unique"
             )
     return rows
 
 
 def item_codes(values: pa.ChunkedArray, name: str) -> FloatArray:
-    """A whole number per row that stands for the name of its item: (n_rows,); 7, 7.0 and "7" are one name.
+    """A whole number per row that stands for the name of its item: (n_rows,); 7, 7.0 and "7" are
+    one name.
 
-    Rows without a name are items of their own, with numbers below 0. Two of a million names have the same number with
-    a chance of 0.2 %.
+    Rows without a name are items of their own, with numbers below 0. Two of a million names have
+    the same number with a chance of 0.2 %.
     """
     distinct, positions = labels(values, name)
     codes = np.array([_item_code(label) for label in distinct])[positions]
@@ -325,20 +382,25 @@ def texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return values.cast(pa.large_string())
 
 
-def vectors(values: pa.ChunkedArray, name: str, size: int | None = None) -> tuple[FloatArray, NDArray[np.intp]]:
+def vectors(
+    values: pa.ChunkedArray, name: str, size: int | None = None
+) -> tuple[FloatArray, NDArray[np.intp]]:
     """The vectors of a column of lists, (n_present, size), and the rows that have one."""
     if pa.types.is_null(values.type):
         values = values.cast(pa.list_(pa.float64()))
     if not is_list(values.type) or kind_of_type(name, values.type) != "vector":
-        raise TableError(f"column {name!r} should hold a list of numbers in each row, but holds {values.type} values")
+        raise TableError(
+            f"column {name!r} should hold a list of numbers in each row, but holds {values.type}"
+            " values"
+        )
     rows = np.flatnonzero(values.is_valid().to_numpy())
     present = values.drop_null()
     sizes = pc.list_value_length(present).to_numpy()
     expected = size if size is not None else int(sizes[0]) if len(sizes) else 0
     if (odd := np.flatnonzero(sizes != expected)).size:
         raise TableError(
-            f"column {name!r} has a vector of length {sizes[odd[0]]} in data row {rows[odd[0]] + 1} and others of length "
-            f"{expected}: all must have one length"
+            f"column {name!r} has a vector of length {sizes[odd[0]]} in data row {rows[odd[0]] + 1}"
+            f" and others of length {expected}: all must have one length"
         )
     numbers_of_all = pc.list_flatten(present).cast(pa.float64()).to_numpy()
     matrix = np.asarray(numbers_of_all, dtype=np.float64).reshape(len(rows), expected)
@@ -346,6 +408,7 @@ def vectors(values: pa.ChunkedArray, name: str, size: int | None = None) -> tupl
     if bad.size:
         row = rows[bad[0]] + 1
         raise TableError(
-            f"column {name!r} has a missing, infinite or far too large number in the vector of data row {row}"
+            f"column {name!r} has a missing, infinite or far too large number in the vector of data"
+            f" row {row}"
         )
     return matrix, rows

@@ -1,7 +1,9 @@
-"""Free text as numbers: tf-idf of words and of character n-grams, then a truncated singular value decomposition of both.
+"""Free text as numbers: tf-idf of words and of character n-grams, then a truncated singular value
+decomposition of both.
 
-A small collection of texts keeps a vocabulary. A large one hashes its terms, is counted chunk by chunk and decomposed on
-a sample of its rows, so that memory stays bounded. Which columns of a table are text is the subject of `column_kinds`.
+A small collection of texts keeps a vocabulary. A large one hashes its terms, is counted chunk by
+chunk and decomposed on a sample of its rows, so that memory stays bounded. Which columns of a table
+are text is the subject of `column_kinds`.
 """
 
 import re
@@ -20,9 +22,12 @@ from scipy import sparse
 from corank.core.arrays import FloatArray, Index
 
 MAX_TERMS = 10_000  # of words, and of character n-grams: the most frequent
-HASHED_TERMS = 2**14  # numbers that the words, and the character n-grams, of a large collection share
-MAX_COMPONENTS = 50  # few do better with few scores: 50 misorder 0.7 % of the pairs of proposals by topic, 150 0.96 %
-WORD_SHARE = 0.5  # of words in the inner product of two texts; the other share is that of character n-grams
+# numbers that the words, and the character n-grams, of a large collection share
+HASHED_TERMS = 2**14
+# few do better with few scores: 50 misorder 0.7 % of the pairs of proposals by topic, 150 0.96 %
+MAX_COMPONENTS = 50
+# of words in the inner product of two texts; the other share is that of character n-grams
+WORD_SHARE = 0.5
 MAX_VOCABULARY_BYTES = 5_000_000  # of a collection that keeps a vocabulary
 MAX_DECOMPOSED_ROWS = 100_000
 MAX_DECOMPOSED_BYTES = 20_000_000
@@ -34,7 +39,8 @@ ANALYZERS: Mapping[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 1)},
     "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
-_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")  # Thai, kana, Chinese characters
+# Thai, kana, Chinese characters
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
 Terms: TypeAlias = tuple[str, ...] | int  # terms by name, or the number of hashed ones
@@ -64,9 +70,9 @@ def _pairs(match: re.Match[str]) -> str:
 class TextFeatures:
     """What was learned about a column of text.
 
-    words, characters : the terms, or their number where they are hashed
-    idf : (n_terms,) weights of the terms, words first
-    components : (n_components, n_terms) float32, scaled so that texts have the mean squared length 1
+    words, characters : the terms, or their number where they are hashed idf : (n_terms,) weights of
+        the terms, words first components : (n_components, n_terms) float32, scaled so that texts
+        have the mean squared length 1
     """
 
     words: Terms
@@ -76,7 +82,8 @@ class TextFeatures:
 
     @classmethod
     def learn(cls, texts: pa.ChunkedArray) -> tuple[Self | None, FloatArray | None]:
-        """Terms, weights and components of all texts, and the texts encoded where all of them were decomposed.
+        """Terms, weights and components of all texts, and the texts encoded where all of them were
+        decomposed.
 
         None stands for features of texts without a single term.
         """
@@ -101,7 +108,9 @@ class TextFeatures:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the weights and components in a file; the terms by name add about as many as the weights."""
+        """Bytes of the weights and components in a file; the terms by name add about as many as the
+        weights.
+        """
         return int(self.idf.nbytes + self.components.nbytes)
 
     def encode(self, texts: pa.ChunkedArray, out: FloatArray) -> None:
@@ -139,7 +148,9 @@ def _vectorizers(terms: Mapping[str, Terms]) -> list[Any]:
     for name, vocabulary in terms.items():
         options = {**ANALYZERS[name], "preprocessor": clean, "dtype": np.float64}
         if isinstance(vocabulary, int):
-            vectorizers.append(HashingVectorizer(n_features=vocabulary, norm=None, alternate_sign=False, **options))
+            vectorizers.append(
+                HashingVectorizer(n_features=vocabulary, norm=None, alternate_sign=False, **options)
+            )
         elif vocabulary:
             positions = {term: position for position, term in enumerate(vocabulary)}
             vectorizers.append(CountVectorizer(vocabulary=positions, **options))
@@ -152,7 +163,9 @@ def _counts(vectorizers: list[Any], texts: list[str]) -> Any:
 
 
 def _vocabularies(texts: pa.ChunkedArray) -> tuple[Terms, Terms, Any]:
-    """The most frequent words and character n-grams, those of a single text only where no other is there; and counts."""
+    """The most frequent words and character n-grams, those of a single text only where no other is
+    there; and counts.
+    """
     from sklearn.feature_extraction.text import CountVectorizer
 
     cells = _strings(texts)
@@ -168,7 +181,8 @@ def _vocabularies(texts: pa.ChunkedArray) -> tuple[Terms, Terms, Any]:
         frequencies = np.bincount(counts.indices, minlength=counts.shape[1])
         if (frequencies > 1).any():
             frequencies[frequencies == 1] = 0
-        order = np.argsort(-frequencies, kind="stable")[:MAX_TERMS]  # terms are sorted: ties go by their names
+        # terms are sorted: ties go by their names
+        order = np.argsort(-frequencies, kind="stable")[:MAX_TERMS]
         chosen = np.sort(order[frequencies[order] > 0])
         vocabularies.append(tuple(names[chosen].tolist()))
         blocks.append(counts[:, chosen])
@@ -192,7 +206,9 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: Index) -> tuple[Index, Any]:
 
 
 def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
-    """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have rows of fixed length."""
+    """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have
+    rows of fixed length.
+    """
     counts.sort_indices()  # sums are taken in one order, however the terms were counted
     is_word = np.zeros(len(idf))
     is_word[:n_words] = 1.0
@@ -205,7 +221,9 @@ def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
         data += 1
         data *= idf[indices]
         shape = (len(indptr) - 1, len(idf))
-        lengths = np.sqrt(sparse.csr_matrix((data**2, indices, indptr - indptr[0]), shape=shape) @ by_kind)
+        lengths = np.sqrt(
+            sparse.csr_matrix((data**2, indices, indptr - indptr[0]), shape=shape) @ by_kind
+        )
         lengths[lengths == 0] = 1.0
         factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
         rows = np.repeat(np.arange(shape[0]), np.diff(indptr))
@@ -216,8 +234,8 @@ def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
 def _components(weighted: Any) -> NDArray[np.float32]:
     """Right singular vectors (n_components, n_terms) whose singular values are more than rounding.
 
-    They are divided by one number, after which the texts with a term have the mean squared length 1. Texts are not scaled
-    one by one: those of which the components say little are rightly near 0.
+    They are divided by one number, after which the texts with a term have the mean squared length
+    1. Texts are not scaled one by one: those of which the components say little are rightly near 0.
     """
     from sklearn.decomposition import TruncatedSVD
 

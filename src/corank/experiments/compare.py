@@ -14,14 +14,22 @@ import numpy as np
 from corank.core.arrays import FloatArray, Index
 from corank.core.labels import query_codes
 from corank.experiments.data import Items, read_items
-from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
+from corank.experiments.jobs import (
+    JobsFailed,
+    Keep,
+    attempt_jobs,
+    sources_of_corank,
+    version_of,
+    written,
+)
 from corank.experiments.measures import LOWER_IS_BETTER, measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
 from corank.experiments.result import ComparisonResult, Record
 
-COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")  # of every result
+# of every result
+COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")
 N_PAIRS = 400  # whose probabilities are looked at in a run
 Job = tuple[Method, Draw]
 
@@ -44,20 +52,23 @@ def compare(
     data : Items, what a loader gives, (X, y) or (X, y, qid)
         NaN in y = unscored. With qid, rows of a query compete and whole queries are tested on.
     methods : names of methods (see `known_methods`) or Method, default=None
-        None: a baseline, corank's main learners, and LightGBM, or else XGBoost, where it is installed.
+        None: a baseline, corank's main learners, and LightGBM, or else XGBoost, where it is
+        installed.
     protocol : Protocol, default=None
         Share of scores that are kept, repeats, measure, seed.
     baseline : str, default=None
-        The method the others are tested against. None: ridge regression, or the first of `methods` where that is not among them.
+        The method the others are tested against. None: ridge regression, or the first of `methods`
+        where that is not among them.
     processes : int, default=1
-        Fits at a time. More than one starts processes: call it under ``if __name__ == "__main__":`` then.
+        Fits at a time. More than one starts processes: call it under ``if __name__ == "__main__":``
+        then.
     keep : folder, default=None
         Where finished fits are kept: the same call continues an interrupted one.
     fresh : bool, default=False
         Leave kept fits aside.
     progress : default=None
-        Called with the number of fits and of those that are there already; gives a context of a function to call
-        after each fit, such as `corank.experiments.jobs.shown_on(console, name)`.
+        Called with the number of fits and of those that are there already; gives a context of a
+        function to call after each fit, such as `corank.experiments.jobs.shown_on(console, name)`.
 
     Returns
     -------
@@ -85,13 +96,18 @@ def compare(
         _key(items, protocol, (method, draw)): (method, draw)
         for draw in draws_of(items, protocol)
         for method in chosen
-        if draw.unscored == 1 or method.uses_unscored  # to other methods their number does not matter
+        # to other methods their number does not matter
+        if draw.unscored == 1 or method.uses_unscored
     }
     finished, failures = attempt_jobs(
         run,
         (items, protocol),
         list(jobs.items()),
-        keep=None if keep is None else Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, items=items)),
+        keep=(
+            None
+            if keep is None
+            else Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, items=items))
+        ),
         processes=processes,
         progress=progress,
     )
@@ -117,13 +133,17 @@ def compare(
 def _failed(
     methods: Sequence[Method], jobs: Mapping[str, Job], failures: Mapping[str, str], baseline: str
 ) -> dict[str, str]:
-    """Methods that are left out because a fit of theirs failed, and why; an error where too little is left."""
+    """Methods that are left out because a fit of theirs failed, and why; an error where too little
+    is left.
+    """
     failed: dict[str, str] = {}
     for method in methods:
         keys = [key for key, (other, _) in jobs.items() if other.name == method.name]
         errors = [failures[key] for key in keys if key in failures]
         if errors:
-            failed[method.name] = f"{len(errors)} of {len(keys)} fits failed; the first: {errors[0]}"
+            failed[method.name] = (
+                f"{len(errors)} of {len(keys)} fits failed; the first: {errors[0]}"
+            )
     if baseline in failed or len(methods) - len(failed) < 2:
         raise JobsFailed("; ".join(f"{name}: {why}" for name, why in failed.items()))
     return failed
@@ -175,19 +195,27 @@ def _is_whole(result: dict[str, Any], items: Items) -> bool:
 
 
 def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:
-    """Pairs of test rows of a query, and with what probability the first beats the second, for models that say so."""
-    if not hasattr(fitted.model, "predict_comparison") or getattr(fitted.model, "_with_links", False):
+    """Pairs of test rows of a query, and with what probability the first beats the second, for
+    models that say so.
+    """
+    if not hasattr(fitted.model, "predict_comparison") or getattr(
+        fitted.model, "_with_links", False
+    ):
         return None  # probabilities of pairs know nothing of links
     n = task.X_test.shape[0]
     qid = query_codes(task.qid_test, n)
     rng = np.random.default_rng([task.seed, 5])
     first = rng.integers(n, size=N_PAIRS)
     second = np.asarray([rng.choice(np.flatnonzero(qid == qid[a])) for a in first])
-    observed = fitted.model.predict_comparison(task.X_test[first], task.X_test[second], observed=True)
+    observed = fitted.model.predict_comparison(
+        task.X_test[first], task.X_test[second], observed=True
+    )
     return first, second, np.asarray(observed, dtype=np.float64)
 
 
-def _came_true(scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None) -> dict[str, list[Any]]:
+def _came_true(
+    scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
+) -> dict[str, list[Any]]:
     """Probabilities and whether they came true; pairs of equal scores are left out."""
     if pairs is None:
         return {}
@@ -200,22 +228,37 @@ def _came_true(scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
 def _key(items: Items, protocol: Protocol, job: Job) -> str:
     """Everything that a result depends on."""
     method, draw = job
-    asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
+    asked = {
+        key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")
+    }
     distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
     library = version_of(*distributions[method.name]) if method.name in distributions else None
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
     flags = [method.name, method.scale, method.uses_unscored]
-    return written([items.digest, asked, sources_of_corank(), library, flags, below, _named(method.fit), draw])
+    return written(
+        [items.digest, asked, sources_of_corank(), library, flags, below, _named(method.fit), draw]
+    )
 
 
 def _named(fit: Any) -> list[Any]:
-    """A fit function by name, code and arguments, so that a changed function is not mistaken for the old one."""
+    """A fit function by name, code and arguments, so that a changed function is not mistaken for
+    the old one.
+    """
     inner = getattr(fit, "func", fit)
-    name = [getattr(inner, "__module__", ""), getattr(inner, "__qualname__", type(inner).__qualname__)]
+    name = [
+        getattr(inner, "__module__", ""),
+        getattr(inner, "__qualname__", type(inner).__qualname__),
+    ]
     given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
     defaults = [getattr(inner, "__defaults__", None), getattr(inner, "__kwdefaults__", None)]
     owner = getattr(inner, "__self__", inner)
-    state = [] if isinstance(owner, type(_named)) else vars(owner) if hasattr(owner, "__dict__") else repr(owner)
+    state = (
+        []
+        if isinstance(owner, type(_named))
+        else vars(owner)
+        if hasattr(owner, "__dict__")
+        else repr(owner)
+    )
     return [
         *name,
         _body(getattr(inner, "__code__", None)),
@@ -231,7 +274,9 @@ def _body(code: Any) -> list[Any]:
     """Code as a value that changes with what it does, including functions defined inside it."""
     if code is None:
         return []
-    constants = [_body(constant) if hasattr(constant, "co_code") else constant for constant in code.co_consts]
+    constants = [
+        _body(constant) if hasattr(constant, "co_code") else constant for constant in code.co_consts
+    ]
     return [code.co_code.hex(), code.co_names, constants]
 
 

@@ -1,5 +1,5 @@
-"""The data of a comparison: features, scores and queries, checked once; their counts and oddities; and how features
-become numbers in a run."""
+"""The data of a comparison: features, scores and queries, checked once; their counts and oddities;
+and how features become numbers in a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from corank.core.arrays import FloatArray, Index, Mask, digest, masked_as_nan, refuse_masked, to_numpy
+from corank.core.arrays import (
+    FloatArray,
+    Index,
+    Mask,
+    digest,
+    masked_as_nan,
+    refuse_masked,
+    to_numpy,
+)
 from corank.core.labels import encode_queries, query_codes
 from corank.core.observations import spreads
 from corank.core.views import encoded_views, random_bases, random_split, read_views
@@ -28,13 +36,15 @@ class Items:
     Parameters
     ----------
     X : (n, d) array or CSR of numbers, taken as they are; or a table (pandas, polars, pyarrow)
-        The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training rows alone.
-    y : (n,) scores, higher is better; NaN = unscored
-    qid : (n,) query labels, or None: all rows compete
-    views : list of View, or a number of random parts, for methods with views; columns of a table by their names
-    encoder : TableEncoder whose parameters the encoders of a table have, or None for the defaults
-    links : links between the rows, for methods that use them: a SciPy sparse matrix, or an array (m, 2) of row numbers.
-        A fit sees those between its training rows; a prediction for test rows those between all rows of the draw
+        The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training
+        rows alone.
+    y : (n,) scores, higher is better; NaN = unscored qid : (n,) query labels, or None: all rows
+        compete views : list of View, or a number of random parts, for methods with views; columns
+        of a table by their names encoder : TableEncoder whose parameters the encoders of a table
+        have, or None for the defaults links : links between the rows, for methods that use them: a
+        SciPy sparse matrix, or an array (m, 2) of row numbers.
+        A fit sees those between its training rows; a prediction for test rows those between all
+        rows of the draw
     """
 
     X: Any
@@ -50,17 +60,27 @@ class Items:
         y = np.asarray(to_numpy(masked_as_nan(self.y)), dtype=np.float64)
         if y.shape != (n,):
             raise ValueError(
-                f"y has shape {y.shape} for {n} rows of X; give one score per row, NaN where there is none."
+                f"y has shape {y.shape} for {n} rows of X; give one score per row, NaN where there"
+                " is none."
             )
         if np.isinf(y).any():
-            raise ValueError("y has infinite values; give finite scores, and NaN where a row has none.")
+            raise ValueError(
+                "y has infinite values; give finite scores, and NaN where a row has none."
+            )
         if np.isnan(y).all():
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
-            labels, codes = self.qid, np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64)
+            labels, codes = (
+                self.qid,
+                np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64),
+            )
             first = np.unique(codes, return_index=True)[1]
-            names = to_numpy(labels).ravel()[first] if hasattr(labels, "shape") else [list(labels)[at] for at in first]
+            names = (
+                to_numpy(labels).ravel()[first]
+                if hasattr(labels, "shape")
+                else [list(labels)[at] for at in first]
+            )
             object.__setattr__(self, "query_names", tuple(str(name) for name in names))
             object.__setattr__(self, "qid", codes)
         if self.links is not None:
@@ -69,9 +89,14 @@ class Items:
             refuse_masked(self.X, "X", "fill them in, or give a table, which is encoded")
             X = to_numpy(self.X)
             if X.ndim != 2 or X.dtype.kind not in "biuf":
-                raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}; give a table, or a matrix of numbers.")
+                raise ValueError(
+                    f"X has shape {X.shape} and dtype {X.dtype}; give a table, or a matrix of"
+                    " numbers."
+                )
             if not np.isfinite(X).all():
-                raise ValueError("X has NaN or infinite values; fill them in, or give a table, which is encoded.")
+                raise ValueError(
+                    "X has NaN or infinite values; fill them in, or give a table, which is encoded."
+                )
             object.__setattr__(self, "X", X)
 
     def __len__(self) -> int:
@@ -96,11 +121,14 @@ class Items:
         return digest(self.views, parameters, self.y, self.qid, links, rows)[:16]
 
     def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
-        """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the first set only."""
+        """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the
+        first set only.
+        """
         if not self.is_table:
             return self.X[fitted_on], self.X[rows], self.views, None
         key = (fitted_on.tobytes(), rows.tobytes())
-        if key not in self._last_encoded:  # methods see one draw after the other, and texts take long
+        # methods see one draw after the other, and texts take long
+        if key not in self._last_encoded:
             encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
             training = encoder.fit_transform(_take(self.X, fitted_on))
             test = encoder.transform(_take(self.X, rows))
@@ -110,7 +138,9 @@ class Items:
         return training.copy(), test.copy(), views, encoder
 
     @cached_property
-    def _last_encoded(self) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any, TableEncoder]]:
+    def _last_encoded(
+        self,
+    ) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any, TableEncoder]]:
         """The features of the last two sets of rows that were asked for."""
         return {}
 
@@ -127,14 +157,18 @@ def _encoded(views: Any, encoder: TableEncoder) -> Any:
 
 
 def read_items(data: Any) -> Items:
-    """Items as they are, anything with `X`, `y` and `qid` (as loaders give), or (X, y) or (X, y, qid)."""
+    """Items as they are, anything with `X`, `y` and `qid` (as loaders give), or (X, y) or (X, y,
+    qid).
+    """
     if isinstance(data, Items):
         return data
     if hasattr(data, "X") and hasattr(data, "y"):
         return Items(data.X, data.y, getattr(data, "qid", None))
     if isinstance(data, tuple) and len(data) in (2, 3):
         return Items(*data)
-    raise TypeError(f"data is {type(data).__name__}; give Items, what a loader gives, (X, y) or (X, y, qid).")
+    raise TypeError(
+        f"data is {type(data).__name__}; give Items, what a loader gives, (X, y) or (X, y, qid)."
+    )
 
 
 def _take(table: Any, rows: Index) -> Any:
@@ -203,10 +237,13 @@ def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
             problems.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
         single, flat = int((scored == 1).sum()), int(((scored > 1) & (spread == 0)).sum())
         if single:
-            problems.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")
+            problems.append(
+                f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none."
+            )
         if flat:
             problems.append(
-                f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to learn there."
+                f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to"
+                " learn there."
             )
     if not items.is_table and not sparse.issparse(items.X):
         constant = int((np.ptp(items.X, axis=0) == 0).sum()) if len(items) else 0

@@ -1,7 +1,9 @@
-"""Runs many independent jobs, several processes at a time with BLAS on one thread each, and keeps every finished one.
+"""Runs many independent jobs, several processes at a time with BLAS on one thread each, and keeps
+every finished one.
 
-A finished job is one small JSON file, written whole or not at all, under a name that follows from everything its result
-depends on: an interrupted run goes on where it stopped. What a job computes is the caller's business.
+A finished job is one small JSON file, written whole or not at all, under a name that follows from
+everything its result depends on: an interrupted run goes on where it stopped. What a job computes
+is the caller's business.
 """
 
 from __future__ import annotations
@@ -28,13 +30,21 @@ from typing import Any, TypeAlias
 
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded before threads are limited)
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from threadpoolctl import threadpool_limits
 
 import corank
 from corank.tables import replacing
 
-Run: TypeAlias = Callable[[Any, Any], dict[str, Any]]  # shared data, a job → a result that JSON can hold
+# shared data, a job → a result that JSON can hold
+Run: TypeAlias = Callable[[Any, Any], dict[str, Any]]
 Advance: TypeAlias = Callable[[], None]
 _shared: dict[str, Any] = {}  # data of a process that runs jobs: sent once, not with every job
 
@@ -74,11 +84,20 @@ class Keep:
         try:
             entry = json.loads(self.path(key).read_text(encoding="utf-8"))
             done = entry["done"]
-            if entry["key"] != key or entry["digest"] != _digest(done) or not isinstance(done["result"], dict):
+            if (
+                entry["key"] != key
+                or entry["digest"] != _digest(done)
+                or not isinstance(done["result"], dict)
+            ):
                 return None
             if not self.is_whole(done["result"]):
                 return None
-            return Done(done["result"], float(done["seconds"]), tuple(map(str, done["warnings"])), int(done["memory"]))
+            return Done(
+                done["result"],
+                float(done["seconds"]),
+                tuple(map(str, done["warnings"])),
+                int(done["memory"]),
+            )
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
@@ -109,13 +128,11 @@ def attempt_jobs(
     """By key: every finished job, with whether it ran now, and the error of every other job.
 
     Parameters
-    ----------
-    run : function of a module, called with `shared` and a job; the only part that computes
-    shared : data that all jobs need, sent to each process once
-    jobs : pairs of a key, which names everything the result depends on, and the job
-    keep : where finished jobs are kept and looked for
-    processes : number of processes; 1 works in this process
-    progress : called with the number of jobs and of those that are there already; gives a context of an `advance`
+    ---------- run : function of a module, called with `shared` and a job; the only part that
+    computes shared : data that all jobs need, sent to each process once jobs : pairs of a key,
+    which names everything the result depends on, and the job keep : where finished jobs are kept
+    and looked for processes : number of processes; 1 works in this process progress : called with
+    the number of jobs and of those that are there already; gives a context of an `advance`
     """
     finished: dict[str, tuple[Done, bool]] = {}
     if keep is not None and not keep.fresh:
@@ -145,20 +162,29 @@ def _outcomes(
                 yield key, _attempt(run, shared, job)
         return
     pool = ProcessPoolExecutor(
-        min(processes, len(jobs)), multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
+        min(processes, len(jobs)),
+        multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(shared,),
     )
     try:
-        keys: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
+        keys: dict[Future[Done | str], str] = {
+            pool.submit(_attempt_shared, run, job): key for key, job in jobs
+        }
         for future in as_completed(keys):
             yield keys.pop(future), future.result()
     except BrokenProcessPool as error:
-        raise JobsFailed("a process was ended from outside, perhaps for want of memory: try fewer --jobs") from error
+        raise JobsFailed(
+            "a process was ended from outside, perhaps for want of memory: try fewer --jobs"
+        ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin(shared: Any) -> None:
-    """Prepare a process for its jobs: one BLAS thread, and an end when the parent ends or is interrupted."""
+    """Prepare a process for its jobs: one BLAS thread, and an end when the parent ends or is
+    interrupted.
+    """
     threadpool_limits(limits=1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -187,7 +213,9 @@ def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
         except Exception as error:  # noqa: BLE001  (a fit that fails must not end the others)
             return f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - begin
-    messages = tuple(sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught}))
+    messages = tuple(
+        sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught})
+    )
     return Done(result, round(seconds, 4), messages, _peak_memory())
 
 
@@ -203,7 +231,9 @@ def _peak_memory() -> int:
 
 def written(value: Any) -> str:
     """A key: the same value gives the same text in every process, so memory addresses are left out."""
-    return json.dumps(value, sort_keys=True, default=lambda other: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(other)))
+    return json.dumps(
+        value, sort_keys=True, default=lambda other: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(other))
+    )
 
 
 @cache
@@ -254,7 +284,10 @@ def shown_on(console: Console, name: str) -> Callable[[int, int], Any]:
             nonlocal count
             count += 1
             if count * 10 // total > (count - 1) * 10 // total:
-                console.print(f"{name}: {count} of {total}, {time.perf_counter() - begin:.0f} s", highlight=False)
+                console.print(
+                    f"{name}: {count} of {total}, {time.perf_counter() - begin:.0f} s",
+                    highlight=False,
+                )
 
         yield print_tenths
 

@@ -17,7 +17,8 @@ READING = {
     "rmse": "root mean squared error of the scores: 0 is perfect",
 }
 WITHIN = ", each query less its mean"
-RANGES = {"disagreement": (0.0, 1.0), "ndcg": (0.0, 1.0), "rmse": (0.0, np.inf)}  # the least and the largest value
+# the least and the largest value
+RANGES = {"disagreement": (0.0, 1.0), "ndcg": (0.0, 1.0), "rmse": (0.0, np.inf)}
 LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 
@@ -41,9 +42,16 @@ def measured(
     measures = {
         "disagreement": disagreement_error(scores, predicted, qid=labels, average=False),
         "ndcg": ndcg(scores - min(least, 0.0), predicted, qid=labels, k=10, average=False),
-        "rmse": _rmse(scores - predicted, codes, centred=qid is not None) if scale else np.full(len(queries), np.nan),
+        "rmse": (
+            _rmse(scores - predicted, codes, centred=qid is not None)
+            if scale
+            else np.full(len(queries), np.nan)
+        ),
     }
-    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in measures.items()}}
+    return {
+        "queries": queries.tolist(),
+        **{name: _plain(values) for name, values in measures.items()},
+    }
 
 
 def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:

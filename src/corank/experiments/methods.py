@@ -15,7 +15,13 @@ from scipy import sparse
 
 from corank.core.arrays import FloatArray, Index, is_sparse
 from corank.core.messages import did_you_mean
-from corank.core.registry import LearnerRecord, declare, learner_class, learner_record, learner_records
+from corank.core.registry import (
+    LearnerRecord,
+    declare,
+    learner_class,
+    learner_record,
+    learner_records,
+)
 from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments.peers import SETTINGS, FittedMethod
@@ -33,14 +39,11 @@ class Method:
     """A way to learn.
 
     Attributes
-    ----------
-    name : what it is asked for by
-    title : what tables call it
-    about : one line that says what it is
-    fit : Task → FittedMethod; a function of a module, so that other processes find it
-    uses_unscored : whether it learns from unscored rows too
-    for_queries : whether it is meant for data with queries
-    scale : where its predictions are on the scale of the scores: always, with queries (up to their level), without queries,
+    ---------- name : what it is asked for by title : what tables call it about : one line that says
+    what it is fit : Task → FittedMethod; a function of a module, so that other processes find it
+    uses_unscored : whether it learns from unscored rows too for_queries : whether it is meant for
+    data with queries scale : where its predictions are on the scale of the scores: always, with
+    queries (up to their level), without queries,
         or never; elsewhere there is no RMSE
     needs : modules that must be installed
     default : whether it is compared when nobody says what to compare
@@ -58,7 +61,9 @@ class Method:
 
     def on_scale(self, *, queries: bool) -> bool:
         """Whether an RMSE makes sense."""
-        return self.scale == "always" or self.scale == ("with queries" if queries else "without queries")
+        return self.scale == "always" or self.scale == (
+            "with queries" if queries else "without queries"
+        )
 
     @property
     def is_installed(self) -> bool:
@@ -83,9 +88,11 @@ def known_methods() -> dict[str, Method]:
 
 
 def default_methods(*, queries: bool, judge: str) -> list[Method]:
-    """The baseline and the methods that are compared when nobody says what to compare; peers where installed.
+    """The baseline and the methods that are compared when nobody says what to compare; peers where
+    installed.
 
-    Those that learn to rank where the order counts, those that predict scores where their error does.
+    Those that learn to rank where the order counts, those that predict scores where their error
+    does.
     """
     regress = judge == "rmse" and not queries
     kinds = {m.name: m for m in known_methods().values() if m.default and m.is_installed}
@@ -103,15 +110,21 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
         method = wanted if isinstance(wanted, Method) else methods.get(wanted)
         if method is None:
             guess = did_you_mean(str(name), methods, 1) or "."
-            raise ValueError(f"methods: {name!r} is not known{guess} Known methods are {', '.join(methods)}.")
+            raise ValueError(
+                f"methods: {name!r} is not known{guess} Known methods are {', '.join(methods)}."
+            )
         if not method.is_installed:
-            raise ValueError(f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed.")
+            raise ValueError(
+                f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed."
+            )
         if queries and not method.for_queries:
-            raise ValueError(f"methods: {method.name!r} is not meant for data with queries; leave it out.")
+            raise ValueError(
+                f"methods: {method.name!r} is not meant for data with queries; leave it out."
+            )
         if judge == "rmse" and not method.on_scale(queries=queries):
             raise ValueError(
-                f"methods: {method.name!r} gives an order, not scores, and so has no RMSE; leave it out, or judge by "
-                "measure='disagreement'."
+                f"methods: {method.name!r} gives an order, not scores, and so has no RMSE; leave it"
+                " out, or judge by measure='disagreement'."
             )
         if method.name in [other.name for other in found]:
             raise ValueError(f"methods: {method.name!r} is named twice.")
@@ -146,7 +159,8 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     if name in ("RLS", "RankRLS", "MatchingPursuit", "RankingPursuit"):
         own["gamma"] = peers.widths(task.scored[0]).tolist()
     if name == "RankRLS":
-        own["scoring"] = "rescaled"  # as learners with views choose alpha: else a difference would be that of the rule
+        # as learners with views choose alpha: else a difference would be that of the rule
+        own["scoring"] = "rescaled"
     if name in ("MatchingPursuit", "RankingPursuit"):
         own["n_atoms"] = [number for number in N_ATOMS if number <= task.n_scored // 2]
     return own
@@ -155,7 +169,8 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
 def fitted(model: Any, queries: Index | None = None, linked: Task | None = None) -> FittedMethod:
     """A fitted learner of corank, and what it chose.
 
-    `queries` of the test rows, for a learner that asks for them; `linked`: the task, for one that follows links.
+    `queries` of the test rows, for a learner that asks for them; `linked`: the task, for one that
+    follows links.
     """
     path = getattr(model, "path_", None)
     tried = None if path is None else len(path.error)
@@ -167,8 +182,16 @@ def fitted(model: Any, queries: Index | None = None, linked: Task | None = None)
         if linked is None:
             return np.asarray(model.predict(X, **more))
         n = len(linked.y)
-        rows = sparse.vstack([linked.X, X], format="csr") if is_sparse(X) else np.concatenate([linked.X, X])
-        labels = {} if linked.qid is None or queries is None else {"qid": np.concatenate([linked.qid, queries])}
+        rows = (
+            sparse.vstack([linked.X, X], format="csr")
+            if is_sparse(X)
+            else np.concatenate([linked.X, X])
+        )
+        labels = (
+            {}
+            if linked.qid is None or queries is None
+            else {"qid": np.concatenate([linked.qid, queries])}
+        )
         return np.asarray(model.predict(rows, links=linked.links, **labels))[n:]
 
     return FittedMethod(predict, chosen_parameters(model), tried, _size(model), model)

@@ -1,9 +1,10 @@
-"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, Gaussian process, forest, RankSVM,
-LightGBM, XGBoost.
+"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, Gaussian
+process, forest, RankSVM, LightGBM, XGBoost.
 
-Each is tuned by held-out error on the scored training rows, over as many settings as corank's learners with views try;
-a Gaussian process learns its parameters by evidence, a forest has few that matter.
-Settings come in families that share their work: one decomposition for all alphas, one ensemble for all numbers of trees.
+Each is tuned by held-out error on the scored training rows, over as many settings as corank's
+learners with views try; a Gaussian process learns its parameters by evidence, a forest has few that
+matter. Settings come in families that share their work: one decomposition for all alphas, one
+ensemble for all numbers of trees.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
 FOLDS = 3
 Setting: TypeAlias = dict[str, Any]
 Predict: TypeAlias = Callable[[Any], FloatArray]  # rows → (n, settings)
-Fitted: TypeAlias = tuple[Predict, Callable[[int], int]]  # predictions, and the size of the model with each setting
+# predictions, and the size of the model with each setting
+Fitted: TypeAlias = tuple[Predict, Callable[[int], int]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class MethodRows:
 
 @dataclass(frozen=True)
 class Family:
-    """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per setting, and model sizes."""
+    """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per
+    setting, and model sizes.
+    """
 
     settings: Sequence[Setting]
     fit: Callable[[MethodRows, int], Fitted]
@@ -77,7 +81,9 @@ class FittedMethod:
 
 
 def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
-    """The setting with the least held-out error, fitted on all scored rows; among equals the first one."""
+    """The setting with the least held-out error, fitted on all scored rows; among equals the first
+    one.
+    """
     rows = grouped(*task.scored)
     errors = [np.zeros(len(family.settings)) for family in families]
     for kept, left in folds(rows, task.seed):
@@ -99,13 +105,18 @@ def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
 
 def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
     """Rows to fit on and rows to judge on: whole queries where there are several, else rows."""
-    units = np.arange(len(rows.y)) if rows.qid is None else np.unique(rows.qid, return_inverse=True)[1]
+    units = (
+        np.arange(len(rows.y)) if rows.qid is None else np.unique(rows.qid, return_inverse=True)[1]
+    )
     n = int(units.max()) + 1
     if n < 2:
         units, n = np.arange(len(rows.y)), len(rows.y)
     fold = np.random.default_rng([seed, 2]).permutation(n) % min(FOLDS, n)
     fold_of_row = fold[units]
-    return [(np.flatnonzero(fold_of_row != k), np.flatnonzero(fold_of_row == k)) for k in range(int(fold.max()) + 1)]
+    return [
+        (np.flatnonzero(fold_of_row != k), np.flatnonzero(fold_of_row == k))
+        for k in range(int(fold.max()) + 1)
+    ]
 
 
 def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
@@ -129,7 +140,8 @@ def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
 
 
 def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
-    """`disagreement_error` of every query with two different scores, for many columns of predictions at once.
+    """`disagreement_error` of every query with two different scores, for many columns of
+    predictions at once.
 
     O(pairs) per column; held-out queries are small.
     """
@@ -160,7 +172,10 @@ def widths(X: Any) -> FloatArray:
 def ridge(task: Task) -> FittedMethod:
     """Ridge regression on the columns, each query's mean score taken out."""
     alphas = np.logspace(-4, 5, SETTINGS)
-    return fit_tuned([Family([{"alpha": alpha} for alpha in alphas.tolist()], partial(_ridge_path, alphas))], task)
+    return fit_tuned(
+        [Family([{"alpha": alpha} for alpha in alphas.tolist()], partial(_ridge_path, alphas))],
+        task,
+    )
 
 
 def kernel_ridge(task: Task) -> FittedMethod:
@@ -183,17 +198,23 @@ def gaussian_process(task: Task) -> FittedMethod:
         warnings.simplefilter("ignore", ConvergenceWarning)  # a parameter at the end of its range
         model = GaussianProcessRegressor(kernel, random_state=task.seed).fit(X, y / spread)
     chosen = {"kernel": str(model.kernel_)}
-    return FittedMethod(lambda X: level + spread * model.predict(_dense(X)), chosen, None, 8 * X.size)
+    return FittedMethod(
+        lambda X: level + spread * model.predict(_dense(X)), chosen, None, 8 * X.size
+    )
 
 
 def forest(task: Task) -> FittedMethod:
     """Extremely randomised trees, with leaves of two sizes to choose from."""
-    return fit_tuned([Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)], task)
+    return fit_tuned(
+        [Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)], task
+    )
 
 
 def _trees(leaf: int, rows: MethodRows, seed: int) -> Fitted:
     y, level = _targets(rows)
-    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(_matrix(rows.X), y)
+    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(
+        _matrix(rows.X), y
+    )
     size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
     return (lambda new: (level + model.predict(_matrix(new)))[:, None]), lambda at: size
 
@@ -208,17 +229,24 @@ def rank_svm(task: Task) -> FittedMethod:
     return fit_tuned([Family([{"C": C}], partial(_pairwise, C)) for C in costs], task)
 
 
-def _width_families(task: Task, path: Callable[[float, FloatArray, MethodRows, int], Fitted]) -> list[Family]:
+def _width_families(
+    task: Task, path: Callable[[float, FloatArray, MethodRows, int], Fitted]
+) -> list[Family]:
     """One family per kernel width: all alphas."""
     alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
     return [
-        Family([{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()], partial(path, gamma, alphas))
+        Family(
+            [{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()],
+            partial(path, gamma, alphas),
+        )
         for gamma in widths(task.scored[0]).tolist()
     ]
 
 
 def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
-    """Scores less their mean, or less the means of their queries where the level of a query means nothing."""
+    """Scores less their mean, or less the means of their queries where the level of a query means
+    nothing.
+    """
     if rows.qid is None:
         return rows.y - rows.y.mean(), float(rows.y.mean())
     codes = np.unique(rows.qid, return_inverse=True)[1]
@@ -232,7 +260,9 @@ def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     U, s, Vt = linalg.svd(X - centre, full_matrices=False)
     shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
     weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
-    return (lambda new: np.asarray(new @ weights - centre @ weights + level)), lambda at: 8 * (X.shape[1] + 1)
+    return (
+        lambda new: np.asarray(new @ weights - centre @ weights + level)
+    ), lambda at: 8 * (X.shape[1] + 1)
 
 
 def _kernel_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
@@ -241,7 +271,9 @@ def _kernel_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) 
     values, vectors = linalg.eigh(rbf_kernel(rows.X, gamma=gamma))
     weights = vectors @ ((vectors.T @ y)[:, None] / (np.maximum(values, 0.0)[:, None] + alphas))
     size = 8 * len(y) * (1 + rows.X.shape[1])
-    return (lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)), lambda at: size
+    return (
+        lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)
+    ), lambda at: size
 
 
 def _nystroem_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
@@ -257,15 +289,23 @@ def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
     first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
     sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
     differences = rows.X[first] - rows.X[second]
-    differences = sparse.diags_array(sign) @ differences if sparse.issparse(rows.X) else sign[:, None] * differences
-    model = LinearSVC(C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3)
+    differences = (
+        sparse.diags_array(sign) @ differences
+        if sparse.issparse(rows.X)
+        else sign[:, None] * differences
+    )
+    model = LinearSVC(
+        C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3
+    )
     model.fit(differences, sign)
     weights = model.coef_[0]
     return (lambda new: np.asarray(new @ weights)[:, None]), lambda at: 8 * len(weights)
 
 
 def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn at random."""
+    """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn
+    at random.
+    """
     first, second = (np.concatenate(ends) for ends in zip(*_pairs_by_query(rows), strict=True))
     if len(first) > most:
         chosen = np.sort(rng.choice(len(first), most, replace=False))
@@ -331,7 +371,9 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
     grown = model.num_trees()  # fewer than asked for where nothing is left to split
 
     def leaves(X: Any) -> Index:
-        return np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64).reshape(X.shape[0], grown)
+        return np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64).reshape(
+            X.shape[0], grown
+        )
 
     counts = leaves(rows.X).max(axis=0) + 1  # training rows reach every leaf
     values = np.zeros((grown, int(counts.max())))
@@ -349,14 +391,22 @@ def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -
     """Fit the largest number of trees with XGBoost; predicts one column for each number of trees."""
     import xgboost as xgb
 
-    fixed: dict[str, Any] = {"nthread": 1, "seed": 0, "verbosity": 0, "tree_method": "hist", "base_score": 0.0}
+    fixed: dict[str, Any] = {
+        "nthread": 1,
+        "seed": 0,
+        "verbosity": 0,
+        "tree_method": "hist",
+        "base_score": 0.0,
+    }
     labels: Any
     labels, level = _targets(rows)
     objective = "reg:squarederror"
     if rows.qid is not None:
         objective, labels = "rank:pairwise", levels(rows.y)
     data = xgb.DMatrix(rows.X, label=labels, qid=rows.qid, nthread=1)
-    model = xgb.train({"objective": objective} | fixed | setting, data, num_boost_round=max(n_trees))
+    model = xgb.train(
+        {"objective": objective} | fixed | setting, data, num_boost_round=max(n_trees)
+    )
     steps = list(zip([0, *n_trees[:-1]], n_trees, strict=True))
 
     def predict(X: Any) -> FloatArray:

@@ -1,8 +1,9 @@
-"""The protocol of a comparison: the training, unscored and test rows of every draw, all from one seed, and the one place
-where scores are hidden from methods and come back after the predictions.
+"""The protocol of a comparison: the training, unscored and test rows of every draw, all from one
+seed, and the one place where scores are hidden from methods and come back after the predictions.
 
-Test queries take turns: in every five repeats (for a fifth of test queries) each query is a test query once, so that
-averages over repeats weigh all queries alike. Scores are looked at only to find queries with two different ones.
+Test queries take turns: in every five repeats (for a fifth of test queries) each query is a test
+query once, so that averages over repeats weigh all queries alike. Scores are looked at only to find
+queries with two different ones.
 """
 
 from __future__ import annotations
@@ -30,15 +31,14 @@ class Protocol:
     """How methods are compared.
 
     Attributes
-    ----------
-    scored_share : share of the training queries (rows, without queries) that keep their scores; those of the others are
+    ---------- scored_share : share of the training queries (rows, without queries) that keep their
+    scores; those of the others are
         hidden. None: all of them where most rows have no score anyway, else a tenth
-    repeats : draws of test, scored and unscored queries
-    test_share : share of the queries (rows) that are tested on
-    curves : also fit on fewer and on more scored rows, and on none and a quarter of the unscored ones
-    max_scored, max_unscored : most rows of each kind in one fit; whole queries are left out, drawn at random
-    measure : by which methods are judged. None: disagreement with queries, root mean squared error without
-    seed : all draws follow from it
+    repeats : draws of test, scored and unscored queries test_share : share of the queries (rows)
+        that are tested on curves : also fit on fewer and on more scored rows, and on none and a
+        quarter of the unscored ones max_scored, max_unscored : most rows of each kind in one fit;
+        whole queries are left out, drawn at random measure : by which methods are judged. None:
+        disagreement with queries, root mean squared error without seed : all draws follow from it
     """
 
     scored_share: float | None = None
@@ -52,7 +52,9 @@ class Protocol:
 
     def __post_init__(self) -> None:
         if self.scored_share is not None and not 0.0 < self.scored_share <= 1.0:
-            raise ValueError(f"scored_share must be above 0 and at most 1, got {self.scored_share}.")
+            raise ValueError(
+                f"scored_share must be above 0 and at most 1, got {self.scored_share}."
+            )
         if not 0.0 < self.test_share < 1.0:
             raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share}.")
         least = {"repeats": 2, "max_scored": 10, "max_unscored": 0, "seed": 0}
@@ -60,7 +62,9 @@ class Protocol:
             if getattr(self, name) < smallest:
                 raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}.")
         if self.measure is not None and self.measure not in MEASURES:
-            raise ValueError(f"measure={self.measure!r} is unknown; give one of {', '.join(MEASURES)}.")
+            raise ValueError(
+                f"measure={self.measure!r} is unknown; give one of {', '.join(MEASURES)}."
+            )
 
     def share(self, items: Items) -> float:
         """The share of scores that are kept."""
@@ -104,18 +108,22 @@ def check_enough(items: Items) -> None:
     """Refuse data on which no test could say anything."""
     units = testable(items)
     if items.qid is None and len(units) < FEWEST_ROWS:
-        raise ValueError(f"y has {len(units)} scores; comparing methods takes at least {FEWEST_ROWS}.")
+        raise ValueError(
+            f"y has {len(units)} scores; comparing methods takes at least {FEWEST_ROWS}."
+        )
     if items.qid is not None and len(units) < FEWEST_QUERIES:
         raise ValueError(
-            f"only {len(units)} queries have two rows with different scores; comparing methods takes at least "
-            f"{FEWEST_QUERIES}. Leave qid out if all rows compete with each other."
+            f"only {len(units)} queries have two rows with different scores; comparing methods"
+            f" takes at least {FEWEST_QUERIES}. Leave qid out if all rows compete with each other."
         )
     if items.qid is None and len(np.unique(items.y[items.scored])) < 2:
         raise ValueError("y holds the same score everywhere: there is nothing to learn.")
 
 
 def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
-    """Every draw, those of the comparison itself first. Parts of the scored rows that come to the same are one."""
+    """Every draw, those of the comparison itself first. Parts of the scored rows that come to the
+    same are one.
+    """
     main = [Draw(repeat) for repeat in range(protocol.repeats)]
     main += [Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)]  # did they help?
     if not protocol.curves:
@@ -126,13 +134,20 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
         sizes.setdefault(len(split(items, protocol, Draw(0, scored=multiple)).scored), multiple)
     return [
         *main,
-        *(Draw(repeat, scored=multiple) for multiple in sizes.values() if multiple != 1 for repeat in few),
+        *(
+            Draw(repeat, scored=multiple)
+            for multiple in sizes.values()
+            if multiple != 1
+            for repeat in few
+        ),
         *(Draw(repeat, unscored=0.25) for repeat in few),
     ]
 
 
 def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
-    """The rows of a draw. A part of the scored or unscored rows is always the first of the same order: draws nest."""
+    """The rows of a draw. A part of the scored or unscored rows is always the first of the same
+    order: draws nest.
+    """
     units, codes = testable(items), np.arange(len(items)) if items.qid is None else items.qid
     n_codes = int(codes.max()) + 1
     rng = np.random.default_rng([protocol.seed, draw.repeat])
@@ -146,9 +161,12 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     allowed = _within(candidates, sizes, protocol.max_scored, least)
     kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
     is_scored = np.isin(codes, kept) & has_score
-    # Unscored: rows of training queries whose scores are hidden or missing, query by query in a fixed order.
-    without_order = rng.permutation(np.setdiff1d(others, candidates))  # queries without two different scores
-    order = np.concatenate([candidates[::-1], without_order])  # from the far end: scored ones last, so that draws nest
+    # Unscored: rows of training queries whose scores are hidden or missing, query by query in a
+    # fixed order.
+    # queries without two different scores
+    without_order = rng.permutation(np.setdiff1d(others, candidates))
+    # from the far end: scored ones last, so that draws nest
+    order = np.concatenate([candidates[::-1], without_order])
     usable = np.isin(codes, others) & ~is_scored
     sizes = np.bincount(codes[usable], minlength=n_codes)
     chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
@@ -161,7 +179,8 @@ def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
     """One fold of a round of folds."""
     rounds = protocol.rounds
     order = np.random.default_rng([protocol.seed, repeat // rounds, 1]).permutation(units)
-    if protocol.test_share < 1 / rounds - 1e-9 or protocol.test_share > 0.5:  # not a fold: so many, in turn
+    # not a fold: so many, in turn
+    if protocol.test_share < 1 / rounds - 1e-9 or protocol.test_share > 0.5:
         size = max(1, round(protocol.test_share * len(units)))
         return np.take(order, np.arange(size) + (repeat % rounds) * size, mode="wrap")
     return order[repeat % rounds :: rounds]
@@ -170,11 +189,17 @@ def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
 def _within(units: Index, sizes: Index, most: int, least: int) -> Index:
     """The first units that hold at most so many rows together, but not fewer than `least` of them."""
     total = np.cumsum(sizes[units])
-    return units[: max(least, int(np.searchsorted(total, most, side="right")))] if most > 0 else units[:0]
+    return (
+        units[: max(least, int(np.searchsorted(total, most, side="right")))]
+        if most > 0
+        else units[:0]
+    )
 
 
 def testable(items: Items) -> Index:
-    """What can be tested on: queries with two different scores; scored rows where there are no queries."""
+    """What can be tested on: queries with two different scores; scored rows where there are no
+    queries.
+    """
     if items.qid is None:
         return np.flatnonzero(items.scored)
     return np.flatnonzero(spreads(items.y[items.scored], items.qid[items.scored]))
@@ -237,7 +262,9 @@ class HiddenScores:
         """The scores, in exchange for finite predictions: (n_test,)."""
         given = np.asarray(predictions)
         if given.shape != self._scores.shape:
-            raise ValueError(f"predictions have shape {given.shape} for {len(self._scores)} test rows.")
+            raise ValueError(
+                f"predictions have shape {given.shape} for {len(self._scores)} test rows."
+            )
         if not np.isfinite(given).all():
             raise ValueError("predictions have NaN or infinite values.")
         return self._scores
@@ -248,7 +275,9 @@ def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, H
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
     X, X_test, views, encoder = items.features(rows.train, rows.test)
     qid, qid_test = (take(items.qid, numbers) for numbers in (rows.train, rows.test))
-    links = None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
+    links = (
+        None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
+    )
     least = float(items.y[items.scored].min())
     return (
         Task(X, y, qid, X_test, qid_test, views, judge, seed, links, encoder),

@@ -1,4 +1,6 @@
-"""The result of a comparison: tables with intervals and tests, the effect of unscored rows, curves, and the verdict."""
+"""The result of a comparison: tables with intervals and tests, the effect of unscored rows, curves,
+and the verdict.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,22 @@ from corank.experiments.data import Items
 from corank.experiments.measures import LOWER_IS_BETTER, RANGES
 from corank.experiments.methods import Method
 from corank.experiments.protocol import MEASURES, Draw, Protocol, split
-from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
-from corank.experiments.verdict import Effect, Estimate, Finding, Gain, LearningCurve, Row, sentences
+from corank.experiments.uncertainty import (
+    corrected_resampled,
+    holm,
+    over_repeats,
+    signed_rank,
+    two_way_interval,
+)
+from corank.experiments.verdict import (
+    Effect,
+    Estimate,
+    Finding,
+    Gain,
+    LearningCurve,
+    Row,
+    sentences,
+)
 from corank.tables import replacing
 from corank.tables.write import finite
 
@@ -40,7 +56,8 @@ class Record:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparisonResult:
-    """What `compare` found. Print it, `save` it, or write it as a page with `corank.report.write_report`.
+    """What `compare` found. Print it, `save` it, or write it as a page with
+    `corank.report.write_report`.
 
     Attributes
     ----------
@@ -74,7 +91,9 @@ class ComparisonResult:
     def is_capped(self) -> bool:
         """Whether fits were made on fewer scored rows than the share alone asks for."""
         free = replace(self.protocol, max_scored=len(self.items))
-        return len(split(self.items, free, Draw(0)).scored) > len(split(self.items, self.protocol, Draw(0)).scored)
+        return len(split(self.items, free, Draw(0)).scored) > len(
+            split(self.items, self.protocol, Draw(0)).scored
+        )
 
     def method(self, name: str) -> Method:
         """A method by its name."""
@@ -92,7 +111,9 @@ class ComparisonResult:
         """The fits of a method, one per repeat; `scored` and `unscored` as in `Draw`."""
         return self._by_place[method, scored, unscored]
 
-    def values(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> FloatArray:
+    def values(
+        self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0
+    ) -> FloatArray:
         """(repeats, queries), NaN where a query was not tested; one column without queries."""
         records = self.runs(method, scored, unscored)
         n_queries = 1 if not self.has_queries else int(self.items.qid.max()) + 1
@@ -103,26 +124,37 @@ class ComparisonResult:
             )
         return table
 
-    def units(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> FloatArray:
-        """The values that tests compare: one per query, averaged over repeats; without queries one per repeat."""
+    def units(
+        self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0
+    ) -> FloatArray:
+        """The values that tests compare: one per query, averaged over repeats; without queries one
+        per repeat.
+        """
         values = self.values(measure, method, scored, unscored)
         return over_repeats(values) if self.has_queries else values[:, 0]
 
-    def estimate(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> Estimate | None:
+    def estimate(
+        self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0
+    ) -> Estimate | None:
         """Mean and interval; None where the measure means nothing for the method."""
         values = self.values(measure, method, scored, unscored)
         return None if np.isnan(values).all() else self._estimate(values, *RANGES[measure])
 
     def _estimate(self, values: FloatArray, least: float, largest: float) -> Estimate:
-        """Mean and interval of (repeats, queries): bootstrap over both; without queries the corrected interval over repeats.
+        """Mean and interval of (repeats, queries): bootstrap over both; without queries the
+        corrected interval over repeats.
 
-        The mean is that of the units that tests are made on. No mean lies outside of the range from `least` to `largest`,
-        so what an interval has there is cut off, which leaves the mean in it just as often.
+        The mean is that of the units that tests are made on. No mean lies outside of the range from
+        `least` to `largest`, so what an interval has there is cut off, which leaves the mean in it
+        just as often.
         """
         if self.has_queries:
             mean, interval = float(np.nanmean(over_repeats(values))), two_way_interval(values)
         else:
-            mean, interval = float(values.mean()), corrected_resampled(values[:, 0], *self._sizes)[1]
+            mean, interval = (
+                float(values.mean()),
+                corrected_resampled(values[:, 0], *self._sizes)[1],
+            )
         return Estimate(*np.clip([mean, *interval], least, largest).tolist())
 
     @property
@@ -132,7 +164,9 @@ class ComparisonResult:
         return float(self.items.scored.sum()) - n_test, n_test
 
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
-        """Gains of the first of every pair over the second, both (repeats, queries), by tests that are made together."""
+        """Gains of the first of every pair over the second, both (repeats, queries), by tests that
+        are made together.
+        """
         least, largest = RANGES[self.measure]
         most = largest - least  # of a gain
         tests = []
@@ -145,12 +179,19 @@ class ComparisonResult:
                 p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
             tests.append((self._estimate(gains, -most, most), p, n_units))
         corrected = holm([p for _, p, _ in tests])
-        return [Gain(gain, p, q, n_units) for (gain, p, n_units), q in zip(tests, corrected, strict=True)]
+        return [
+            Gain(gain, p, q, n_units)
+            for (gain, p, n_units), q in zip(tests, corrected, strict=True)
+        ]
 
     @cached_property
     def _against(self) -> dict[str, Gain]:
         baseline = self.values(self.measure, self.baseline)
-        names = [m.name for m in self.methods if m.name != self.baseline and self.estimate(self.measure, m.name)]
+        names = [
+            m.name
+            for m in self.methods
+            if m.name != self.baseline and self.estimate(self.measure, m.name)
+        ]
         gains = self._gains([(self.values(self.measure, name), baseline) for name in names])
         return dict(zip(names, gains, strict=True))
 
@@ -178,18 +219,31 @@ class ComparisonResult:
 
     def ranked(self) -> list[str]:
         """Names of the methods, the best mean first."""
-        means = {m.name: e.mean for m in self.methods if (e := self.estimate(self.measure, m.name)) is not None}
-        return sorted(means, key=lambda name: means[name] * (1 if LOWER_IS_BETTER[self.measure] else -1))
+        means = {
+            m.name: e.mean
+            for m in self.methods
+            if (e := self.estimate(self.measure, m.name)) is not None
+        }
+        return sorted(
+            means, key=lambda name: means[name] * (1 if LOWER_IS_BETTER[self.measure] else -1)
+        )
 
     def effects(self) -> list[Effect]:
         """For every method that uses unscored rows: the same method with and without them."""
         pairs = [
-            method for method in self.methods if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
+            method
+            for method in self.methods
+            if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
         ]
-        both = [(self.values(self.measure, m.name), self.values(self.measure, m.name, unscored=0.0)) for m in pairs]
+        both = [
+            (self.values(self.measure, m.name), self.values(self.measure, m.name, unscored=0.0))
+            for m in pairs
+        ]
         effects = []
         for method, gain in zip(pairs, self._gains(both), strict=True):
-            with_them, without = (self.estimate(self.measure, method.name, unscored=share) for share in (1.0, 0.0))
+            with_them, without = (
+                self.estimate(self.measure, method.name, unscored=share) for share in (1.0, 0.0)
+            )
             assert with_them is not None
             assert without is not None
             n = np.mean([record.result["n_unscored"] for record in self.runs(method.name)])
@@ -199,7 +253,8 @@ class ComparisonResult:
     def curves(self, over: str = "scored") -> list[LearningCurve]:
         """Error against the number of rows: `over` "scored" or "unscored".
 
-        How hard a query is for all methods at all points says nothing about them: bands leave that out.
+        How hard a query is for all methods at all points says nothing about them: bands leave that
+        out.
         """
         if over not in ("scored", "unscored"):
             raise ValueError(f'over={over!r} is unknown; give "scored" or "unscored".')
@@ -214,7 +269,9 @@ class ComparisonResult:
                 places[method.name] = fitted
         common: FloatArray | float = 0.0  # by how much each query is harder than the mean of all
         if self.has_queries and places:
-            levels = [self.units(self.measure, *place) for fitted in places.values() for place in fitted]
+            levels = [
+                self.units(self.measure, *place) for fitted in places.values() for place in fitted
+            ]
             level = np.mean(levels, axis=0)  # NaN where one has none
             common = level - np.nanmean(level)
         return [
@@ -222,32 +279,51 @@ class ComparisonResult:
                 name,
                 self.method(name).title,
                 over,
-                [float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)])) for place in fitted],
-                [self._estimate(self.values(self.measure, *place) - common, *RANGES[self.measure]) for place in fitted],
+                [
+                    float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)]))
+                    for place in fitted
+                ],
+                [
+                    self._estimate(
+                        self.values(self.measure, *place) - common, *RANGES[self.measure]
+                    )
+                    for place in fitted
+                ],
             )
             for name, fitted in places.items()
         ]
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives any."""
+        """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives
+        any.
+        """
         probabilities = {}
         for method in self.methods:
             records = self.runs(method.name)
             if "said" in records[0].result:
-                came, said = (np.concatenate([record.result[key] for record in records]) for key in ("came", "said"))
+                came, said = (
+                    np.concatenate([record.result[key] for record in records])
+                    for key in ("came", "said")
+                )
                 probabilities[method.name] = (came.astype(float), said.astype(float))
         return probabilities
 
     def warnings(self) -> Counter[str]:
         """Warnings of fits, and how many fits had each."""
-        return Counter(f"{record.method}: {text}" for record in self.records for text in record.warnings)
+        return Counter(
+            f"{record.method}: {text}" for record in self.records for text in record.warnings
+        )
 
     def verdict(self) -> list[str]:
         """The conclusions, in sentences; the first is the answer."""
         titles = {method.name: method.title for method in self.methods}
         order = [titles[name] for name in self.ranked()]
         gains = {titles[name]: gain for name, gain in self._against.items()}
-        return sentences(Finding(self.measure, titles[self.baseline], order, gains, self.effects(), self.has_queries))
+        return sentences(
+            Finding(
+                self.measure, titles[self.baseline], order, gains, self.effects(), self.has_queries
+            )
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data, as JSON has it."""
@@ -259,15 +335,25 @@ class ComparisonResult:
             "scored_share": self.protocol.share(self.items),
             "data": self.items.digest,
             "verdict": self.verdict(),
-            "methods": finite([asdict(row) | {"verdict": row.against and row.against.verdict} for row in self.rows()]),
-            "unscored": finite([asdict(effect) | {"verdict": effect.effect.verdict} for effect in self.effects()]),
-            "curves": finite([asdict(curve) for over in ("scored", "unscored") for curve in self.curves(over)]),
+            "methods": finite(
+                [
+                    asdict(row) | {"verdict": row.against and row.against.verdict}
+                    for row in self.rows()
+                ]
+            ),
+            "unscored": finite(
+                [asdict(effect) | {"verdict": effect.effect.verdict} for effect in self.effects()]
+            ),
+            "curves": finite(
+                [asdict(curve) for over in ("scored", "unscored") for curve in self.curves(over)]
+            ),
             "failed": self.failed,
             "fits": len(self.records),
             "fits_made_now": self.run_now,
             "seconds": self.seconds,
             "runs": [
-                {"method": r.method, "draw": list(r.draw), "seconds": r.seconds, **r.result} for r in self.records
+                {"method": r.method, "draw": list(r.draw), "seconds": r.seconds, **r.result}
+                for r in self.records
             ],
         }
 
@@ -277,4 +363,7 @@ class ComparisonResult:
             file.write(json.dumps(self.to_dict(), indent=1).encode())
 
     def __repr__(self) -> str:
-        return f"ComparisonResult({len(self.methods)} methods, {len(self.records)} fits)\n" + "\n".join(self.verdict())
+        return (
+            f"ComparisonResult({len(self.methods)} methods, {len(self.records)} fits)\n"
+            + "\n".join(self.verdict())
+        )

@@ -1,5 +1,5 @@
-"""How sure a mean is: standard errors, bootstrap intervals from a fixed seed, and paired tests of differences, over test
-queries or, without queries, over repeats."""
+"""How sure a mean is: standard errors, bootstrap intervals from a fixed seed, and paired tests of
+differences, over test queries or, without queries, over repeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BLOCK_ENTRIES = 2**22  # numbers held in memory at a time
 
 
 def two_way_interval(values: Any) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean of a table (draws, queries): both are drawn again, independently.
+    """95 % bootstrap interval of the mean of a table (draws, queries): both are drawn again,
+    independently.
 
     NaN marks queries that were not tested in a draw. O(RESAMPLES · draws · queries).
     """
@@ -51,12 +52,16 @@ FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
 
 
 def over_repeats(values: Any) -> FloatArray:
-    """One value per query: the mean of the repeats in which it was tested, NaN where there was none. (repeats, queries)"""
+    """One value per query: the mean of the repeats in which it was tested, NaN where there was
+    none. (repeats, queries)
+    """
     values = np.asarray(values, dtype=float)
     is_tested = ~np.isnan(values)
     counts = is_tested.sum(axis=0)
     sums = np.where(is_tested, values, 0.0).sum(axis=0)
-    return np.asarray(np.divide(sums, counts, out=np.full(values.shape[1], np.nan), where=counts > 0))
+    return np.asarray(
+        np.divide(sums, counts, out=np.full(values.shape[1], np.nan), where=counts > 0)
+    )
 
 
 def signed_rank(differences: Any) -> float:
@@ -70,10 +75,14 @@ def signed_rank(differences: Any) -> float:
     return float(wilcoxon(differences, zero_method="wilcox").pvalue)
 
 
-def corrected_resampled(differences: Any, n_train: float, n_test: float) -> tuple[float, tuple[float, float]]:
-    """Nadeau and Bengio's corrected resampled t-test: p-value, and the 95 % interval of the mean difference.
+def corrected_resampled(
+    differences: Any, n_train: float, n_test: float
+) -> tuple[float, tuple[float, float]]:
+    """Nadeau and Bengio's corrected resampled t-test: p-value, and the 95 % interval of the mean
+    difference.
 
-    Repeats share training rows, so their plain variance is too small: it is multiplied by 1/J + n_test/n_train.
+    Repeats share training rows, so their plain variance is too small: it is multiplied by 1/J +
+    n_test/n_train.
     """
     differences = np.asarray(differences, dtype=float)
     repeats = len(differences)

@@ -1,5 +1,5 @@
-"""The numbers of a comparison (means with intervals, gains with tests, effects of unscored rows, curves) and its verdict
-in plain words, "cannot tell" included."""
+"""The numbers of a comparison (means with intervals, gains with tests, effects of unscored rows,
+curves) and its verdict in plain words, "cannot tell" included."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Effect:
-    """Did unscored rows help a method? `effect`: of the same method with them, against without them."""
+    """Did unscored rows help a method? `effect`: of the same method with them, against without
+    them.
+    """
 
     method: str
     title: str
@@ -82,7 +84,9 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class Finding:
-    """The facts behind a verdict: titles of the methods, the best mean first, and gains over the baseline."""
+    """The facts behind a verdict: titles of the methods, the best mean first, and gains over the
+    baseline.
+    """
 
     measure: str
     baseline: str
@@ -94,14 +98,20 @@ class Finding:
 
 def sentences(finding: Finding) -> list[str]:
     """The answer, then the methods against the baseline, then the effects of unscored rows."""
-    return [_answer(finding), *_against(finding), *(_effect(finding, effect) for effect in finding.effects)]
+    return [
+        _answer(finding),
+        *_against(finding),
+        *(_effect(finding, effect) for effect in finding.effects),
+    ]
 
 
 def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
     """A mean with its interval; disagreement in points, hundredths of all pairs."""
     sign = "+" if signed else ""
     scale, unit = (100, " points") if measure == "disagreement" else (1, "")
-    mean, low, high = (rounded(scale * number, sign=sign).replace("-", "−") for number in astuple(value))
+    mean, low, high = (
+        rounded(scale * number, sign=sign).replace("-", "−") for number in astuple(value)
+    )
     return f"{mean}{unit} ({low} to {high})"
 
 
@@ -113,17 +123,29 @@ def chance(p: float) -> str:
 def _answer(finding: Finding) -> str:
     best, base = finding.order[0], finding.baseline
     against = finding.gains.get(best)
-    winners = [title for title in finding.order if title in finding.gains and finding.gains[title].verdict == "better"]
+    winners = [
+        title
+        for title in finding.order
+        if title in finding.gains and finding.gains[title].verdict == "better"
+    ]
     if against is None:
         return f"Nothing was better than the baseline, {base}: it has the best mean itself."
     if against.verdict == "better":
         others = [title for title in winners if title != best]
         also = f" Also better than it: {', '.join(others)}." if others else ""
-        return f"{best} has the best mean, {_amount(against.gain, finding)} better than {base}: more than chance would explain.{also}"
+        return (
+            f"{best} has the best mean, {_amount(against.gain, finding)} better than {base}: more"
+            f" than chance would explain.{also}"
+        )
     if winners:
-        return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
+        return (
+            f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly"
+            " to be sure."
+        )
     needed = _needed(against, finding)
-    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
+    return (
+        f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
+    )
 
 
 def _against(finding: Finding) -> list[str]:
@@ -132,9 +154,14 @@ def _against(finding: Finding) -> list[str]:
         if title in finding.gains:
             gain = finding.gains[title]
             amount = in_numbers(gain.gain, finding.measure, signed=True)
-            verdicts = {"better": "better than", "worse": "worse than", "cannot tell": "cannot be told apart from"}
+            verdicts = {
+                "better": "better than",
+                "worse": "worse than",
+                "cannot tell": "cannot be told apart from",
+            }
             lines.append(
-                f"{title}: {verdicts[gain.verdict]} {finding.baseline}; gain {amount}, {chance(gain.p_corrected)}."
+                f"{title}: {verdicts[gain.verdict]} {finding.baseline}; gain {amount},"
+                f" {chance(gain.p_corrected)}."
             )
     return lines
 
@@ -144,17 +171,26 @@ def _effect(finding: Finding, effect: Effect) -> str:
     rows = f"{effect.n_unscored:,.0f} unscored rows"
     if gain.gain.mean == gain.gain.low == gain.gain.high == 0:
         return f"{effect.title}: {rows} made no difference."
-    amount = f"gain {in_numbers(gain.gain, finding.measure, signed=True)}, {chance(gain.p_corrected)}"
+    amount = (
+        f"gain {in_numbers(gain.gain, finding.measure, signed=True)}, {chance(gain.p_corrected)}"
+    )
     if gain.verdict == "cannot tell":
-        return f"{effect.title}: cannot tell whether {rows} helped; {amount}{_needed(gain, finding)}."
+        return (
+            f"{effect.title}: cannot tell whether {rows} helped; {amount}{_needed(gain, finding)}."
+        )
     return f"{effect.title}: {rows} {'helped' if gain.verdict == 'better' else 'hurt'}; {amount}."
 
 
 def _amount(gain: Estimate, finding: Finding) -> str:
     if finding.measure == "disagreement":
         low, high = rounded(100 * gain.low, 2), rounded(100 * gain.high, 2)
-        return f"{rounded(100 * gain.mean, 2)} percentage points of misordered pairs ({low} to {high})"
-    return f"{rounded(gain.mean)} {TITLES[finding.measure]} ({rounded(gain.low)} to {rounded(gain.high)})"
+        return (
+            f"{rounded(100 * gain.mean, 2)} percentage points of misordered pairs ({low} to {high})"
+        )
+    return (
+        f"{rounded(gain.mean)} {TITLES[finding.measure]} ({rounded(gain.low)} to"
+        f" {rounded(gain.high)})"
+    )
 
 
 def _needed(gain: Gain, finding: Finding) -> str:
@@ -167,4 +203,7 @@ def _needed(gain: Gain, finding: Finding) -> str:
     if needed <= gain.units or needed > 100 * gain.units:
         return more
     needed = float(f"{needed:.2g}")
-    return f"; about {needed:,.0f} test queries instead of {gain.units} would settle a difference of this size"
+    return (
+        f"; about {needed:,.0f} test queries instead of {gain.units} would settle a difference of"
+        " this size"
+    )

@@ -1,4 +1,6 @@
-"""Asking a person: which of two items is better, the best and the worst of four, or the score of one."""
+"""Asking a person: which of two items is better, the best and the worst of four, or the score of
+one.
+"""
 
 from __future__ import annotations
 
@@ -59,17 +61,13 @@ def ask(
     """Ask a person about items, in a notebook: `corank ask` as a widget.
 
     Parameters
-    ----------
-    items : table of pandas, polars or pyarrow
-    id : column that names the items
-    answers : path of the file of answers, CSV, which is taken up where it ends; None keeps answers in memory only
-    kind : "compare" (which of two is better), "best-worst" (of four) or "score" (a number for one item)
-    question : the question in your words
-    person : name of who answers, where several do
+    ---------- items : table of pandas, polars or pyarrow id : column that names the items answers :
+    path of the file of answers, CSV, which is taken up where it ends; None keeps answers in memory
+    only kind : "compare" (which of two is better), "best-worst" (of four) or "score" (a number for
+    one item) question : the question in your words person : name of who answers, where several do
     repeat : share of questions that are asked again, to see how consistent the answers are
-    features, drop : columns to learn from, and to leave out; None for all
-    show : columns to show, in this order; None for all
-    random_state : what is drawn at random follows from it
+    features, drop : columns to learn from, and to leave out; None for all show : columns to show,
+    in this order; None for all random_state : what is drawn at random follows from it
 
     Returns
     -------
@@ -79,7 +77,9 @@ def ask(
     try:
         from corank.interview.widget import AskWidget
     except ModuleNotFoundError as error:
-        raise ImportError(f"corank.ask needs {error.name}: pip install 'corank[notebook]'") from error
+        raise ImportError(
+            f"corank.ask needs {error.name}: pip install 'corank[notebook]'"
+        ) from error
     from corank.interview.cards import Cards
     from corank.interview.interview import Interview
 

@@ -1,7 +1,9 @@
-"""The file of answers: one line per answer, only ever appended to, so that nothing a person has said is lost.
+"""The file of answers: one line per answer, only ever appended to, so that nothing a person has
+said is lost.
 
-It is CSV. An undo is a line of its own that names the line it takes back; a process that was killed while writing may leave
-half a line, which is ignored and reported. What is asked, and what is learned from the answers, is not decided here.
+It is CSV. An undo is a line of its own that names the line it takes back; a process that was killed
+while writing may leave half a line, which is ignored and reported. What is asked, and what is
+learned from the answers, is not decided here.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ POSITIONS = ("first", "second", "third", "fourth")
 COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
 HEADER = ",".join(COLUMNS)
 COMPARE, BEST_WORST, SCORE = "compare", "best-worst", "score"
-N_ITEMS = {COMPARE: (2,), BEST_WORST: (3, 4), SCORE: (1,)}  # kind of question → how many items it may show
+# kind of question → how many items it may show
+N_ITEMS = {COMPARE: (2,), BEST_WORST: (3, 4), SCORE: (1,)}
 TIE, SKIP, UNDO = "tie", "skip", "undo"
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")  # the last field: a line without all of it was cut
+# the last field: a line without all of it was cut
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")
 _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
 _IN_USE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
@@ -63,7 +67,9 @@ class Answer:
     at: str
 
     def comparisons(self) -> list[tuple[str, str]]:
-        """Names of winners and losers that the answer implies; the best of several also beats the worst, once."""
+        """Names of winners and losers that the answer implies; the best of several also beats the
+        worst, once.
+        """
         if self.answer not in POSITIONS:
             return []
         best = self._named(self.answer)
@@ -83,9 +89,14 @@ class Answer:
             raise ValueError(f"kind must be {_listed(N_ITEMS)}, got {self.kind!r}")
         n_items = len(self.items)
         if n_items not in N_ITEMS[self.kind]:
-            raise ValueError(f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {n_items} are named")
+            raise ValueError(
+                f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {n_items} are"
+                " named"
+            )
         if "" in self.items:
-            raise ValueError(f"{POSITIONS[self.items.index('')]!r} is empty, but an item after it is named")
+            raise ValueError(
+                f"{POSITIONS[self.items.index('')]!r} is empty, but an item after it is named"
+            )
         if len(set(self.items)) < n_items:
             raise ValueError("an item is shown twice: every question is about different items")
         standing = POSITIONS[:n_items]
@@ -97,7 +108,10 @@ class Answer:
             others = [position for position in standing if position != self.answer]
             raise ValueError(f"worst must be {_listed(others)}, got {self.worst!r}")
         if self.worst and not picks:
-            raise ValueError(f"worst must be empty for {self.kind!r} answered by {self.answer!r}, got {self.worst!r}")
+            raise ValueError(
+                f"worst must be empty for {self.kind!r} answered by {self.answer!r}, got"
+                f" {self.worst!r}"
+            )
         if (self.score is not None) != (self.answer == SCORE):
             raise ValueError(f"score must be a number where the answer is {SCORE!r}, else empty")
         if self.score is not None and not math.isfinite(self.score):
@@ -112,11 +126,9 @@ class AnswerLog:
     """What a file of answers says.
 
     Attributes
-    ----------
-    answers : the answers that count, in the order in which they were given; those that were taken back are left out
-    taken_back : the answers that were taken back
-    broken : numbers of the lines that cannot be read, counted from 1 for the header
-    next_number : of the next line
+    ---------- answers : the answers that count, in the order in which they were given; those that
+    were taken back are left out taken_back : the answers that were taken back broken : numbers of
+    the lines that cannot be read, counted from 1 for the header next_number : of the next line
     """
 
     answers: list[Answer] = field(default_factory=list)
@@ -136,21 +148,36 @@ class AnswerLog:
 
     def last(self, person: str | None = None, kind: str | None = None) -> Answer | None:
         """The last answer, of a person and of a kind where given."""
-        return next((a for a in reversed(self.answers) if person in (None, a.person) and kind in (None, a.kind)), None)
+        return next(
+            (
+                a
+                for a in reversed(self.answers)
+                if person in (None, a.person) and kind in (None, a.kind)
+            ),
+            None,
+        )
 
     def with_answer(self, answer: Answer) -> AnswerLog:
         """The log after one more answer."""
-        return replace(self, answers=[*self.answers, answer], next_number=max(self.next_number, answer.number + 1))
+        return replace(
+            self,
+            answers=[*self.answers, answer],
+            next_number=max(self.next_number, answer.number + 1),
+        )
 
     def without(self, answer: Answer, number: int) -> AnswerLog:
         """The log after line `number` has taken an answer back."""
         left = [other for other in self.answers if other is not answer]
         taken_back = [*self.taken_back, answer]
-        return replace(self, answers=left, taken_back=taken_back, next_number=max(self.next_number, number + 1))
+        return replace(
+            self, answers=left, taken_back=taken_back, next_number=max(self.next_number, number + 1)
+        )
 
 
 def pair_outcomes(answers: Iterable[Answer]) -> list[tuple[str, str, float]]:
-    """What answers say about pairs of items, in their order: two names, and 1 where the first is better or 0.5 for a tie."""
+    """What answers say about pairs of items, in their order: two names, and 1 where the first is
+    better or 0.5 for a tie.
+    """
     outcomes: list[tuple[str, str, float]] = []
     for answer in answers:
         outcomes += [(*pair, 1.0) for pair in answer.comparisons()]
@@ -159,7 +186,9 @@ def pair_outcomes(answers: Iterable[Answer]) -> list[tuple[str, str, float]]:
 
 
 def running_scores(answers: Iterable[Answer]) -> Iterator[tuple[str, float]]:
-    """With every score the name of its item and what the item has by then: the mean over people of the last score of each."""
+    """With every score the name of its item and what the item has by then: the mean over people of
+    the last score of each.
+    """
     by_person: dict[str, dict[str, float]] = {}
     for answer in answers:
         if answer.score is not None:
@@ -194,8 +223,8 @@ def is_answers_file(path: str | os.PathLike[str]) -> bool:
 def read_answers(path: str | os.PathLike[str]) -> AnswerLog:
     """Read a file of answers.
 
-    Lines that were cut or are no text are reported as broken. A line that can be read but makes no sense is refused, in a
-    TableError that names it.
+    Lines that were cut or are no text are reported as broken. A line that can be read but makes no
+    sense is refused, in a TableError that names it.
     """
     path = Path(path)
     if not path.exists():
@@ -203,7 +232,8 @@ def read_answers(path: str | os.PathLike[str]) -> AnswerLog:
     if not is_answers_file(path):
         raise TableError(f"{path} is no file of answers: its first line must be {HEADER}")
     answers: dict[int, Answer] = {}  # by the places of their lines
-    places: dict[str, list[int]] = {}  # by their numbers, which may be used again where two files were put together
+    # by their numbers, which may be used again where two files were put together
+    places: dict[str, list[int]] = {}
     broken: list[int] = []
     taken_back: list[Answer] = []
     highest, place = 0, 1
@@ -226,15 +256,20 @@ def read_answers(path: str | os.PathLike[str]) -> AnswerLog:
                     taken_back.append(answers.pop(places[fields["undoes"]].pop()))
                 else:
                     raise ValueError(
-                        f"undoes must be the number of an answer before it that still counts, got {fields['undoes']!r}"
+                        "undoes must be the number of an answer before it that still counts, got"
+                        f" {fields['undoes']!r}"
                     )
             except ValueError as error:
-                raise TableError(f"line {place} of {path}: {error}; correct the line or remove it") from None
+                raise TableError(
+                    f"line {place} of {path}: {error}; correct the line or remove it"
+                ) from None
     return AnswerLog(list(answers.values()), taken_back, broken, max(highest + 1, place))
 
 
 def _fields(line: bytes) -> dict[str, str] | None:
-    """The fields of a line by the names of their columns; None where the line was cut or is damaged."""
+    """The fields of a line by the names of their columns; None where the line was cut or is
+    damaged.
+    """
     if b"\0" in line:
         return None
     try:
@@ -296,15 +331,17 @@ class AnswersInMemory:
     ) -> Answer:
         """Keep an answer; that in a file is on the disk when this returns. Takes what `Answer` has."""
         score = None if score is None else float(score)
-        said = Answer(self.log.next_number, kind, tuple(items), answer, worst, score, person, _now())
+        said = Answer(
+            self.log.next_number, kind, tuple(items), answer, worst, score, person, _now()
+        )
         said.check()
         self._write_line(said)
         self.log = self.log.with_answer(said)
         return said
 
     def undo(self, person: str | None = None, kind: str | None = None) -> Answer | None:
-        """Take the last answer back, of a person and of a kind where given; in a file, by a line that says so. None
-        without one."""
+        """Take the last answer back, of a person and of a kind where given; in a file, by a line
+        that says so. None without one."""
         last = self.log.last(person, kind)
         if last is None:
             return None
@@ -322,7 +359,8 @@ class AnswersInMemory:
 
 
 class AnswersFile(AnswersInMemory):
-    """A file of answers to write to: created, or taken up where it ends. One process at a time may have it open.
+    """A file of answers to write to: created, or taken up where it ends. One process at a time may
+    have it open.
 
     Attributes
     ----------
@@ -333,7 +371,8 @@ class AnswersFile(AnswersInMemory):
     def __init__(self, path: Path) -> None:
         self.path = path
         check_target(path, overwrite=True)
-        self._file = path.open("a+b", buffering=0)  # unbuffered: what failed to be written is not written later
+        # unbuffered: what failed to be written is not written later
+        self._file = path.open("a+b", buffering=0)
         self._cut = False  # whether the last line has no end
         try:
             self._take()
@@ -351,7 +390,8 @@ class AnswersFile(AnswersInMemory):
         except OSError as error:
             if error.errno in _IN_USE:  # others: some file systems have no locks
                 raise AnswersInUse(
-                    f"{self.path} is being written to by another process: close that one, or choose another file"
+                    f"{self.path} is being written to by another process: close that one, or choose"
+                    " another file"
                 ) from None
 
     def _complete_header(self) -> None:
@@ -365,7 +405,15 @@ class AnswersFile(AnswersInMemory):
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
         names = (*answer.items, *("",) * (len(POSITIONS) - len(answer.items)))
         score = "" if answer.score is None else repr(answer.score)
-        values = [str(answer.number), answer.kind, *names, answer.answer, answer.worst, score, undoes]
+        values = [
+            str(answer.number),
+            answer.kind,
+            *names,
+            answer.answer,
+            answer.worst,
+            score,
+            undoes,
+        ]
         values += [answer.person, answer.at]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(values)
@@ -374,8 +422,8 @@ class AnswersFile(AnswersInMemory):
         if fields is None or list(fields.values()) != values:  # could not be read again
             beginnings = ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))
             raise ValueError(
-                "names of items and people must be one line of text each, without NUL and of less than 100,000 "
-                f"characters, got {beginnings}"
+                "names of items and people must be one line of text each, without NUL and of less"
+                f" than 100,000 characters, got {beginnings}"
             )
         self._write(line)
 

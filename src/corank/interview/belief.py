@@ -1,8 +1,10 @@
-"""What is believed about the items of a pool, what to ask about them next, and how settled their order is.
+"""What is believed about the items of a pool, what to ask about them next, and how settled their
+order is.
 
-Scores are a Gaussian process, in units of the noise of an answer: P(a is said to beat b) = Φ(f_a − f_b). Similar items have
-similar scores, and each has something of its own. How similar, and how decided answers are, is averaged over by the evidence
-(docs/mathematics.md, section 3.18). No web, no files, no learners.
+Scores are a Gaussian process, in units of the noise of an answer: P(a is said to beat b) = Φ(f_a −
+f_b). Similar items have similar scores, and each has something of its own. How similar, and how
+decided answers are, is averaged over by the evidence (docs/mathematics.md, section 3.18). No web,
+no files, no learners.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ WIDTHS = (1.0, 4.0)  # of the similarity, in units of the median distance
 TIE_NOISE = 1.0  # variance with which a tie says that two scores are equal
 JITTER = 1e-8  # added to the variance of compared items
 TOLERANCE, MAX_SWEEPS = 1e-3, 60  # of expectation propagation
-FEW_OUTCOMES, LOOK_EVERY = 30, 10  # outcomes from which on, and after which, all kernels are looked at
+# outcomes from which on, and after which, all kernels are looked at
+FEW_OUTCOMES, LOOK_EVERY = 30, 10
 LEAST_SHARE = 1e-3  # of a kernel that is looked at in between
 MAX_SCALED = 500  # items whose distances are looked at
 N_DRAWS = 200  # of all scores, for places and the first ten
@@ -80,7 +83,9 @@ class Belief:
         """The belief after an answer that two places of the pool are equally good. O(m²)."""
         column = self.covariance[:, first] - self.covariance[:, second]
         precision = 1 / (TIE_NOISE + max(float(column[first] - column[second]), 0.0))
-        return self._moved(column, -float(self.mean[first] - self.mean[second]) * precision, precision)
+        return self._moved(
+            column, -float(self.mean[first] - self.mean[second]) * precision, precision
+        )
 
     def after_score(self, place: int, gap: float) -> Belief:
         """The belief after a score that lies `gap` above what was expected. O(m²)."""
@@ -103,7 +108,9 @@ class Belief:
         """Variances of the differences between all pairs, in the order of `_pairs`."""
         first, second = self._pairs
         diagonal = np.diag(self.covariance)
-        return np.maximum(diagonal[first] + diagonal[second] - 2 * self.covariance[first, second], LEAST_VARIANCE)
+        return np.maximum(
+            diagonal[first] + diagonal[second] - 2 * self.covariance[first, second], LEAST_VARIANCE
+        )
 
     @cached_property
     def _gaps(self) -> FloatArray:
@@ -111,7 +118,9 @@ class Belief:
         return self.mean[first] - self.mean[second]
 
     def best_pair(self, asked: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-        """The rows of the pair whose comparison tells most; pairs of rows that were `asked` are left out. O(m²)."""
+        """The rows of the pair whose comparison tells most; pairs of rows that were `asked` are
+        left out. O(m²).
+        """
         gains = self._gains(asked)
         if not len(gains) or not np.isfinite(gains.max()):
             return None
@@ -119,9 +128,9 @@ class Belief:
         return int(first), int(second)
 
     def best_four(self, asked: Iterable[tuple[int, int]]) -> tuple[int, ...] | None:
-        """The rows of four items of which best and worst tell most: the pair that tells most and then, one by one, the item
-        that tells most beside those chosen. Three where no fourth tells anything, so that every pair gets an answer in the
-        end. O(m²)."""
+        """The rows of four items of which best and worst tell most: the pair that tells most and
+        then, one by one, the item that tells most beside those chosen. Three where no fourth tells
+        anything, so that every pair gets an answer in the end. O(m²)."""
         gains = self._gains(asked)
         if len(self.rows) < 3 or not np.isfinite(gains.max()):
             return None
@@ -139,7 +148,9 @@ class Belief:
         return tuple(int(self.rows[place]) for place in chosen)
 
     def best_row(self, asked: Iterable[int]) -> int | None:
-        """The row whose score leaves least uncertainty about all rows; those that were `asked` are left out. O(m²)."""
+        """The row whose score leaves least uncertainty about all rows; those that were `asked` are
+        left out. O(m²).
+        """
         gains = _score_gains(self.weights, self.covariance)
         gains[np.isin(self.rows, list(asked))] = -np.inf
         return int(self.rows[np.argmax(gains)]) if np.isfinite(gains.max()) else None
@@ -151,7 +162,9 @@ class Belief:
         return gains
 
     def _numbers(self, pairs: Iterable[tuple[int, int]]) -> Index:
-        """Where pairs of rows of the table stand among `_pairs`; those outside the pool are left out."""
+        """Where pairs of rows of the table stand among `_pairs`; those outside the pool are left
+        out.
+        """
         places, are_there = self._places(np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2))
         first, second = np.sort(places[are_there.all(axis=1)], axis=1).T
         numbers: Index = first * (2 * len(self.rows) - first - 1) // 2 + second - first - 1
@@ -181,12 +194,19 @@ class Belief:
         return np.asarray(places)
 
     def foreseen(
-        self, n_steps: int, step: int, asked: Iterable[tuple[int, int]] = (), *, scores: bool = False
+        self,
+        n_steps: int,
+        step: int,
+        asked: Iterable[tuple[int, int]] = (),
+        *,
+        scores: bool = False,
     ) -> FloatArray:
-        """The expected share of pairs in the wrong order now and after 1, …, n_steps times `step` further answers.
+        """The expected share of pairs in the wrong order now and after 1, …, n_steps times `step`
+        further answers.
 
-        Every answer is that to the question which tells most, a comparison or the score of an item; what it will be is
-        averaged over: (n_steps + 1,), not rising. Pairs of rows that were `asked` are left out. O(n_steps step m²).
+        Every answer is that to the question which tells most, a comparison or the score of an item;
+        what it will be is averaged over: (n_steps + 1,), not rising. Pairs of rows that were
+        `asked` are left out. O(n_steps step m²).
         """
         belief = self._thinned()
         first, second = belief._pairs
@@ -198,7 +218,9 @@ class Belief:
         shares = [belief.misordered]
         for _ in range(n_steps):
             for _ in range(min(step, int(free.sum()))):
-                gains = _score_gains(belief.weights, covariance) if scores else information(gaps, left)
+                gains = (
+                    _score_gains(belief.weights, covariance) if scores else information(gaps, left)
+                )
                 chosen = int(np.argmax(np.where(free, gains, -1.0)))
                 free[chosen] = False
                 if scores:
@@ -208,7 +230,9 @@ class Belief:
                     column = covariance[:, first[chosen]] - covariance[:, second[chosen]]
                     shrinkage = _mean_shrinkage(float(gaps[chosen]), 1 + float(left[chosen]))
                 covariance = covariance - np.outer(shrinkage * column, column)
-                left = np.maximum(left - shrinkage * (column[first] - column[second]) ** 2, LEAST_VARIANCE)
+                left = np.maximum(
+                    left - shrinkage * (column[first] - column[second]) ** 2, LEAST_VARIANCE
+                )
             shares.append(belief._share(_error_when_known_better(gaps, now, left)))
         return np.asarray(shares)
 
@@ -218,7 +242,12 @@ class Belief:
         if m <= MAX_FORESEEN:
             return self
         kept = np.unique(np.linspace(0, m - 1, MAX_FORESEEN).astype(np.int64))
-        return Belief(self.rows[kept], self.weights[kept], self.mean[kept], self.covariance[np.ix_(kept, kept)])
+        return Belief(
+            self.rows[kept],
+            self.weights[kept],
+            self.mean[kept],
+            self.covariance[np.ix_(kept, kept)],
+        )
 
 
 @dataclass(frozen=True)
@@ -237,7 +266,11 @@ class Prior:
         """The prior of items by their standardised columns; distances are those of a sample."""
         rng = np.random.default_rng([seed, 22])
         n = len(columns)
-        sample = columns if n <= MAX_SCALED else columns[np.sort(rng.choice(n, MAX_SCALED, replace=False))]
+        sample = (
+            columns
+            if n <= MAX_SCALED
+            else columns[np.sort(rng.choice(n, MAX_SCALED, replace=False))]
+        )
         squares = squared_distances(sample, sample)[np.triu_indices(len(sample), k=1)]
         positive = squares[squares > 0]
         return cls(columns, float(np.median(positive)) if len(positive) else 0.0)
@@ -247,7 +280,9 @@ class Prior:
         """Own shares and widths that come into question."""
         if self.scale == 0:
             return [(1.0, 1.0)]
-        return [(share, width) for share in OWN_SHARES for width in (WIDTHS if share < 1 else (1.0,))]
+        return [
+            (share, width) for share in OWN_SHARES for width in (WIDTHS if share < 1 else (1.0,))
+        ]
 
     def covariance(self, first: Index, second: Index, own_share: float, width: float) -> FloatArray:
         """Of the scores of rows with those of others, for scores of variance 1."""
@@ -267,7 +302,8 @@ def squared_distances(first: FloatArray, second: FloatArray) -> FloatArray:
 class Beliefs:
     """Beliefs about items after comparisons, averaged over kernels by their evidence.
 
-    Expectation propagation begins where it ended last time, as comparisons are mostly added at the end.
+    Expectation propagation begins where it ended last time, as comparisons are mostly added at the
+    end.
     """
 
     def __init__(self, prior: Prior) -> None:
@@ -285,7 +321,8 @@ class Beliefs:
         outcomes : (p, 2) rows of the table: winners and losers; a tie is a win for both
         rows, weights : (m,) the pool, as in `Belief`
 
-        O(k³ + p k) per sweep of expectation propagation for k = min(p, r) and r compared items, and O(m² k).
+        O(k³ + p k) per sweep of expectation propagation for k = min(p, r) and r compared items, and
+        O(m² k).
         """
         self._extend(outcomes)
         negligible = self._negligible(len(outcomes))
@@ -294,12 +331,17 @@ class Beliefs:
         means: list[FloatArray] = []
         covariances: list[FloatArray] = []
         for kernel in self.prior.kernels:
-            variances = [variance for variance in VARIANCES if (*kernel, variance) not in negligible]
+            variances = [
+                variance for variance in VARIANCES if (*kernel, variance) not in negligible
+            ]
             if not variances:
                 continue
             pool = self.prior.covariance(rows, rows, *kernel)
-            pairs, cross = self._compared(outcomes, rows, *kernel) if len(outcomes) else (None, np.empty(0))
-            unseen = pool if pairs is None else pool - cross.T @ cross  # what no comparison can tell about
+            pairs, cross = (
+                self._compared(outcomes, rows, *kernel) if len(outcomes) else (None, np.empty(0))
+            )
+            # what no comparison can tell about
+            unseen = pool if pairs is None else pool - cross.T @ cross
             for variance in variances:
                 kernels.append((*kernel, variance))
                 if pairs is None:
@@ -308,9 +350,14 @@ class Beliefs:
                     covariances.append(variance * pool)
                     continue
                 size = np.sqrt(variance)
-                scaled, sites = replace(pairs, features=size * pairs.features), self._sites.get(kernels[-1])
+                scaled, sites = (
+                    replace(pairs, features=size * pairs.features),
+                    self._sites.get(kernels[-1]),
+                )
                 features = scaled.centred(scaled.features)
-                posterior = propagate(features, scaled, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS)
+                posterior = propagate(
+                    features, scaled, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS
+                )
                 self._sites[kernels[-1]] = posterior.sites
                 left = scipy.linalg.solve_triangular(posterior.factor, size * cross, lower=True)
                 log_weights.append(posterior.log_evidence)
@@ -318,17 +365,24 @@ class Beliefs:
                 covariances.append(variance * unseen + left.T @ left)
         shares = softmax(log_weights)
         if not negligible:
-            self._shares, self._n_looked = dict(zip(kernels, shares.tolist(), strict=True)), len(outcomes)
+            self._shares, self._n_looked = (
+                dict(zip(kernels, shares.tolist(), strict=True)),
+                len(outcomes),
+            )
         mean = np.asarray(shares @ np.asarray(means))
         covariance = np.zeros((len(rows), len(rows)))
         for share, centre, spread in zip(shares, means, covariances, strict=True):
             covariance += share * (spread + np.outer(centre - mean, centre - mean))
         return Belief(rows, weights, mean, covariance)
 
-    def _compared(self, outcomes: Index, rows: Index, own_share: float, width: float) -> tuple[PairData, FloatArray]:
-        """Comparisons between items with whitened features (·, k), and the pool in terms of the same: (k, m).
+    def _compared(
+        self, outcomes: Index, rows: Index, own_share: float, width: float
+    ) -> tuple[PairData, FloatArray]:
+        """Comparisons between items with whitened features (·, k), and the pool in terms of the
+        same: (k, m).
 
-        Fewer comparisons than items are made of their differences alone, each compared with one item that is 0.
+        Fewer comparisons than items are made of their differences alone, each compared with one
+        item that is 0.
         """
         items, ends = np.unique(outcomes, return_inverse=True)
         winners, losers = ends.reshape(outcomes.shape).T
@@ -348,7 +402,10 @@ class Beliefs:
 
     def _negligible(self, n_outcomes: int) -> set[ScaledKernel]:
         """Kernels that had next to no share when all were looked at, not many outcomes ago."""
-        if n_outcomes < FEW_OUTCOMES or not self._n_looked <= n_outcomes < self._n_looked + LOOK_EVERY:
+        if (
+            n_outcomes < FEW_OUTCOMES
+            or not self._n_looked <= n_outcomes < self._n_looked + LOOK_EVERY
+        ):
             return set()
         return {kernel for kernel, share in self._shares.items() if share < LEAST_SHARE}
 
@@ -361,7 +418,9 @@ class Beliefs:
         elif n_new:
             silent = np.zeros(n_new)
             self._sites = {
-                kernel: Sites(np.concatenate([sites.precision, silent]), np.concatenate([sites.shift, silent]))
+                kernel: Sites(
+                    np.concatenate([sites.precision, silent]), np.concatenate([sites.shift, silent])
+                )
                 for kernel, sites in self._sites.items()
             }
         self._outcomes = outcomes
@@ -373,7 +432,9 @@ def _score_gains(weights: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray) -> FloatArray:
-    """The expected chance of the wrong order of pairs once the variance of their difference has gone from now to then."""
+    """The expected chance of the wrong order of pairs once the variance of their difference has
+    gone from now to then.
+    """
     resolved = np.sqrt(2 * np.maximum(now - then, 0.0))
     deviations = np.sqrt(then)
     errors = np.zeros(len(gaps))
@@ -383,7 +444,9 @@ def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray
 
 
 def _mean_shrinkage(gap: float, scale: float) -> float:
-    """The shrinkage of `Belief._moved` by a comparison of this gap, averaged over both answers; scale is 1 + variance."""
+    """The shrinkage of `Belief._moved` by a comparison of this gap, averaged over both answers;
+    scale is 1 + variance.
+    """
     z = gap / float(np.sqrt(scale))
     chance = float(ndtr(z))
     return _density(z) ** 2 / max(chance * (1 - chance), 1e-12) / scale

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from corank.tables import MISSING, column, is_text, plain
 
 SHOWN_FIELDS, MORE_FIELDS = 12, 100  # of a card: at once, and behind a fold
-LONG_TEXT, MAX_TEXT = 80, 3_000  # characters: from which a column is shown last; of which the beginning is shown
+# characters: from which a column is shown last; of which the beginning is shown
+LONG_TEXT, MAX_TEXT = 80, 3_000
 MAX_PLAIN_DIGITS = 10_000  # from here on thousands are set apart: 2,019 would not look like a year
 MAX_PICTURE_BYTES = 20_000_000
 PICTURE_TYPES = {  # served from the folder of the table; no SVG, which may hold scripts
@@ -27,7 +28,8 @@ PICTURE_TYPES = {  # served from the folder of the table; no SVG, which may hold
     ".avif": "image/avif",
 }
 PICTURE_URL = re.compile(r"https?://\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE)
-INDEX_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
+# what an index without a name is called in a file
+INDEX_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 
 class Cards:
@@ -52,8 +54,13 @@ class Cards:
     ) -> None:
         self._names = names
         self._folder = None if folder is None else folder.resolve()
-        chosen = [name for name in table.column_names if name != id and not INDEX_NAME.fullmatch(name)]
-        columns = {name: plain(column(table, name, "--show")) for name in (chosen if show is None else show)}
+        chosen = [
+            name for name in table.column_names if name != id and not INDEX_NAME.fullmatch(name)
+        ]
+        columns = {
+            name: plain(column(table, name, "--show"))
+            for name in (chosen if show is None else show)
+        }
         columns = {name: values for name, values in columns.items() if _can_be_shown(values.type)}
         if show is None:  # long texts last
             columns = dict(sorted(columns.items(), key=lambda entry: _is_long(entry[1])))
@@ -64,7 +71,9 @@ class Cards:
         )
 
     def card(self, row: int) -> dict[str, Any]:
-        """A row as the page takes it: title, fields and more of them as (name, text, is it long), sources of pictures."""
+        """A row as the page takes it: title, fields and more of them as (name, text, is it long),
+        sources of pictures.
+        """
         fields, pictures = [], []
         for at, (name, values) in enumerate(self._columns.items()):
             text = cell_text(values[row].as_py())
@@ -85,7 +94,9 @@ class Cards:
         }
 
     def picture(self, row: int, at: int) -> Path | None:
-        """The file of the picture in a cell: an image below the folder, symbolic links followed, else None."""
+        """The file of the picture in a cell: an image below the folder, symbolic links followed,
+        else None.
+        """
         columns = list(self._columns.values())
         if self._folder is None or not 0 <= at < len(columns) or not 0 <= row < len(self._names):
             return None
@@ -95,13 +106,19 @@ class Cards:
         try:
             path = (self._folder / value).resolve()
             inside = path.is_relative_to(self._folder) and path.suffix.lower() in PICTURE_TYPES
-            return path if inside and path.is_file() and path.stat().st_size <= MAX_PICTURE_BYTES else None
+            return (
+                path
+                if inside and path.is_file() and path.stat().st_size <= MAX_PICTURE_BYTES
+                else None
+            )
         except (OSError, ValueError):  # a name that no file can have
             return None
 
 
 def cell_text(value: Any) -> str:
-    """A cell for people, empty where it is: numbers with four digits that count, dates as in ISO 8601."""
+    """A cell for people, empty where it is: numbers with four digits that count, dates as in ISO
+    8601.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -123,7 +140,9 @@ def cell_text(value: Any) -> str:
 
 
 def _can_be_shown(kind: pa.DataType) -> bool:
-    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return not (
+        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    )
 
 
 def _is_long(values: pa.ChunkedArray) -> bool:

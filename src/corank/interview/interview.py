@@ -1,8 +1,10 @@
-"""Interview: asks a person about items, learns from every answer, and says how settled the order is. No web in it.
+"""Interview: asks a person about items, learns from every answer, and says how settled the order
+is. No web in it.
 
-Answers are kept by `answers`, beliefs and questions are the subject of `belief`, the model is the average that
-`corank fit` builds from the same file. `answer` never waits for a fit: `refresh`, which may run in a thread of its own,
-fits what is new and prepares the next question for every answer that may come.
+Answers are kept by `answers`, beliefs and questions are the subject of `belief`, the model is the
+average that `corank fit` builds from the same file. `answer` never waits for a fit: `refresh`,
+which may run in a thread of its own, fits what is new and prepares the next question for every
+answer that may come.
 """
 
 from __future__ import annotations
@@ -106,16 +108,13 @@ class Settled:
     """How settled the order is.
 
     Attributes
-    ----------
-    answers : number of answers
-    misordered : expected share of pairs in the wrong order
+    ---------- answers : number of answers misordered : expected share of pairs in the wrong order
     top, top_stable : how many items stand first, and the expected share of them that belong there
-    more : number of answers until more are not worth it, None where that cannot be told yet
-    enough : whether more answers are not worth it: the next twenty would put fewer than one pair in 200 right
-    repeated, consistent : how many judgements were made again, and how many of them came out alike
-    people : number of answers by person
-    agreement : two people, the pairs that both judged, and the number judged alike
-    sentence : all of it in words
+    more : number of answers until more are not worth it, None where that cannot be told yet enough
+    : whether more answers are not worth it: the next twenty would put fewer than one pair in 200
+    right repeated, consistent : how many judgements were made again, and how many of them came out
+    alike people : number of answers by person agreement : two people, the pairs that both judged,
+    and the number judged alike sentence : all of it in words
     """
 
     answers: int
@@ -137,7 +136,9 @@ class StaleQuestion(ValueError):
 
 @dataclass(frozen=True)
 class _Learned:
-    """A model fitted to some answers, the ranking by it, and the expected share of its first ten that belong there."""
+    """A model fitted to some answers, the ranking by it, and the expected share of its first ten
+    that belong there.
+    """
 
     model: Any
     ranking: Ranking
@@ -163,8 +164,8 @@ class Interview:
         The column that names the items, each of which needs a name of its own.
     answers : path, default=None
         A file of answers, which is created or taken up; None keeps them in memory.
-    kind : "compare" (which of two is better), "best-worst" (of four) or "score" (of one), default="compare"
-    person : str, default=""
+    kind : "compare" (which of two is better), "best-worst" (of four) or "score" (of one),
+        default="compare" person : str, default=""
         Who answers.
     repeat : float, default=0.0
         The share of questions that are asked again, to see how consistent answers are.
@@ -197,7 +198,9 @@ class Interview:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
         if not _fits_an_answer(person):
-            raise ValueError(f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}")
+            raise ValueError(
+                f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}"
+            )
         if not 0 <= repeat <= 0.5:
             raise ValueError(f"repeat must lie between 0 and 0.5, got {repeat!r}")
         self.table, self.id, self.kind, self.person = to_arrow(items), id, kind, person
@@ -224,7 +227,8 @@ class Interview:
         self._n_questions = 0
         self._learned: _Learned | None = None
         self._outlook: _Outlook | None = None
-        self._before_last: tuple[Answer, Belief] | None = None  # the last answer, and the belief without it
+        # the last answer, and the belief without it
+        self._before_last: tuple[Answer, Belief] | None = None
         self._prepared: dict[tuple[str, str], tuple[int, ...] | None] = {}
         self._prepared_for = -1  # number of the question
         self._stale = True  # whether answers have come or gone since the last refresh
@@ -245,11 +249,10 @@ class Interview:
         """Answer the open question; what was said is on the disk when this returns.
 
         Parameters
-        ----------
-        answer : position of the better (best) item, "first" to "fourth", or "tie", "skip" or "score"
-        worst : position of the worst item, for best and worst of four
-        score : of the item
-        number : of the question that is answered; another one than the open question is refused
+        ---------- answer : position of the better (best) item, "first" to "fourth", or "tie",
+        "skip" or "score" worst : position of the worst item, for best and worst of four score : of
+        the item number : of the question that is answered; another one than the open question is
+        refused
 
         Returns
         -------
@@ -260,7 +263,9 @@ class Interview:
             if question is None:
                 raise StaleQuestion("there is no open question: everything was asked")
             if number is not None and number != question.number:
-                raise StaleQuestion(f"question {number} is not open any more; the open one is {question.number}")
+                raise StaleQuestion(
+                    f"question {number} is not open any more; the open one is {question.number}"
+                )
             names = [self.names[row] for row in question.rows]
             said = self._answers.append(question.kind, names, answer, worst, score, self.person)
             self._asked = self._asked.after([said], self._rows)
@@ -268,12 +273,18 @@ class Interview:
             prepared = self._prepared if self._prepared_for == question.number else {}
             self._before_last = said, self._belief
             self._belief = self._after(self._belief, said)
-            rows = prepared[answer, worst] if (answer, worst) in prepared else self._choice(self._belief, self._asked)
+            rows = (
+                prepared[answer, worst]
+                if (answer, worst) in prepared
+                else self._choice(self._belief, self._asked)
+            )
             self._open = self._question(rows)
             return self._open
 
     def undo(self) -> Question | None:
-        """Take the last answer of this person back: its question is open again; None where there is nothing to undo."""
+        """Take the last answer of this person back: its question is open again; None where there is
+        nothing to undo.
+        """
         with self._lock:
             undone = self._answers.undo(self.person, self.kind)
             if undone is None:
@@ -299,7 +310,11 @@ class Interview:
         if int((n + 1) * self._repeat) > int(n * self._repeat):
             again = self._earlier(np.random.default_rng([self._seed, n, 19]))
         shown = rows if again is None else again
-        return None if shown is None else Question(self._n_questions, self.kind, shown, repeated=again is not None)
+        return (
+            None
+            if shown is None
+            else Question(self._n_questions, self.kind, shown, repeated=again is not None)
+        )
 
     def _earlier(self, rng: np.random.Generator) -> tuple[int, ...] | None:
         """An earlier question of this kind, in another order; those of other people first."""
@@ -307,14 +322,19 @@ class Interview:
         asked_before = {frozenset(answer.items) for answer in asked if answer.person == self.person}
         judged = [answer for answer in asked if answer.answer != SKIP]
         others = [answer for answer in judged if frozenset(answer.items) not in asked_before]
-        candidates = others or [answer for answer in judged if answer.person == self.person][:-REPEAT_DISTANCE]
+        candidates = (
+            others
+            or [answer for answer in judged if answer.person == self.person][:-REPEAT_DISTANCE]
+        )
         if not candidates:
             return None
         items = candidates[int(rng.integers(len(candidates)))].items
         return tuple(self._rows[name] for name in reversed(items))
 
     def _choice(self, belief: Belief, asked: _Asked) -> tuple[int, ...] | None:
-        """The rows to ask about next, in the order in which they are shown; None where nothing is left."""
+        """The rows to ask about next, in the order in which they are shown; None where nothing is
+        left.
+        """
         rows: tuple[int, ...] | None
         if self.kind == SCORE:
             row = belief.best_row(asked.rows)
@@ -339,7 +359,11 @@ class Interview:
         size = N_ITEMS[self.kind][-1]
         for _ in range(100):
             rows = tuple(rng.choice(n, size, replace=False).tolist())
-            if not (asked.rows & set(rows) if self.kind == SCORE else asked.pairs & set(pairs_within(rows))):
+            if not (
+                asked.rows & set(rows)
+                if self.kind == SCORE
+                else asked.pairs & set(pairs_within(rows))
+            ):
                 return rows
         return None
 
@@ -386,16 +410,25 @@ class Interview:
             order = np.argsort(-scores, kind="stable")
         with in_one_thread(self._matrix):
             belief = self._believed(answers, model, order)
-            learned = None if scores is None else self._ranked(model, scores, len(answers), belief, before)
+            learned = (
+                None
+                if scores is None
+                else self._ranked(model, scores, len(answers), belief, before)
+            )
             with self._lock:
                 asked = self._asked.pairs
                 self._learned = learned if ranks else before
-                still_there, later = self.log.answers[: len(answers)], self.log.answers[len(answers) :]
+                still_there, later = (
+                    self.log.answers[: len(answers)],
+                    self.log.answers[len(answers) :],
+                )
                 if still_there == answers:  # none was taken back
                     self._belief, self._prepared_for = reduce(self._after, later, belief), -1
             self._prepare()
             if ranks:
-                shares = belief.foreseen(MAX_STEPS, STEP * PAIRS_TOLD[self.kind], asked, scores=self.kind == SCORE)
+                shares = belief.foreseen(
+                    MAX_STEPS, STEP * PAIRS_TOLD[self.kind], asked, scores=self.kind == SCORE
+                )
                 with self._lock:
                     self._outlook = _Outlook(len(answers), shares)
 
@@ -409,7 +442,9 @@ class Interview:
         prepared = {}
         for answer, worst in self._possible(question):
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
-            prepared[answer, worst] = self._choice(self._after(belief, said), asked.after([said], self._rows))
+            prepared[answer, worst] = self._choice(
+                self._after(belief, said), asked.after([said], self._rows)
+            )
         with self._lock:
             if self.log is log and self._open is question:
                 self._prepared, self._prepared_for = prepared, question.number
@@ -430,7 +465,8 @@ class Interview:
         return learner(encoder=self._encoder, random_state=0)
 
     def _fitted(self, answers: Sequence[Answer], fits: LiveFit | None = None) -> Any:
-        """The model that `corank fit` builds from these answers; None where there is too little to learn from.
+        """The model that `corank fit` builds from these answers; None where there is too little to
+        learn from.
 
         fits : leaves out what a ranking does not need
         """
@@ -438,12 +474,18 @@ class Interview:
             scores = self.scores(answers)
             if np.count_nonzero(~np.isnan(scores)) < FEWEST_ANSWERS:
                 return None
-            model = self._learner().fit(self._matrix, scores) if fits is None else fits.to_scores(scores)
+            model = (
+                self._learner().fit(self._matrix, scores)
+                if fits is None
+                else fits.to_scores(scores)
+            )
             return model if model.candidates_ else None
         outcomes = pair_outcomes(answers)
         if sum(won == 1 for _, _, won in outcomes) < FEWEST_ANSWERS:
             return None
-        winners, losers = np.asarray([[self._rows[a], self._rows[b]] for a, b, _ in outcomes], dtype=np.int64).T
+        winners, losers = np.asarray(
+            [[self._rows[a], self._rows[b]] for a, b, _ in outcomes], dtype=np.int64
+        ).T
         wins = np.asarray([float(won == 1) for _, _, won in outcomes])
         margins = None if wins.all() else wins
         if fits is None:
@@ -468,17 +510,21 @@ class Interview:
             for first, second, won in pair_outcomes(answers)
             for a, b in ([(first, second)] if won == 1 else [(first, second), (second, first)])
         ]
-        return self._beliefs.after(np.asarray(outcomes, dtype=np.int64).reshape(-1, 2), rows, weights)
+        return self._beliefs.after(
+            np.asarray(outcomes, dtype=np.int64).reshape(-1, 2), rows, weights
+        )
 
     def _pool(self, answers: Sequence[Answer], order: Index | None) -> tuple[Index, FloatArray]:
-        """Rows that questions are chosen from, and how many items each stands for: all, or those asked about last, those
-        that stand first, and others drawn at random."""
+        """Rows that questions are chosen from, and how many items each stands for: all, or those
+        asked about last, those that stand first, and others drawn at random."""
         n = len(self.names)
         if n <= MAX_POOL:
             return np.arange(n), np.ones(n)
         recent = [self._rows[name] for answer in reversed(answers) for name in answer.items]
         first = [] if order is None else order[:N_TOP].tolist()
-        chosen = np.asarray(list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64)
+        chosen = np.asarray(
+            list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64
+        )
         rng = np.random.default_rng([self._seed, len(answers), 21])
         others = rng.choice(n, MAX_POOL, replace=False)
         others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
@@ -487,7 +533,9 @@ class Interview:
         return rows, weights
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
-        """The belief after an answer; items outside the pool teach nothing about it until the next fit."""
+        """The belief after an answer; items outside the pool teach nothing about it until the next
+        fit.
+        """
         for first, second, won in pair_outcomes([answer]):
             places = belief.places((self._rows[first], self._rows[second]))
             if places is not None:
@@ -505,11 +553,18 @@ class Interview:
             return None if self._learned is None else self._learned.ranking
 
     def _ranked(
-        self, model: Any, scores: FloatArray, n_answers: int, belief: Belief, before: _Learned | None
+        self,
+        model: Any,
+        scores: FloatArray,
+        n_answers: int,
+        belief: Belief,
+        before: _Learned | None,
     ) -> _Learned:
-        """All items in the order of a model, by its scores (n,), with the uncertainty of the belief about them.
+        """All items in the order of a model, by its scores (n,), with the uncertainty of the belief
+        about them.
 
-        Places of items in the pool come from draws around the scores of the model, those of others from items of like score.
+        Places of items in the pool come from draws around the scores of the model, those of others
+        from items of like score.
         """
         order = np.argsort(-scores, kind="stable")
         n = len(scores)
@@ -559,12 +614,24 @@ class Interview:
             people[answer.person] += answer.answer != SKIP
         top = min(SHOWN_TOP, len(self.names))
         settled = Settled(
-            log.n_told, misordered, top, stable, more, more == 0, repeated, consistent, dict(people), agreement, ""
+            log.n_told,
+            misordered,
+            top,
+            stable,
+            more,
+            more == 0,
+            repeated,
+            consistent,
+            dict(people),
+            agreement,
+            "",
         )
         return replace(settled, sentence=_sentence(settled, everything_asked=everything_asked))
 
     def explain(self, first: int, second: int) -> PairExplanation:
-        """Why one item stands above another in the latest model: a `PairExplanation` of two rows of the items."""
+        """Why one item stands above another in the latest model: a `PairExplanation` of two rows of
+        the items.
+        """
         with self._lock:
             learned, answers = self._learned, self.log.answers
         if learned is None:
@@ -578,13 +645,21 @@ class Interview:
         return explanation
 
     def scores(self, answers: Sequence[Answer] | None = None) -> FloatArray:
-        """The score of every item by row, the mean over people, NaN where there is none: (n,), of all answers or of some."""
+        """The score of every item by row, the mean over people, NaN where there is none: (n,), of
+        all answers or of some.
+        """
         scores = np.full(len(self.names), np.nan)
         for name, score in mean_scores(self.log.answers if answers is None else answers).items():
             scores[self._rows[name]] = score
         return scores
 
-    def save(self, path: Path | str, overwrite: bool = False, *, remembered: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self,
+        path: Path | str,
+        overwrite: bool = False,
+        *,
+        remembered: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the model of all answers, as `corank fit` builds it from the file of answers.
 
         remembered : what the file keeps of the table beside names of columns and counts
@@ -625,7 +700,9 @@ class Interview:
         for option, wanted in (("features", features or ()), ("drop", drop)):
             for name in wanted:
                 if name not in names:
-                    raise ValueError(f"{option}: the items have no column {name!r}{did_you_mean(name, names)}")
+                    raise ValueError(
+                        f"{option}: the items have no column {name!r}{did_you_mean(name, names)}"
+                    )
         chosen = names if features is None else list(features)
         return [name for name in chosen if name not in drop]
 
@@ -634,7 +711,8 @@ class Interview:
         if self.kind == SCORE:
             if not self.features:
                 raise TableError(
-                    "score needs a column besides the names to learn from: add one, or compare items instead"
+                    "score needs a column besides the names to learn from: add one, or compare"
+                    " items instead"
                 )
             encoder, columns = TableEncoder(), self.features
         else:
@@ -642,13 +720,15 @@ class Interview:
         return encoder, np.asarray(encoder.fit_transform(self.table.select(columns)))
 
     def _check_answers(self, path: Path | None) -> None:
-        """Refuse answers about other items, or of another kind of question than comparisons can be learned from."""
+        """Refuse answers about other items, or of another kind of question than comparisons can be
+        learned from.
+        """
         for answer in self.log.answers:
             for name in answer.items:
                 if name not in self._rows:
                     raise TableError(
-                        f"answers: line number {answer.number} of {path} is about {name!r}, which is "
-                        f"no item by column {self.id!r}: choose another file for these items"
+                        f"answers: line number {answer.number} of {path} is about {name!r}, which"
+                        f" is no item by column {self.id!r}: choose another file for these items"
                     )
             if (answer.kind == SCORE) != (self.kind == SCORE):
                 raise TableError(
@@ -670,7 +750,8 @@ class _Asked:
     pairs: frozenset[tuple[int, int]]
 
     def after(self, answers: Sequence[Answer], rows: Mapping[str, int]) -> _Asked:
-        """With more answers, each about the pairs that it compares, or all that were shown where it was skipped or a tie.
+        """With more answers, each about the pairs that it compares, or all that were shown where it
+        was skipped or a tie.
 
         rows : of the items by their names
         """
@@ -691,8 +772,8 @@ def item_names(table: pa.Table, id: str) -> list[str]:
     for row, name in enumerate(names):
         if not _fits_an_answer(name):
             raise TableError(
-                f"the name in data row {row + 1} of column {id!r} must be one line of at most {MAX_NAME:,} characters: "
-                f"{name[:40]!r}"
+                f"the name in data row {row + 1} of column {id!r} must be one line of at most"
+                f" {MAX_NAME:,} characters: {name[:40]!r}"
             )
     return names
 
@@ -702,9 +783,11 @@ def _fits_an_answer(name: str) -> bool:
 
 
 def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
-    """How many judgements a person made again and how many of them came out alike, and the agreement of any two people.
+    """How many judgements a person made again and how many of them came out alike, and the
+    agreement of any two people.
 
-    A judgement is about a pair of items, or about the score of one; scores are alike within a tenth of their range.
+    A judgement is about a pair of items, or about the score of one; scores are alike within a tenth
+    of their range.
     """
     judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for answer in answers:
@@ -727,19 +810,30 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[st
             consistent += sum(alike(values[0], value) for value in values[1:])
         for first, second in combinations(sorted(by_person), 2):
             shared[first, second].append(alike(by_person[first][0], by_person[second][0]))
-    agreement = [(first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())]
+    agreement = [
+        (first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())
+    ]
     return repeated, consistent, agreement
 
 
 def _sentence(settled: Settled, *, everything_asked: bool) -> str:
     """How settled the order is, in words."""
     if settled.answers == 0:
-        return "No answers yet." if not everything_asked else "Everything was asked, and nothing answered."
-    wrong = f"about {100 * settled.misordered:.0f} % of all pairs are expected to be in the wrong order"
+        return (
+            "No answers yet."
+            if not everything_asked
+            else "Everything was asked, and nothing answered."
+        )
+    wrong = (
+        f"about {100 * settled.misordered:.0f} % of all pairs are expected to be in the wrong order"
+    )
     if everything_asked:
         return f"Everything was asked: {wrong}."
     if settled.enough:
-        return f"You can stop: {count(STEP, 'more answer')} would put fewer than one pair in 200 right; {wrong}."
+        return (
+            f"You can stop: {count(STEP, 'more answer')} would put fewer than one pair in 200"
+            f" right; {wrong}."
+        )
     if settled.more is None:
         return f"{count(settled.answers, 'answer')} so far: {wrong}."
     return f"About {count(settled.more, 'more answer')} would still help; {wrong}."

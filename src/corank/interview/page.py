@@ -1,6 +1,8 @@
-"""What the page and the widget say and hear: messages of JSON about an interview, and the thread that keeps it fresh.
+"""What the page and the widget say and hear: messages of JSON about an interview, and the thread
+that keeps it fresh.
 
-How the messages travel is the subject of `server` and `widget`; what they look like that of `page.js`.
+How the messages travel is the subject of `server` and `widget`; what they look like that of
+`page.js`.
 """
 
 from __future__ import annotations
@@ -101,8 +103,12 @@ class Page:
                 self.interview.refresh()
                 self._problem = ""
             except Exception as error:  # noqa: BLE001 - answers are safe, and the page must go on
-                self._problem = f"The ranking could not be updated, and is tried again in {RETRY:g} seconds: {error}"
-            with suppress(AttributeError, OSError, TypeError):  # glibc would keep more and more memory; others do not
+                self._problem = (
+                    f"The ranking could not be updated, and is tried again in {RETRY:g} seconds:"
+                    f" {error}"
+                )
+            # glibc would keep more and more memory; others do not
+            with suppress(AttributeError, OSError, TypeError):
                 ctypes.CDLL(None).malloc_trim(0)
             self._learning = self._wake.is_set()
             self._version += 1
@@ -111,33 +117,49 @@ class Page:
     # ---- messages
 
     def reply(self, message: Any) -> dict[str, Any]:
-        """What is said to a message: an object with the entry "action" and those that the action needs."""
+        """What is said to a message: an object with the entry "action" and those that the action
+        needs.
+        """
         if not isinstance(message, dict):
             raise TypeError("a message must be an object")
         action = message.get("action")
         if action == "start":
             return {"about": self._about, **self._asked(self.interview.next()), "news": self.news()}
         if action == "news":
-            return {"news": self.news()} if message.get("version") != self._version else {"learning": self._learning}
+            return (
+                {"news": self.news()}
+                if message.get("version") != self._version
+                else {"learning": self._learning}
+            )
         if action == "answer":
             return self._answered(message)
         if action == "undo":
             return self._undone()
         if action == "why":
-            return {"why": self._why(_whole_number(message, "first"), _whole_number(message, "second"))}
+            return {
+                "why": self._why(_whole_number(message, "first"), _whole_number(message, "second"))
+            }
         raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
 
     def _answered(self, message: dict[str, Any]) -> dict[str, Any]:
-        number, answer, worst = _whole_number(message, "number"), _text(message, "answer"), _text(message, "worst")
+        number, answer, worst = (
+            _whole_number(message, "number"),
+            _text(message, "answer"),
+            _text(message, "worst"),
+        )
         score = message.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
             raise TypeError(f"score must be a number, got {score!r}")
         if score is not None and not abs(score) <= MAX_SCORE:
             raise ValueError(f"score must be a finite number up to {MAX_SCORE:g}")
         try:
-            following = self.interview.answer(answer, worst, None if score is None else float(score), number=number)
+            following = self.interview.answer(
+                answer, worst, None if score is None else float(score), number=number
+            )
         except OSError as error:
-            raise ValueError(f"This answer could not be written, so it is not saved: {error}") from error
+            raise ValueError(
+                f"This answer could not be written, so it is not saved: {error}"
+            ) from error
         except StaleQuestion:
             note = "That question is not open any more, perhaps because of another page."
             return {**self._asked(self.interview.next()), "note": note}
@@ -148,7 +170,9 @@ class Page:
         try:
             question = self.interview.undo()
         except OSError as error:
-            raise ValueError(f"This could not be written, so nothing was taken back: {error}") from error
+            raise ValueError(
+                f"This could not be written, so nothing was taken back: {error}"
+            ) from error
         if question is None:
             return {"note": "There is nothing to undo."}
         self._wake.set()
@@ -162,7 +186,12 @@ class Page:
         if question is None:
             return {"question": None}
         cards = [self.cards.card(int(row)) for row in question.rows]
-        entry = {"number": question.number, "kind": question.kind, "repeated": question.repeated, "cards": cards}
+        entry = {
+            "number": question.number,
+            "kind": question.kind,
+            "repeated": question.repeated,
+            "cards": cards,
+        }
         return {"question": entry}
 
     def news(self) -> dict[str, Any]:
@@ -175,12 +204,18 @@ class Page:
             rows = learned.order[:RANKED_ITEMS].tolist()
             places = {"low": learned.low, "high": learned.high, "moved": learned.moved}
             items = [
-                {"row": row, "name": self.interview.names[row], **{key: int(of[row]) for key, of in places.items()}}
+                {
+                    "row": row,
+                    "name": self.interview.names[row],
+                    **{key: int(of[row]) for key, of in places.items()},
+                }
                 for row in rows
             ]
             ranking = {"items": items, "answers": learned.answers}
         news = {"version": self._version, **self._counts(), "ranking": ranking, "settled": settled}
-        message: dict[str, Any] = finite({**news, "learning": self._learning, "problem": self._problem})
+        message: dict[str, Any] = finite(
+            {**news, "learning": self._learning, "problem": self._problem}
+        )
         return message
 
     def _why(self, first: int, second: int) -> dict[str, Any]:
@@ -194,7 +229,10 @@ class Page:
                 "first": names[first],
                 "second": names[second],
                 "sentences": explanation.sentences()[:1],
-                "groups": [[title, [[part.name, part.value] for part in parts]] for title, parts in tables.items()],
+                "groups": [
+                    [title, [[part.name, part.value] for part in parts]]
+                    for title, parts in tables.items()
+                ],
             }
         )
         return reasons

@@ -1,7 +1,8 @@
-"""The page over HTTP, on this machine: Starlette routes around a `Page`, and what keeps strangers out.
+"""The page over HTTP, on this machine: Starlette routes around a `Page`, and what keeps strangers
+out.
 
-Other web pages, open in the same browser, are the danger: they can send requests to 127.0.0.1. They know neither the token
-nor may they use its cookie, and Host and Origin tell them apart.
+Other web pages, open in the same browser, are the danger: they can send requests to 127.0.0.1. They
+know neither the token nor may they use its cookie, and Host and Origin tell them apart.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ HTTP_PORT = 80  # is not named in addresses
 EVERYWHERE = ("0.0.0.0", "::", "")
 LOCAL = ("127.0.0.1", "localhost", "::1")
 ENTRY = (
-    '<!DOCTYPE html><html lang="en"><meta http-equiv="refresh" content="0;url=/"><title>corank</title>'
-    '<link rel="icon" href="data:,"></html>'
+    '<!DOCTYPE html><html lang="en"><meta http-equiv="refresh"'
+    ' content="0;url=/"><title>corank</title><link rel="icon" href="data:,"></html>'
 )
 STRANGER = "This page needs the address that corank ask printed, with its token.\n"
 
 
 class Guard:
-    """Lets only those through who name this server, come from its own page and have the token; sets safe headers.
+    """Lets only those through who name this server, come from its own page and have the token; sets
+    safe headers.
 
     Parameters
     ----------
@@ -52,14 +54,17 @@ class Guard:
     remote_pictures : whether items have pictures on other servers
     """
 
-    def __init__(self, app: ASGIApp, token: str, host: str, port: int, *, remote_pictures: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, host: str, port: int, *, remote_pictures: bool
+    ) -> None:
         self._app, self._token, self._host, self._port = app, token, host, port
         self._cookie = f"corank_{port}"  # cookies do not know ports: one per server
         pictures = " https: http:" if remote_pictures else ""
         self._headers = {
             "Content-Security-Policy": (
-                f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:{pictures}; "
-                "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+                "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+                f" img-src 'self' data:{pictures}; form-action 'none'; base-uri 'none';"
+                " frame-ancestors 'none'"
             ),
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
@@ -96,30 +101,44 @@ class Guard:
         if token is not None and request.scope["path"] == "/" and request.method == "GET":
             return self._entry() if self._is_token(token) else PlainTextResponse(STRANGER, 403)
         cookies = cookie_parser(headers.get("cookie", ""))
-        return None if self._is_token(cookies.get(self._cookie, "")) else PlainTextResponse(STRANGER, 403)
+        return (
+            None
+            if self._is_token(cookies.get(self._cookie, ""))
+            else PlainTextResponse(STRANGER, 403)
+        )
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
 
     def _is_own_host(self, headers: Headers) -> bool:
-        """Whether one Host header names this server: elsewhere a name may lead here that belongs to somebody else."""
+        """Whether one Host header names this server: elsewhere a name may lead here that belongs to
+        somebody else.
+        """
         hosts = headers.getlist("host")
         try:
             location = urlsplit(f"//{hosts[0]}")
             name, port = location.hostname or "", location.port or HTTP_PORT
         except (IndexError, ValueError):
             return False
-        if len(hosts) > 1 or location.netloc != hosts[0] or "@" in location.netloc or port != self._port:
+        if (
+            len(hosts) > 1
+            or location.netloc != hosts[0]
+            or "@" in location.netloc
+            or port != self._port
+        ):
             return False
         if self._host in LOCAL:
             return name in LOCAL
-        return name in (self._host.lower(), socket.gethostname().lower(), *LOCAL) or _is_address(name)
+        return name in (self._host.lower(), socket.gethostname().lower(), *LOCAL) or _is_address(
+            name
+        )
 
     def _entry(self) -> Response:
         """Takes the token out of the address and into a cookie.
 
-        A page that goes on by itself, as browsers would not send a strict cookie after a redirect from another site, such
-        as the terminal of a notebook server in which the address was clicked.
+        A page that goes on by itself, as browsers would not send a strict cookie after a redirect
+        from another site, such as the terminal of a notebook server in which the address was
+        clicked.
         """
         response = Response(ENTRY, media_type="text/html")
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
@@ -151,7 +170,9 @@ async def _body(request: Request) -> bytes:
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BODY:
-                raise HTTPException(413, f"a message may have {MAX_BODY:,} bytes", {"Connection": "close"})
+                raise HTTPException(
+                    413, f"a message may have {MAX_BODY:,} bytes", {"Connection": "close"}
+                )
     except ClientDisconnect:
         raise HTTPException(400, "the connection ended within the message") from None
     return body
@@ -203,7 +224,9 @@ def build_app(page: Page, token: str, host: str, port: int) -> ASGIApp:
         Route("/picture/{row}/{column}", picture),
         Route("/ranking.csv", ranking),
     ]
-    return Guard(Starlette(routes=routes), token, host, port, remote_pictures=page.cards.has_remote_pictures)
+    return Guard(
+        Starlette(routes=routes), token, host, port, remote_pictures=page.cards.has_remote_pictures
+    )
 
 
 class PageServer:
@@ -223,7 +246,9 @@ class PageServer:
             self._socket = socket.create_server(address[:2], family=kind)
         except OSError as error:
             where = "" if port == 0 else f" {port}"
-            raise ValueError(f"--host {host}: cannot listen on port{where}: {error.strerror or error}") from error
+            raise ValueError(
+                f"--host {host}: cannot listen on port{where}: {error.strerror or error}"
+            ) from error
         port = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
         shown = _own_address() if host in EVERYWHERE else f"[{host}]" if ":" in host else host

@@ -1,4 +1,6 @@
-"""The page as a widget in a notebook: the same module shows it, and messages go through the notebook's own channel."""
+"""The page as a widget in a notebook: the same module shows it, and messages go through the
+notebook's own channel.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
         self.send(reply)
 
     def ranking(self) -> Any:
-        """The latest ranking as a table of pyarrow: rank, name, score, its standard deviation, and between which ranks."""
+        """The latest ranking as a table of pyarrow: rank, name, score, its standard deviation, and
+        between which ranks.
+        """
         return self._page.ranking_table()
 
     def save(self, path: str | PathLike[str], overwrite: bool = False) -> None:

@@ -1,8 +1,9 @@
-"""What every learner is: an estimator whose fitted functions are expansions, with checked parameters, `predict`, `score`.
+"""What every learner is: an estimator whose fitted functions are expansions, with checked
+parameters, `predict`, `score`.
 
-`Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at once and are fitted in
-ways of their own; `_kernel_learner` holds least squares on one view and on several. `RankerMixin` and `R2Mixin` say
-what `score` is.
+`Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at
+once and are fitted in ways of their own; `_kernel_learner` holds least squares on one view and on
+several. `RankerMixin` and `R2Mixin` say what `score` is.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Ker
     """The kernel, its width still open."""
     if isinstance(kernel, str):
         if kernel not in kernel_names():
-            raise ValueError(f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}.")
+            raise ValueError(
+                f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
+            )
     elif not callable(kernel):
         raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
     if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
@@ -109,7 +112,9 @@ def read_comparison(weighting: Any, beta: Any) -> Loss:
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Refuse a value that is none of the choices."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+    if not any(
+        value is choice or (isinstance(value, str) and value == choice) for choice in choices
+    ):
         raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, choices))}.")
 
 
@@ -117,12 +122,14 @@ def check_weights(comparison: Loss, sample_weight: Any) -> None:
     """Refuse weights where every query counts the same."""
     if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
         raise ValueError(
-            "sample_weight does not go with weighting='query', which gives every query the same weight; "
-            "use weighting='size' or 'unit'."
+            "sample_weight does not go with weighting='query', which gives every query the same"
+            " weight; use weighting='size' or 'unit'."
         )
 
 
-def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = False) -> float | str | tuple[float, ...]:
+def candidates(
+    value: Any, name: str, words: tuple[str, ...], *, zero: bool = False
+) -> float | str | tuple[float, ...]:
     """A number, one of the words, or a list of numbers; greater than 0, or 0 too where `zero`."""
     if isinstance(value, str):
         if value not in words:
@@ -131,14 +138,18 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
         return value
     if isinstance(value, Mapping | bool) or value is None:
         choices = ["a number", *map(repr, words)]
-        raise ValueError(f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}.")
+        raise ValueError(
+            f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}."
+        )
     try:
         numbers = np.asarray(to_numpy(value), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
     fitting = np.isfinite(numbers) & ((numbers >= 0) if zero else (numbers > 0))
     if numbers.size == 0 or numbers.ndim > 1 or not np.all(fitting):
-        raise ValueError(f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}.")
+        raise ValueError(
+            f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}."
+        )
     return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
 
 
@@ -154,8 +165,14 @@ def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
     if is_whole(value):
         return int(value)
     numbers = value.tolist() if hasattr(value, "tolist") else value
-    if not isinstance(numbers, list | tuple | range) or not numbers or not all(map(is_whole, numbers)):
-        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
+    if (
+        not isinstance(numbers, list | tuple | range)
+        or not numbers
+        or not all(map(is_whole, numbers))
+    ):
+        raise ValueError(
+            f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}."
+        )
     return tuple(sorted({int(number) for number in numbers}))
 
 
@@ -169,10 +186,14 @@ def seed(random_state: Any) -> int:
 
 
 def read_shared_parameters(learner: Any) -> None:
-    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel and gamma, checked."""
+    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel
+    and gamma, checked.
+    """
     learner._seed = seed(learner.random_state)
     learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
-    learner._given_kernel = read_kernel(learner.kernel, learner.degree, learner.coef0, learner.kernel_params)
+    learner._given_kernel = read_kernel(
+        learner.kernel, learner.degree, learner.coef0, learner.kernel_params
+    )
     learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
 
 
@@ -184,7 +205,8 @@ def finite_predictions(values: Array) -> Array:
     xp = namespace(values)
     if not xp.all(xp.isfinite(values)):
         raise ValueError(
-            "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
+            "the model gives NaN or infinity on these rows; their numbers, or those of the model,"
+            " are too large."
         )
     return values
 
@@ -197,13 +219,18 @@ class BriefRequest:
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         method = self.request.__get__(instance, owner)
-        method.__doc__ = "Say which metadata searches and pipelines hand on: see scikit-learn's metadata routing."
+        method.__doc__ = (
+            "Say which metadata searches and pipelines hand on: see scikit-learn's metadata"
+            " routing."
+        )
         return method
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
-    """Parameters of learners that choose by held-out errors; a learner declares its own before them."""
+    """Parameters of learners that choose by held-out errors; a learner declares its own before
+    them.
+    """
 
     _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
 
@@ -226,22 +253,30 @@ class BasisParameters(KernelParameters):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WidthParameters(BasisParameters):
-    """Parameters of learners with one view, which choose the width of their kernel where scored rows are few."""
+    """Parameters of learners with one view, which choose the width of their kernel where scored
+    rows are few.
+    """
 
     _gamma_words = ("auto", "scale", "tune")
 
     gamma: Any = "auto"
 
 
-WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}  # what searches hand on to `fit`
+# what searches hand on to `fit`
+WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
 
 
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
-    """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is needed."""
+    """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is
+    needed.
+    """
 
     _learned = "coef_"  # what every fitted one has
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
-    __metadata_request__score: ClassVar[dict[str, str | bool]] = {"qid": "groups", "sample_weight": True}
+    __metadata_request__score: ClassVar[dict[str, str | bool]] = {
+        "qid": "groups",
+        "sample_weight": True,
+    }
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -258,7 +293,8 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         return False
 
     def summary(self) -> Summary:
-        """The fitted model in words: what it was fitted on, kernel, basis, what was chosen, held-out error, effect.
+        """The fitted model in words: what it was fitted on, kernel, basis, what was chosen,
+        held-out error, effect.
 
         Returns
         -------
@@ -286,7 +322,11 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         diagram: str = estimator_html_repr(self)
-        return diagram + self._at_a_glance().summary()._repr_html_() if hasattr(self, self._learned) else diagram
+        return (
+            diagram + self._at_a_glance().summary()._repr_html_()
+            if hasattr(self, self._learned)
+            else diagram
+        )
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
@@ -321,7 +361,9 @@ class Expansion:
         if not is_sparse(points):
             points = like(points, reference, dtype_name(points))
         elif is_foreign(reference):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+            raise ValueError(
+                "the model was fitted on a CSR matrix; X must be a NumPy array or CSR."
+            )
         return KernelBasis(self.kernel, points, own_whitening=whitening)
 
     def seen(self, features: Array) -> Array:
@@ -330,14 +372,20 @@ class Expansion:
 
     def values(self, features: Array) -> Array:
         """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
-        return predict_in_blocks(self.basis(features), like(self.coefficients, features), self.seen(features))
+        return predict_in_blocks(
+            self.basis(features), like(self.coefficients, features), self.seen(features)
+        )
 
     def basis_values(self, features: Array) -> Array:
-        """k(x, z_i), or x_i, for the rows of X: (n, r); times the coefficients they sum to `values`. O(n r d)."""
+        """k(x, z_i), or x_i, for the rows of X: (n, r); times the coefficients they sum to
+        `values`. O(n r d).
+        """
         return self.basis(features).features(self.seen(features))
 
     def slopes(self, n_columns: int) -> Array | None:
-        """Its slopes along the columns that it sees (k,), of `n_columns` of X; None where it is no linear function."""
+        """Its slopes along the columns that it sees (k,), of `n_columns` of X; None where it is no
+        linear function.
+        """
         if self.points is None:
             return self.coefficients
         if self.kernel.precomputed:
@@ -346,14 +394,19 @@ class Expansion:
             return slopes
         if self.kernel.name != "linear":
             return None
-        return self.kernel.seen((self.kernel.seen(float64(self.points)).T @ self.coefficients)[None, :])[0]
+        return self.kernel.seen(
+            (self.kernel.seen(float64(self.points)).T @ self.coefficients)[None, :]
+        )[0]
 
 
 class Learner(Saveable, QueryEstimator):
-    """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds how it is fitted."""
+    """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds
+    how it is fitted.
+    """
 
     _several: ClassVar[bool] = False  # whether fitted attributes are lists with one entry per view
-    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)  # rows up to which basis="auto" takes all of them; how many beyond
+    # rows up to which basis="auto" takes all of them; how many beyond
+    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
 
     def _comparison(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
@@ -378,7 +431,9 @@ class Learner(Saveable, QueryEstimator):
         setattr(self, name, values if self._several or values is None else values[0])
 
     def _keep_training(self, system: Any, unscored: UnscoredRows, *, in_memory: bool) -> None:
-        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot be updated."""
+        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot
+        be updated.
+        """
         views = system.views
         scored = not isinstance(views[0].problem, ComparedRows)
         summed = isinstance(system, PrimalSystem)
@@ -388,8 +443,15 @@ class Learner(Saveable, QueryEstimator):
         if scored and summed:
             statistics = system.view_statistics()
             disagreement = system.disagreement if self._several else None
-            whitenings = [view.basis.whitening if isinstance(view.basis, KernelBasis) else None for view in views]
-        elif scored and in_memory and not any(kernel is not None and kernel.precomputed for kernel in kernels):
+            whitenings = [
+                view.basis.whitening if isinstance(view.basis, KernelBasis) else None
+                for view in views
+            ]
+        elif (
+            scored
+            and in_memory
+            and not any(kernel is not None and kernel.precomputed for kernel in kernels)
+        ):
             rows = kept_rows(views, unscored) if self._several else [views[0].problem.rows]
         self._keep_per_view("_statistics", statistics)
         self._keep_per_view("_rows", rows)
@@ -404,15 +466,15 @@ class Learner(Saveable, QueryEstimator):
         """Scores of the rows of X, the mean of the views where there are several: higher is better.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
-            goes through the model's `encoder_` first, where it has one. Or a `corank.scan`; see `predict_to` for more
-            rows than memory
+        ---------- X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with
+        all rows of `fit`. A table
+            goes through the model's `encoder_` first, where it has one. Or a `corank.scan`; see
+            `predict_to` for more rows than memory
 
         Returns
-        -------
-        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
-        with n beyond the result, and the columns of a view where they lie apart.
+        ------- (n,) in the library, on the device and with the precision of X. O(n r d), in blocks:
+        memory does not grow with n beyond the result, and the columns of a view where they lie
+        apart.
         """
         X, _, _ = from_dask(X)
         if is_scan(X):
@@ -421,18 +483,25 @@ class Learner(Saveable, QueryEstimator):
         return self._values(self._read(X))
 
     def predict_to(
-        self, X: Any, path: Any, *, columns: Any = None, name: str = "prediction", overwrite: bool = False
+        self,
+        X: Any,
+        path: Any,
+        *,
+        columns: Any = None,
+        name: str = "prediction",
+        overwrite: bool = False,
     ) -> int:
-        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the rows.
+        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the
+        rows.
 
         Parameters
-        ----------
-        X : corank.scan
-        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is complete, or not at all.
-            Where the scan has a Dask client: a folder, in which every worker writes Parquet files of its own
-        columns : names of columns of the scanned files to write beside the scores; None takes the query column, if any
-        name : what to call the scores
-        overwrite : whether a file that is already there may be replaced
+        ---------- X : corank.scan path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file
+        is there when it is complete, or not at all.
+            Where the scan has a Dask client: a folder, in which every worker writes Parquet files
+            of its own
+        columns : names of columns of the scanned files to write beside the scores; None takes the
+            query column, if any name : what to call the scores overwrite : whether a file that is
+            already there may be replaced
 
         Returns
         -------
@@ -453,14 +522,17 @@ class Learner(Saveable, QueryEstimator):
         """Values of expansions as scores, with the precision of X."""
         return with_precision_of(features, finite_predictions(values + self.intercept_))
 
-    def explain_pair(self, a: Any, b: Any, *, items: Any = None, names: Any = None) -> PairExplanation:
-        """Say why one item is above another: by the items that the model consists of, by view and by column.
+    def explain_pair(
+        self, a: Any, b: Any, *, items: Any = None, names: Any = None
+    ) -> PairExplanation:
+        """Say why one item is above another: by the items that the model consists of, by view and
+        by column.
 
         Parameters
-        ----------
-        a, b : one row each, as in `predict`, or row numbers of `items`
-        items : (n, d), rows such as those of `fit`: items of the model that are found among them are called by their names
-        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or their numbers
+        ---------- a, b : one row each, as in `predict`, or row numbers of `items` items : (n, d),
+        rows such as those of `fit`: items of the model that are found among them are called by
+        their names names : (n,) what the rows of `items` are called; None takes the index of a
+        pandas frame, or their numbers
 
         Returns
         -------
@@ -475,17 +547,16 @@ class Learner(Saveable, QueryEstimator):
     def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Add newly scored rows to a fitted model.
 
-        Kernel, basis rule, `alpha_` and `agreement_` stay, and so do the unscored rows on which views agree; to choose
-        them anew, fit again. A model on all its rows takes the new ones into its basis; a model on a subset only adds
-        to its sums, however many rows it has seen. Rows with a qid form queries of their own; without one they join
-        the one query of a model fitted without qid.
+        Kernel, basis rule, `alpha_` and `agreement_` stay, and so do the unscored rows on which
+        views agree; to choose them anew, fit again. A model on all its rows takes the new ones into
+        its basis; a model on a subset only adds to its sums, however many rows it has seen. Rows
+        with a qid form queries of their own; without one they join the one query of a model fitted
+        without qid.
 
         Parameters
-        ----------
-        X : (n, d), as in `fit`
-        y : (n,) scores, NaN = unscored: left out; with several views also one column per view, as in `fit`
-        qid : (n,) query labels, needed where the model was fitted with them
-        sample_weight : (n,) weights
+        ---------- X : (n, d), as in `fit` y : (n,) scores, NaN = unscored: left out; with several
+        views also one column per view, as in `fit` qid : (n,) query labels, needed where the model
+        was fitted with them sample_weight : (n,) weights
 
         Returns
         -------
@@ -497,7 +568,9 @@ class Learner(Saveable, QueryEstimator):
         comparison = self._comparison()
         if (qid is not None) != self._with_queries and comparison.needs_queries:
             how = "with" if self._with_queries else "without"
-            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+            raise ValueError(
+                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
+            )
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
         return self
@@ -507,8 +580,9 @@ class Learner(Saveable, QueryEstimator):
         problems = [ScoredRows(scored, self._comparison()) for scored in rows if len(scored)]
         if self._with_queries and all(problem.is_tied for problem in problems):
             warn_user(
-                "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
-                "queries of their own; to add to a query that is already known, fit again with all rows."
+                "update: no two of the new rows can be compared, so nothing was learned from them."
+                " New rows form queries of their own; to add to a query that is already known, fit"
+                " again with all rows."
             )
 
     def _why_fixed(self) -> str:
@@ -521,7 +595,9 @@ class Learner(Saveable, QueryEstimator):
 
 
 class OneViewLearner(Learner):
-    """A learner that sees all columns at once. A kind of learner adds how a checked problem is fitted."""
+    """A learner that sees all columns at once. A kind of learner adds how a checked problem is
+    fitted.
+    """
 
     @property
     def _pairwise(self) -> bool:
@@ -538,13 +614,14 @@ class OneViewLearner(Learner):
         """Fit on the rows that have a score.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary of a pursuit)
-        qid : (n,) query labels, any hashable, in any order; None = one query. For a regressor, rows with the same label
+        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored (left out,
+        but may be in the dictionary of a pursuit) qid : (n,) query labels, any hashable, in any
+        order; None = one query. For a regressor, rows with the same label
             are held out together, nothing else
-        sample_weight : (n,) weights of the squared errors; of rankers a pair counts the product of its two. They are
-            weights of the rows that make components, and the noise variance of a Gaussian process is divided by them
+        sample_weight : (n,) weights of the squared errors; of rankers a pair counts the product of
+            its two. They are
+            weights of the rows that make components, and the noise variance of a Gaussian process
+            is divided by them
 
         Returns
         -------
@@ -560,7 +637,9 @@ class OneViewLearner(Learner):
         training = Training(problem, to_numpy(rows.index), everything, rows.weights)
         return self._fit_training(training, with_queries=qid is not None, level=level)
 
-    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
+    def _fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+    ) -> Self:
         self._comparison()
         everything = read_features(self, X, reset=True)
         problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
@@ -617,11 +696,14 @@ class OneViewLearner(Learner):
         self._n_seen = training.everything.shape[0]
         self._n_scored = len(training.index)
         self._n_queries = training.problem.n_queries
-        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
 
 
 def _split_by_groups() -> bool:
-    """Whether scikit-learn, up the stack, splits rows by groups, of which the learner hears only by metadata routing."""
+    """Whether scikit-learn, up the stack, splits rows by groups, of which the learner hears only by
+    metadata routing.
+    """
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
@@ -636,14 +718,18 @@ def _split_by_groups() -> bool:
 def compared_rows(
     features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
 ) -> tuple[ComparedRows, Index]:
-    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows in any of them."""
+    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows
+    in any of them.
+    """
     n = features.shape[0]
     first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
     groups = comparison_groups(first, second, n, qid)
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     items = features if len(used) == n else take(features, used)
     split = len(first)
-    problem = ComparedRows(items, ends[:split], ends[split:], size, weight, groups, named=qid is not None)
+    problem = ComparedRows(
+        items, ends[:split], ends[split:], size, weight, groups, named=qid is not None
+    )
     return problem, used
 
 
@@ -656,7 +742,10 @@ def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> A
     queries = to_numpy(encode_queries(qid, n_rows)[0])
     if np.any(queries[winners] != queries[losers]):
         row = int(np.argmax(queries[winners] != queries[losers]))
-        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
+        raise ValueError(
+            f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]}"
+            " of X."
+        )
     groups, _ = first_appearance(queries[winners])
     return groups
 
@@ -668,7 +757,14 @@ class ComparisonMixin:
 
     @all_or_nothing
     def fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
     ) -> Self:
         r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
@@ -677,12 +773,10 @@ class ComparisonMixin:
         on the components of the rows that are compared, where the learner makes any.
 
         Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
-        qid : (n,) one label per row of X; comparisons of one query are held out together
+        ---------- X : (n, d) items winners, losers : (p,) row numbers of X, or labels of the index
+        of a pandas frame (not whole numbers) margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them qid : (n,)
+        one label per row of X; comparisons of one query are held out together
 
         Returns
         -------
@@ -723,25 +817,33 @@ class RankerMixin:
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
             if self._with_queries and not X.has_queries:
-                warn_user("The model was fitted with queries but the scan has none: all rows count as one query.")
+                warn_user(
+                    "The model was fitted with queries but the scan has none: all rows count as one"
+                    " query."
+                )
             return order_score(self, X)
         within = {"qid": qid} if self._predicts_within_queries else {}
         predictions = self.predict(X, **within)  # type: ignore[attr-defined]
         if qid is None and not self._with_queries and _split_by_groups():
             warn_user(
-                "groups= splits the rows, but does not reach the ranker: it is fitted and scored as if all rows were one "
-                "query. Turn on sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': groups}."
+                "groups= splits the rows, but does not reach the ranker: it is fitted and scored as"
+                " if all rows were one query. Turn on"
+                " sklearn.set_config(enable_metadata_routing=True) and pass params={'groups':"
+                " groups}."
             )
         if qid is None and self._with_queries:
             warn_user(
-                "The model was fitted with qid but is scored without: all rows count as one query. In a search or "
-                "cross-validation turn on sklearn.set_config(enable_metadata_routing=True) and pass groups=."
+                "The model was fitted with qid but is scored without: all rows count as one query."
+                " In a search or cross-validation turn on"
+                " sklearn.set_config(enable_metadata_routing=True) and pass groups=."
             )
         return 1.0 - float(disagreement_error(y, predictions, qid=qid, sample_weight=sample_weight))
 
 
 class R2Mixin:
-    """What is compared and `score`, for learners whose predictions are compared with the scores themselves."""
+    """What is compared and `score`, for learners whose predictions are compared with the scores
+    themselves.
+    """
 
     def _comparison(self) -> Loss:
         return Pointwise()

@@ -1,4 +1,6 @@
-"""The bases of views: which rows, scored and unscored, span each view's functions, and how wide its kernel is."""
+"""The bases of views: which rows, scored and unscored, span each view's functions, and how wide its
+kernel is.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,14 @@ MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of th
 class ViewBases:
     """Makes every view's basis for a kernel width.
 
-    kernels : one per view, their widths still open
-    widths : candidates of gamma, one entry per view, as `candidates` reads them
-    specs : one per view, checked; "all" and "scored" as they are, a number of rows, row numbers, or "features"
-    index : (n_v,) per view, the row numbers of its scored rows
-    scored : (n_v, d_v) per view, those rows as the view sees them; of rows that only pass by the candidates
-    features, weights : of all rows of X
-    others : (m,) row numbers of the unscored rows that may serve as basis (X first, then `unscored=`)
-    other_features : (m, d) those rows, None for no rows
-    n_unscored : number of all unscored rows
-    in_memory : whether all unscored rows are
+    kernels : one per view, their widths still open widths : candidates of gamma, one entry per
+        view, as `candidates` reads them specs : one per view, checked; "all" and "scored" as they
+        are, a number of rows, row numbers, or "features" index : (n_v,) per view, the row numbers
+        of its scored rows scored : (n_v, d_v) per view, those rows as the view sees them; of rows
+        that only pass by the candidates features, weights : of all rows of X others : (m,) row
+        numbers of the unscored rows that may serve as basis (X first, then `unscored=`)
+        other_features : (m, d) those rows, None for no rows n_unscored : number of all unscored
+        rows in_memory : whether all unscored rows are
     """
 
     views: Sequence[View]
@@ -80,16 +80,16 @@ class ViewBases:
         """Check the learner's basis and kernels against the rows, and draw the candidates.
 
         Parameters
-        ----------
-        scored : (n_v, d) per view, the scored rows with all columns
-        n_scored : number of scored rows where only some of them are in memory: then "auto" is a number of rows
+        ---------- scored : (n_v, d) per view, the scored rows with all columns n_scored : number of
+        scored rows where only some of them are in memory: then "auto" is a number of rows
         """
         asked = asked_bases(learner, views)
         n, n_rows, m = max(len(own) for own in index), features.shape[0], rows.n_rows
         limit = max((_limit(spec) for spec in asked), default=0)
         whole = any(is_named(spec, "all") for spec in asked)
         others, other_features = rows.sample(m if whole else max(limit - n, 0), learner._seed)
-        # views that were drawn and see all columns differ in their rows only, also where a number of views was asked for
+        # views that were drawn and see all columns differ in their rows only, also where a number
+        # of views was asked for
         drawn = len(views) > 1 and not isinstance(learner.views, list | tuple)
         drawn = drawn and all(len(view.columns) == features.shape[1] for view in views)
         total = m + (n if n_scored is None else n_scored)
@@ -97,11 +97,15 @@ class ViewBases:
         specs = []
         for position, (view, kernel, spec) in enumerate(zip(views, kernels, asked, strict=True)):
             checked = check_basis(spec, n_rows, total)
-            resolved = resolve_basis(checked, total, auto_limit if n_scored is None else 0, auto_size)
+            resolved = resolve_basis(
+                checked, total, auto_limit if n_scored is None else 0, auto_size
+            )
             warn_of_subset(checked, resolved, total, f" of {view.name}" if learner._several else "")
             if is_named(resolved, "features") and kernel.name != "linear":
                 whose = f" in {view.name}" if learner._several else ""
-                raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel.name!r}{whose}.")
+                raise ValueError(
+                    f"basis='features' needs kernel='linear', got kernel={kernel.name!r}{whose}."
+                )
             if kernel.precomputed:
                 check_precomputed(_seen(features, view))
             if drawn and is_named(resolved, "scored"):
@@ -135,7 +139,9 @@ class ViewBases:
 
     @property
     def dual(self) -> bool:
-        """Whether every view's basis is all its scored and all unscored rows; one view may have the columns instead."""
+        """Whether every view's basis is all its scored and all unscored rows; one view may have the
+        columns instead.
+        """
         if len(self.views) == 1 and isinstance(self.specs[0], str) and len(self.others) == 0:
             return self.specs[0] != "features" or self.views[0].columns is None
         beyond = bool((self.others >= self.n_rows).any())
@@ -156,19 +162,29 @@ class ViewBases:
                 choices.append((None,))
             elif isinstance(asked, str):
                 scale = self._scale(position)
-                choices.append(tuple(float(scale * step) for step in (GAMMA_STEPS if asked == "tune" else (1.0,))))
+                choices.append(
+                    tuple(
+                        float(scale * step) for step in (GAMMA_STEPS if asked == "tune" else (1.0,))
+                    )
+                )
             else:
                 choices.append(asked if isinstance(asked, tuple) else (asked,))
         lengths = {len(choice) for choice in choices if len(choice) > 1}
         if len(lengths) > 1:
             raise ValueError(
-                f"gamma: views that are tuned together need equally many candidates, got {sorted(lengths)}."
+                "gamma: views that are tuned together need equally many candidates, got"
+                f" {sorted(lengths)}."
             )
         steps = range(max(lengths, default=1))
-        return [[choice[step] if len(choice) > 1 else choice[0] for choice in choices] for step in steps]
+        return [
+            [choice[step] if len(choice) > 1 else choice[0] for choice in choices] for step in steps
+        ]
 
     def view_data(
-        self, choices: Sequence[Sequence[float | None]], problems: Sequence[Any], groups: Sequence[Index] | None
+        self,
+        choices: Sequence[Sequence[float | None]],
+        problems: Sequence[Any],
+        groups: Sequence[Index] | None,
     ) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths.
 
@@ -188,10 +204,15 @@ class ViewBases:
 
     def seen_problems(self, problems: Sequence[Any]) -> list[Any]:
         """Every view's problem with the columns that the view sees."""
-        return [problem.with_features(values) for problem, values in zip(problems, self.scored, strict=True)]
+        return [
+            problem.with_features(values)
+            for problem, values in zip(problems, self.scored, strict=True)
+        ]
 
     def _scale(self, position: int) -> float:
-        """gamma="scale" of a view: from its scored rows and the unscored ones that may serve as basis."""
+        """gamma="scale" of a view: from its scored rows and the unscored ones that may serve as
+        basis.
+        """
         numbers, features = self._candidates(position)
         if self.weights is None:
             return float(scale_gamma(features, None))
@@ -232,7 +253,11 @@ class ViewBases:
         if isinstance(spec, str):
             return _kernel_basis(kernel, numbers, features), numbers
         rng = np.random.default_rng([self.seed, position])
-        pool = kernel.block(features, basis_points(kernel, features, numbers)) if kernel.precomputed else features
+        pool = (
+            kernel.block(features, basis_points(kernel, features, numbers))
+            if kernel.precomputed
+            else features
+        )
         chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
         return _kernel_basis(kernel, numbers[chosen], take(features, chosen)), numbers[chosen]
 
@@ -255,13 +280,19 @@ def asked_bases(learner: Any, views: Sequence[View]) -> list[Any]:
     nested = isinstance(learner.basis, list | tuple) and len(learner.basis) > 0
     if learner._several and nested and all(np.ndim(rows) == 1 for rows in learner.basis):
         if len(learner.basis) != len(views):
-            raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
+            raise ValueError(
+                f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}."
+            )
         given = list(learner.basis)
-    return [spec if view.basis is None else view.basis for view, spec in zip(views, given, strict=True)]
+    return [
+        spec if view.basis is None else view.basis for view, spec in zip(views, given, strict=True)
+    ]
 
 
 def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
-    """Refuse the columns as basis where their square matrix is too large and rows are more than columns."""
+    """Refuse the columns as basis where their square matrix is too large and rows are more than
+    columns.
+    """
     if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
         raise ValueError(
             f"basis='features' with {columns} columns needs a square matrix of that size; "
@@ -279,8 +310,8 @@ def check_scanned(asked: Sequence[Any], n_rows: int) -> None:
     """Refuse a basis of all rows where they are too many."""
     if n_rows > MAX_WHOLE_SCAN and any(is_named(spec, "all") for spec in asked):
         raise ValueError(
-            f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has {n_rows**2:,} entries; give a "
-            "number of basis rows."
+            f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has"
+            f" {n_rows**2:,} entries; give a number of basis rows."
         )
 
 
@@ -299,4 +330,6 @@ def _beside(features: Array, reference: Array) -> Array:
     """The rows with the precision of a reference."""
     if is_sparse(features) or is_sparse(reference):
         return features
-    return namespace(reference).asarray(like(features, reference, str(reference.dtype).rpartition(".")[2]))
+    return namespace(reference).asarray(
+        like(features, reference, str(reference.dtype).rpartition(".")[2])
+    )

@@ -1,7 +1,7 @@
 """CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows.
 
-`SparseViews` is what a fitted pursuit on several views keeps and says: every view's sparse solution, alternatives to
-it, its path; `CoRankingPursuit` how it is fitted.
+`SparseViews` is what a fitted pursuit on several views keeps and says: every view's sparse
+solution, alternatives to it, its path; `CoRankingPursuit` how it is fitted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ from corank.learners.least_squares import Scored, _KernelLearner
 from corank.learners.scans import is_scan
 from corank.learners.splits import read_splits
 from corank.model_files.schema import CO_PURSUIT
-from corank.solve.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
+from corank.solve.co_pursuit import (
+    CoPursuitSettings,
+    CoPursuitSolution,
+    GreedyPath,
+    ViewAtoms,
+    pursue_views,
+)
 from corank.solve.holdout import SCORINGS
 from corank.solve.path import Path, joined_path
 from corank.solve.systems import Unscored, ViewData
@@ -63,14 +69,18 @@ class SparseSolution:
 
 @dataclass(frozen=True)
 class SparseModel:
-    """One sparse model: one solution per view, and the value of the stated objective that they have together."""
+    """One sparse model: one solution per view, and the value of the stated objective that they have
+    together.
+    """
 
     objective: float
     solutions: tuple[SparseSolution, ...]
 
 
 class SparseViews(_KernelLearner):
-    """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
+    """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are
+    chosen.
+    """
 
     __metadata_request__fit = WITH_UNSCORED
     _contents = CO_PURSUIT
@@ -78,15 +88,22 @@ class SparseViews(_KernelLearner):
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
-        return "update cannot add to a pursuit, whose atoms were chosen for the rows it has seen; fit it again with all rows."
+        return (
+            "update cannot add to a pursuit, whose atoms were chosen for the rows it has seen; fit"
+            " it again with all rows."
+        )
 
     @property
     def unscored_effect_(self) -> None:
-        """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at agreement 0 and more."""
+        """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at
+        agreement 0 and more.
+        """
         check_is_fitted(self)
 
     def _keep_pursuit(self, solution: CoPursuitSolution, index: Sequence[Index]) -> None:
-        """Set the fitted attributes; `index` (N_v,) per view holds the row numbers of its dictionary."""
+        """Set the fitted attributes; `index` (N_v,) per view holds the row numbers of its
+        dictionary.
+        """
         model, data = solution.model, solution.atoms.views
         rows, self.coef_, self.basis_points_ = _functions(model, data, index)
         self.atoms_, self.basis_ = rows, list(rows)
@@ -104,11 +121,14 @@ class SparseViews(_KernelLearner):
             atoms, coefficients, points = _functions(path, data, index)
             other = {"atoms": atoms, "coefficients": coefficients, "points": points}
             self._others.append({"objective": path.losses[-1], **other})
-        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
 
     @property
     def models_(self) -> list[SparseModel]:
-        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the least objective first."""
+        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the
+        least objective first.
+        """
         check_is_fitted(self)
         first = {
             "objective": float(self.objective_[-1]),
@@ -118,8 +138,12 @@ class SparseViews(_KernelLearner):
         }
         models = []
         for model in (first, *self._others):
-            functions = zip(self.views_, model["atoms"], model["coefficients"], model["points"], strict=True)
-            solutions = tuple(SparseSolution(str(view.name), *function) for view, *function in functions)
+            functions = zip(
+                self.views_, model["atoms"], model["coefficients"], model["points"], strict=True
+            )
+            solutions = tuple(
+                SparseSolution(str(view.name), *function) for view, *function in functions
+            )
             models.append(SparseModel(model["objective"], solutions))
         return models
 
@@ -136,8 +160,8 @@ class SparseViews(_KernelLearner):
         X : as in `predict`
 
         Returns
-        -------
-        (n, steps) in the library, on the device and with the precision of X; the last column is `predict`
+        ------- (n, steps) in the library, on the device and with the precision of X; the last
+        column is `predict`
         """
         features, view_paths = self._read(X), []
         for v, function in enumerate(self._expansions()):
@@ -161,19 +185,25 @@ class SparseViews(_KernelLearner):
         features, models = self._read(X), []
         for model in self.models_:
             values = [
-                Expansion(solution.coefficients, kernel, solution.points, view.columns).values(features)
-                for solution, kernel, view in zip(model.solutions, self._kernels, self.views_, strict=True)
+                Expansion(solution.coefficients, kernel, solution.points, view.columns).values(
+                    features
+                )
+                for solution, kernel, view in zip(
+                    model.solutions, self._kernels, self.views_, strict=True
+                )
             ]
             models.append(namespace(values[0]).stack(values, axis=1))
         return self._scores(namespace(models[0]).stack(models, axis=1), features)
 
     def explain(self) -> Explanation:
-        """The atoms in order of entry, one line per step and view: weight, share of F taken away and left.
+        """The atoms in order of entry, one line per step and view: weight, share of F taken away
+        and left.
 
         Returns
         -------
         Explanation
-            Print or plot it. Atoms of one step enter together: the first of their lines says what they added.
+            Print or plot it. Atoms of one step enter together: the first of their lines says what
+            they added.
         """
         check_is_fitted(self)
         m, start = len(self.views_), float(self.objective_[0])
@@ -182,8 +212,12 @@ class SparseViews(_KernelLearner):
         path: Any = self.path_  # with numbers of atoms, which other learners' paths lack
         if path is not None:
             best = path.best
-            same = (path.agreement == path.agreement[best]) & np.isclose(path.gamma, path.gamma[best], equal_nan=True)
-            errors = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
+            same = (path.agreement == path.agreement[best]) & np.isclose(
+                path.gamma, path.gamma[best], equal_nan=True
+            )
+            errors = dict(
+                zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True)
+            )
             held_out = np.repeat([errors.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
         return Explanation(
             names=tuple(self._names),
@@ -214,79 +248,83 @@ def _functions(
 
 @dataclass(eq=False, repr=False)
 class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
-    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows.
+    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on
+    unscored rows.
 
     .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
               f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
 
-    The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is found is a few items a
-    view whose weighted kernels rank: read them with `explain`. There is no norm penalty: the number of atoms is what
-    keeps a model simple, and `View.penalty` plays no part. After Tsivtsivadze and Heskes,
-    "Semi-supervised Ranking Pursuit".
+    The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is
+    found is a few items a view whose weighted kernels rank: read them with `explain`. There is no
+    norm penalty: the number of atoms is what keeps a model simple, and `View.penalty` plays no
+    part. After Tsivtsivadze and Heskes, "Semi-supervised Ranking Pursuit".
 
     Parameters
     ----------
     views : int, random_split, random_bases or list of View, default=2
-        The views. A number divides the columns at random; natural views, such as text and image columns, are better:
-        ``[View("text_*"), View("image_*")]``. `View.basis` says which rows may be atoms: row indices, a number of rows
-        chosen from all, "all" or "scored".
+        The views. A number divides the columns at random; natural views, such as text and image
+        columns, are better: ``[View("text_*"), View("image_*")]``. `View.basis` says which rows may
+        be atoms: row indices, a number of rows chosen from all, "all" or "scored".
     n_atoms : "tune", int or list, default="tune"
-        Steps, each of which adds an atom to every view. "tune" tries up to 100, and stops when ten more have not
-        helped; a list tries those numbers.
+        Steps, each of which adds an atom to every view. "tune" tries up to 100, and stops when ten
+        more have not helped; a list tries those numbers.
     agreement : "tune", float or list, default="tune"
-        Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
-        where the disagreement weighs as much as the loss on the scored rows.
+        Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
+        around the point where the disagreement weighs as much as the loss on the scored rows.
     objective : "exact" or "paper", default="exact"
-        "exact": a step is the one that makes F least. "paper": as the paper prints it, with one residual for all views, that
-        of their mean, and no regard to how much the views disagree already; F may grow.
+        "exact": a step is the one that makes F least. "paper": as the paper prints it, with one
+        residual for all views, that of their mean, and no regard to how much the views disagree
+        already; F may grow.
     search : "full" or "tied", default="full"
-        "full": all combinations of atoms, for two views. "tied": the same row in every view, for any number of views
-        over the same rows.
+        "full": all combinations of atoms, for two views. "tied": the same row in every view, for
+        any number of views over the same rows.
     refit : "back", "basic" or "final", default="back"
-        "back": after every step all weights are fitted again, so no atom comes twice. "basic": weights stay as they
-        entered, and an atom may enter again. "final": basic, with the weights fitted again at the end.
+        "back": after every step all weights are fitted again, so no atom comes twice. "basic":
+        weights stay as they entered, and an atom may enter again. "final": basic, with the weights
+        fitted again at the end.
     n_solutions : int, default=1
-        How many near-optimal sparse models to find; that with the least F is the model. See `models_`.
+        How many near-optimal sparse models to find; that with the least F is the model. See
+        `models_`.
     beta : float in [0, 1], default=0.0
         Share of the plain squared error in the loss on scored rows.
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query; on unscored rows too.
     kernel, gamma : as in `RankRLS`
-        For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
-        all views together.
+        For views that were not given as `View`, which have their own. gamma="tune" tries widths
+        around "scale" for all views together.
     degree, coef0, kernel_params, random_state
         As in `RankRLS`.
     cv : splitter or list of splits, default=None
-        None: at most ten folds of whole queries, or of items where there is one query. What is held out is no atom
-        either.
+        None: at most ten folds of whole queries, or of items where there is one query. What is held
+        out is no atom either.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
-        What the held-out error of the mean of the views is; None is "rescaled": the squared loss after the one factor
-        that fits best, since agreement shrinks functions and the scale of a ranking function does not matter. The least
-        error is taken, among equals the fewest atoms.
+        What the held-out error of the mean of the views is; None is "rescaled": the squared loss
+        after the one factor that fits best, since agreement shrinks functions and the scale of a
+        ranking function does not matter. The least error is taken, among equals the fewest atoms.
 
     Attributes
-    ----------
-    views_ : list of View, with their columns as numbers
-    atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they count X, then
+    ---------- views_ : list of View, with their columns as numbers atoms_ : list of arrays, one a
+    view: row numbers of its distinct atoms in order of entry; they count X, then
         `unscored`
-    steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
-    coef_, basis_, basis_points_, gamma_ : one entry per view: the weights of its distinct atoms, their row numbers, the
+    steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an
+        atom may come again coef_, basis_, basis_points_, gamma_ : one entry per view: the weights
+        of its distinct atoms, their row numbers, the
         rows themselves, and the kernel width
-    solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
-    models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order of F. The first is the model itself.
-        The first one found begins with the best first step; every other one with the best first step that brings an atom
-        which no model found before it has. All go on greedily
-    agreement_ : float, the value used
-    n_atoms_ : int, the number of steps
-    objective_ : (steps + 1,) F after every step
-    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``. Errors are those
+    solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``,
+        ``points`` models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order
+        of F. The first is the model itself.
+        The first one found begins with the best first step; every other one with the best first
+        step that brings an atom which no model found before it has. All go on greedily
+    agreement_ : float, the value used n_atoms_ : int, the number of steps objective_ : (steps + 1,)
+        F after every step path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``,
+        ``standard_error``, ``best``. Errors are those
         of greedy pursuits, without the alternatives that `n_solutions` adds
     intercept_ : 0.0
 
     Notes
-    -----
-    One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not depend on m; then every
-    step is O(M n N) for n scored rows and O(N²) for the search over all pairs, O(N M²) for tied atoms.
+    ----- One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not
+    depend on m; then every step is O(M n N) for n scored rows and O(N²) for the search over all
+    pairs, O(N M²) for tied atoms.
 
     Examples
     --------
@@ -326,14 +364,13 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """Fit on scored rows, with the views agreeing on unscored ones.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored; or, with objective="exact", (n, n_views), each view's own scores
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights, of unscored rows too
-        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
-            one but not come back later
+        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored; or, with
+        objective="exact", (n, n_views), each view's own scores qid : (n,) query labels, any
+        hashable, in any order; None = one query sample_weight : (n,) weights, of unscored rows too
+        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a
+        list, or an object
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query
+            may go on in the next one but not come back later
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
 
         Returns
@@ -345,7 +382,13 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
         labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
         self._names = [
-            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
+            (
+                f"unscored row {row - n_rows}"
+                if row >= n_rows
+                else f"row {row}"
+                if labels is None
+                else str(labels[row])
+            )
             for row in np.stack(self.steps_, axis=1).ravel().tolist()
         ]
         return self
@@ -358,7 +401,9 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         candidates(self.agreement, "agreement", ("tune",), zero=True)
         whole_numbers(self.n_atoms, "n_atoms")
         if not is_whole(self.n_solutions):
-            raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
+            raise ValueError(
+                f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
+            )
         read_shared_parameters(self)
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
@@ -366,13 +411,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         n_views = len(self.views_)
         if self.search == "full" and n_views > 2:
             raise ValueError(
-                f"search='full' tries all combinations of two views, but there are {n_views}; use search='tied', which "
-                "takes the same row as atom in every view."
+                f"search='full' tries all combinations of two views, but there are {n_views}; use"
+                " search='tied', which takes the same row as atom in every view."
             )
         for view in self.views_:
             if is_named(view.basis, "features"):
                 raise ValueError(
-                    f"basis='features' of {view.name}: atoms are rows; give row indices, a number, 'all' or 'scored'."
+                    f"basis='features' of {view.name}: atoms are rows; give row indices, a number,"
+                    " 'all' or 'scored'."
                 )
         if any(view.penalty != 1 for view in self.views_):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
@@ -389,7 +435,9 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     ) -> Self:
         """Fit checked rows."""
         if self.objective == "paper" and not same_scores(scored.problems):
-            raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
+            raise ValueError(
+                "objective='paper' has one residual for all views, so y must have one column."
+            )
         seen = [problem.features for problem in scored.problems]
         bases = self._bases(features, scored.weights, scored.index, seen, rows)
         settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
@@ -398,13 +446,17 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         best: tuple[CoPursuitSolution, list[Index]] | None = None
         paths: list[Path] = []
         problems = bases.seen_problems(scored.problems)
-        for widths, data in zip(choices, bases.view_data(choices, problems, scored.groups), strict=True):
+        for widths, data in zip(
+            choices, bases.view_data(choices, problems, scored.groups), strict=True
+        ):
             dictionaries = [view.rows for view in data if view.rows is not None]
             self._check_dictionaries(dictionaries)
             atoms = ViewAtoms.of(data, unscored, dictionaries)
             solution = pursue_views(atoms, replace(settings, compared=len(choices) > 1))
             if solution.path is not None:
-                gamma = np.full(len(solution.path.error), np.nan if widths[0] is None else widths[0])
+                gamma = np.full(
+                    len(solution.path.error), np.nan if widths[0] is None else widths[0]
+                )
                 paths.append(replace(solution.path, gamma=gamma))
             if best is None or _error(solution) < _error(best[0]):
                 best = solution, dictionaries
@@ -420,10 +472,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
 
     def _pursuit_settings(self, scored: Scored, bases: ViewBases) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
-        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows)
+        given = read_splits(
+            self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows
+        )
         nothing = bases.n_unscored == 0 or len(scored.problems) == 1
         return CoPursuitSettings(
-            agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
+            agreement=(
+                0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True)
+            ),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
@@ -435,20 +491,33 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         )
 
     def _check_dictionaries(self, index: Sequence[Index]) -> None:
-        """Refuse dictionaries, given as row numbers per view, that the search or the number of atoms cannot use."""
-        if self.search == "tied" and any(not np.array_equal(numbers, index[0]) for numbers in index[1:]):
+        """Refuse dictionaries, given as row numbers per view, that the search or the number of
+        atoms cannot use.
+        """
+        if self.search == "tied" and any(
+            not np.array_equal(numbers, index[0]) for numbers in index[1:]
+        ):
             drawn = all(len(view.columns) == self.n_features_in_ for view in self.views_)
-            why = f": all of them see the n_features = {self.n_features_in_} columns of X" if drawn else ""
+            why = (
+                f": all of them see the n_features = {self.n_features_in_} columns of X"
+                if drawn
+                else ""
+            )
             raise ValueError(
-                "search='tied' takes the same row as atom in every view, but the views have different rows to choose "
-                f"from{why}; give them the same View.basis, or use search='full'."
+                "search='tied' takes the same row as atom in every view, but the views have"
+                f" different rows to choose from{why}; give them the same View.basis, or use"
+                " search='full'."
             )
         sizes = [len(numbers) for numbers in index]
-        largest, smallest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)), int(np.argmin(sizes))
+        largest, smallest = (
+            0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)),
+            int(np.argmin(sizes)),
+        )
         if self.refit == "back" and largest > min(sizes):
             raise ValueError(
-                f"n_atoms = {largest} is more than there are rows to choose from in {self.views_[smallest].name}: with "
-                f"refit='back' it is at most their number (n_samples = {min(sizes)})."
+                f"n_atoms = {largest} is more than there are rows to choose from in"
+                f" {self.views_[smallest].name}: with refit='back' it is at most their number"
+                f" (n_samples = {min(sizes)})."
             )
 
     def _warn_of(self, solution: CoPursuitSolution, *, tuned: bool) -> None:
@@ -456,16 +525,19 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self._warn_of_agreement(self._n_unscored)
         if tuned and self.path_ is None:
             warn_user(
-                f"nothing was tuned: too little to hold anything out. n_atoms was set to {self.n_atoms_}, agreement to "
-                f"{self.agreement_:.3g}."
+                "nothing was tuned: too little to hold anything out. n_atoms was set to"
+                f" {self.n_atoms_}, agreement to {self.agreement_:.3g}."
             )
         if self.n_atoms_ < solution.asked:
             warn_user(
-                f"the pursuit stopped after {self.n_atoms_} of {solution.asked} atoms: nothing is left that another "
-                "atom could fit."
+                f"the pursuit stopped after {self.n_atoms_} of {solution.asked} atoms: nothing is"
+                " left that another atom could fit."
             )
         if len(self.models_) < self.n_solutions:
-            warn_user(f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in their atoms.")
+            warn_user(
+                f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in"
+                " their atoms."
+            )
 
 
 def _error(solution: CoPursuitSolution) -> float:

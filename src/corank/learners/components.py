@@ -1,4 +1,6 @@
-"""KPCR and KPCRank: least squares on kernel principal components, of scores and of their differences within queries."""
+"""KPCR and KPCRank: least squares on kernel principal components, of scores and of their
+differences within queries.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
     _contents = COMPONENTS
-    _has_level: ClassVar[bool] = True  # whether the level of the function has a meaning, as it has in regression
+    # whether the level of the function has a meaning, as it has in regression
+    _has_level: ClassVar[bool] = True
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
@@ -56,7 +59,9 @@ class ComponentLearner(OneViewLearner):
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(solution)
         if solution.limit == 0 and not getattr(training.problem, "is_tied", False):
-            warn_user("X: no component tells apart the rows that are compared; the model is constant.")
+            warn_user(
+                "X: no component tells apart the rows that are compared; the model is constant."
+            )
         if settings.tunes and solution.path is None:
             warn_user(
                 "nothing was tuned: too little to hold anything out. n_components was set to "
@@ -65,8 +70,9 @@ class ComponentLearner(OneViewLearner):
         asked = 0 if isinstance(settings.n_components, str) else int(settings.numbers[-1])
         if asked > max(solution.limit, 1):
             warn_user(
-                f"n_components = {asked} is more than these rows carry: from {solution.limit} on (the rows less the "
-                "queries, or what the kernel tells apart) more components change nothing."
+                f"n_components = {asked} is more than these rows carry: from {solution.limit} on"
+                " (the rows less the queries, or what the kernel tells apart) more components"
+                " change nothing."
             )
         return self
 
@@ -74,30 +80,37 @@ class ComponentLearner(OneViewLearner):
         """Set the fitted attributes."""
         basis = solution.components.basis
         self.coef_ = solution.coefficients
-        self.intercept_ = self._level + solution.offset + solution.constant if self._has_level else 0.0
+        self.intercept_ = (
+            self._level + solution.offset + solution.constant if self._has_level else 0.0
+        )
         self.n_components_ = solution.n_components
         self.eigenvalues_ = solution.components.explained
         self.alpha_, self.path_ = solution.alpha, solution.path
         self._keep_basis(basis, solution.rows)
-        shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
+        shifts = (
+            self._level
+            + solution.offset
+            + namespace(solution.shifts).cumulative_sum(solution.shifts)
+        )
         self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 
     def predict_path(self, X: Any) -> Array:
-        """Scores of the rows of X for every number of components, from one to as many as were made in `fit`.
+        """Scores of the rows of X for every number of components, from one to as many as were made
+        in `fit`.
 
         Parameters
         ----------
         X : as in `predict`
 
         Returns
-        -------
-        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file has only the latter.
+        ------- (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a
+        file has only the latter.
         """
         features = self._read(X)
         if self._path_steps is None:
             raise ValueError(
-                "predict_path needs the factorisation that fit made, which a model file does not hold; fit again, or "
-                "use predict."
+                "predict_path needs the factorisation that fit made, which a model file does not"
+                " hold; fit again, or use predict."
             )
         steps, shifts = self._path_steps
         values = Expansion(steps, self._kernel, self.basis_points_).values(features)
@@ -107,11 +120,15 @@ class ComponentLearner(OneViewLearner):
 
     def _why_fixed(self) -> str:
         check_is_fitted(self)
-        return "update cannot add to components, which change with the rows; fit again with all rows."
+        return (
+            "update cannot add to components, which change with the rows; fit again with all rows."
+        )
 
 
 def _read_numbers(asked: Any, training: Training, basis: Any) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers, none of them above what the basis can have."""
+    """`n_components`: a number, "tune", or a list of numbers, none of them above what the basis can
+    have.
+    """
     numbers = whole_numbers(asked, "n_components")
     if isinstance(basis, str):
         limit = training.everything.shape[1] if basis == "features" else len(training.index)
@@ -119,7 +136,10 @@ def _read_numbers(asked: Any, training: Training, basis: Any) -> int | str | tup
         limit = basis if isinstance(basis, int) else len(basis)
     largest = 1 if isinstance(numbers, str) else int(np.max(numbers))
     if largest > limit:
-        raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")
+        raise ValueError(
+            f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at"
+            " most."
+        )
     return numbers
 
 
@@ -134,37 +154,35 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
     Parameters
     ----------
     n_components : "tune", int or list of int, default="tune"
-        How many components. "tune" looks at 1 to 200, but no more than half the number of rows, all from one
-        factorisation, and takes the one with the least held-out error; a list is looked at instead.
+        How many components. "tune" looks at 1 to 200, but no more than half the number of rows, all
+        from one factorisation, and takes the one with the least held-out error; a list is looked at
+        instead.
     alpha : float or list, default=0.0
         Weight of the norm, on top of the cut.
     fit_intercept : bool, default=True
         Take the weighted mean score out and put it back.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
-        The rows on which components are made. "auto": all up to 5,000, else 1,000 of them. "features": those of the
-        columns themselves (linear kernel), principal component regression.
+        The rows on which components are made. "auto": all up to 5,000, else 1,000 of them.
+        "features": those of the columns themselves (linear kernel), principal component regression.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
     cv : splitter or list of splits, default=None
-        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is a subset. The
-        components stay, the regression on them is made anew.
+        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is
+        a subset. The components stay, the regression on them is made anew.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         As in `RLS`.
 
     Attributes
-    ----------
-    coef_ : (r,) coefficients of the basis functions
-    intercept_ : float
-    n_components_ : int, the number used
-    eigenvalues_ : (p,) of the components that were looked at: their sums of squares over the rows
-    basis_, basis_points_, alpha_, gamma_ : as in `RLS`
-    path_ : what was tried: ``n_components``, ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
+    ---------- coef_ : (r,) coefficients of the basis functions intercept_ : float n_components_ :
+    int, the number used eigenvalues_ : (p,) of the components that were looked at: their sums of
+    squares over the rows basis_, basis_points_, alpha_, gamma_ : as in `RLS` path_ : what was
+    tried: ``n_components``, ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None
+    when
         nothing was tuned
 
     Notes
-    -----
-    O(n³) once for all numbers of components, or O(n² p) a step of an iteration for few of many; n² numbers of memory.
-    On a basis of r rows: O(n r (r + d)).
+    ----- O(n³) once for all numbers of components, or O(n² p) a step of an iteration for few of
+    many; n² numbers of memory. On a basis of r rows: O(n r (r + d)).
 
     Examples
     --------
@@ -184,8 +202,11 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # components are made without the scores: a few of them, or of a few rows, may miss what scores depend on
-        tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
+        # components are made without the scores: a few of them, or of a few rows, may miss what
+        # scores depend on
+        tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(
+            self.basis, Integral
+        )
         return tags
 
 
@@ -196,9 +217,10 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
               \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
 
-    with the components ψ of the kernel centred on the scored rows, largest first, and c as in `RankRLS`; all
-    numbers of components at once. With one query it is the same as `KPCR` but for a constant. After Tsivtsivadze, Cseke
-    and Heskes, "Kernel Principal Component Ranking: Robust Ranking on Noisy Data".
+    with the components ψ of the kernel centred on the scored rows, largest first, and c as in
+    `RankRLS`; all numbers of components at once. With one query it is the same as `KPCR` but for a
+    constant. After Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking: Robust
+    Ranking on Noisy Data".
 
     Parameters
     ----------
@@ -209,8 +231,9 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
     cv : splitter or list of splits, default=None
-        None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten folds of items
-        where there is one query). The components stay, the regression on them is made anew.
+        None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten
+        folds of items where there is one query). The components stay, the regression on them is
+        made anew.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         As in `RankRLS`.
 
@@ -221,8 +244,8 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     basis_, basis_points_, alpha_, gamma_ : as in `RankRLS`
 
     Notes
-    -----
-    As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries of m rows.
+    ----- As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries
+    of m rows.
 
     Examples
     --------

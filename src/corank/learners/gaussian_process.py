@@ -1,7 +1,9 @@
-"""What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons, what to ask next.
+"""What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons,
+what to ask next.
 
-`EvidenceLearner` has what follows from a posterior; `EvidenceLearner` the parameters of learners that are fitted by
-evidence (kernel width, variances, a basis whose covariance can be had) and what an update checks.
+`EvidenceLearner` has what follows from a posterior; `EvidenceLearner` the parameters of learners
+that are fitted by evidence (kernel width, variances, a basis whose covariance can be had) and what
+an update checks.
 """
 
 from __future__ import annotations
@@ -32,23 +34,34 @@ from corank.core.basis import KernelBasis, make_basis
 from corank.core.kernels import Kernel, finite_values, is_named
 from corank.core.messages import warn_user
 from corank.inputs import read_comparisons
-from corank.learners.base import PRECOMPUTED, Expansion, OneViewLearner, check_choice, comparison_groups, seed
+from corank.learners.base import (
+    PRECOMPUTED,
+    Expansion,
+    OneViewLearner,
+    check_choice,
+    comparison_groups,
+    seed,
+)
 from corank.learners.suggest import Question, check_question, sample, shortlist
 from corank.solve.posterior import GaussianPart, Widths
 from corank.solve.questions import pairs_to_compare, rows_to_score
 from corank.solve.tuning import Training, kernels_to_try
 
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
-MIN_BLOCK_ROWS = 64  # however many basis points there are: smaller blocks cost more than their memory
+# however many basis points there are: smaller blocks cost more than their memory
+MIN_BLOCK_ROWS = 64
 MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as many parameters
-CONSTANT_COLUMN_SCALE = 1e-3  # the scale of a column that never changes, which no width can be learned for
+# the scale of a column that never changes, which no width can be learned for
+CONSTANT_COLUMN_SCALE = 1e-3
 WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
 
 
 def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """The probability that a normal variable is above 0; ½ for mean and variance 0."""
     scale = np.sqrt(variance)
-    z = np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0)
+    z = np.divide(
+        mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0
+    )
     return ndtr(z)
 
 
@@ -67,10 +80,12 @@ class EvidenceParameters:
 class EvidenceLearner(OneViewLearner):
     """A Gaussian process whose kernel is learned from the evidence. A learner adds its likelihood.
 
-    Its function has a Gaussian posterior, or a mixture of a few of them: the fitted `_parts`, on `basis_points_`.
+    Its function has a Gaussian posterior, or a mixture of a few of them: the fitted `_parts`, on
+    `basis_points_`.
     """
 
-    _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond
+    # items up to which all of them span the function; how many do beyond
+    _auto_basis = (2_000, 500)
     scoring = None  # the evidence takes the place of held-out errors
     weighting = "size"  # of scores, where they are compared
     _kind: Question  # what it was fitted on
@@ -88,27 +103,39 @@ class EvidenceLearner(OneViewLearner):
         return float(value)
 
     def _start(self, training: Training) -> tuple[KernelBasis, Index, Widths]:
-        """The basis, with the kernel at the start of the search, its rows in X, and which widths are learned."""
+        """The basis, with the kernel at the start of the search, its rows in X, and which widths
+        are learned.
+        """
         kernel, widths = self._read_kernel(training), self._widths()
         if widths == "each" and kernel.name != "rbf":
-            raise ValueError(f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}.")
+            raise ValueError(
+                f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}."
+            )
         if not kernel.has_width:
             widths = "given"
         columns = training.everything.shape[1]
         if widths == "each" and columns > MAX_COLUMNS_WITH_WIDTHS:
             raise ValueError(
-                f"gamma='columns' learns one width per column, but X has {columns:,}; use gamma='tune', or at most "
-                f"{MAX_COLUMNS_WITH_WIDTHS} columns."
+                f"gamma='columns' learns one width per column, but X has {columns:,}; use"
+                f" gamma='tune', or at most {MAX_COLUMNS_WITH_WIDTHS} columns."
             )
         spec = self._basis_rows(training)
         if is_named(spec, "features"):
-            raise ValueError("basis='features' does not go with Gaussian processes; use kernel='linear' alone.")
+            raise ValueError(
+                "basis='features' does not go with Gaussian processes; use kernel='linear' alone."
+            )
         basis_seed = seed(self.random_state)
         gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
         kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
         basis, rows = make_basis(
-            spec, kernel, features, training.index, training.everything, self.basis_selection, basis_seed
+            spec,
+            kernel,
+            features,
+            training.index,
+            training.everything,
+            self.basis_selection,
+            basis_seed,
         )
         assert isinstance(basis, KernelBasis)
         assert rows is not None
@@ -117,11 +144,16 @@ class EvidenceLearner(OneViewLearner):
         return replace(basis, kernel=kernel), rows, widths
 
     def _without_constants(self, kernel: Kernel, features: Array, widths: Widths) -> Kernel:
-        """The kernel with columns that never change near 0, where they stay, if every column has a width of its own."""
+        """The kernel with columns that never change near 0, where they stay, if every column has a
+        width of its own.
+        """
         xp = namespace(features)
         varies = to_numpy(xp.max(features, axis=0) > xp.min(features, axis=0))
         if not varies.any():
-            warn_user("X: all columns are constant over the rows that count, so nothing can be learned from them.")
+            warn_user(
+                "X: all columns are constant over the rows that count, so nothing can be learned"
+                " from them."
+            )
         if widths != "each" or varies.all():
             return kernel
         scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
@@ -134,7 +166,10 @@ class EvidenceLearner(OneViewLearner):
             return WIDTHS[self.gamma]
         gamma: Any = self.gamma
         if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
-            raise ValueError(f"gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got {gamma!r}.")
+            raise ValueError(
+                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got"
+                f" {gamma!r}."
+            )
         return "given"
 
     def _set_kernel(self, kernel: Kernel) -> None:
@@ -146,9 +181,17 @@ class EvidenceLearner(OneViewLearner):
             self.gamma_ = kernel.gamma * np.asarray(kernel.scales) ** 2
 
     def update_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
     ) -> Self:
-        """Add comparisons to a model that was fitted on comparisons; kernel, amplitude and noise stay.
+        """Add comparisons to a model that was fitted on comparisons; kernel, amplitude and noise
+        stay.
 
         Parameters
         ----------
@@ -169,7 +212,9 @@ class EvidenceLearner(OneViewLearner):
             raise ValueError("update_comparisons: this model was fitted on scores; use update.")
         if (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
-            raise ValueError(f"qid must be given to update_comparisons as it was to fit: {how} qid.")
+            raise ValueError(
+                f"qid must be given to update_comparisons as it was to fit: {how} qid."
+            )
         features = self._read(X)
         n = features.shape[0]
         first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
@@ -182,21 +227,31 @@ class EvidenceLearner(OneViewLearner):
     def _check_answers(self, margins: Any, weights: Any) -> None:
         """Refuse margins or weights that the likelihood has no place for."""
 
-    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
+    def _extend(
+        self,
+        features: Array,
+        winners: Index,
+        losers: Index,
+        margins: FloatArray,
+        weights: FloatArray,
+    ) -> int:
         """Add comparisons between items, and solve again; the number of items that are new."""
         raise AssertionError("a Gaussian process says how comparisons are added")
 
     def _why_fixed(self) -> str:
         if self._kernel.precomputed:
             return PRECOMPUTED
-        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
+        return (
+            "update adds scored rows, but this model was fitted on comparisons; use"
+            " update_comparisons."
+        )
 
     def _warn_of_bounds(self, names: tuple[str, ...]) -> None:
         """Say which parameters the search would have driven further."""
         for name in names:
             warn_user(
-                f"{name} was tuned to the end of its range: the data do not determine it. Give {name} a number, or give "
-                "more data."
+                f"{name} was tuned to the end of its range: the data do not determine it. Give"
+                f" {name} a number, or give more data."
             )
 
     # ---------------------------------------------------------------- what follows from the posterior
@@ -216,13 +271,15 @@ class EvidenceLearner(OneViewLearner):
         return_cov : whether to return the covariance of all scores too
 
         Returns
-        -------
-        (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with the precision of X. The level
-        of the scores is not determined by comparisons, so much of a standard deviation may be that of the level: for
-        two items see `predict_comparison`.
+        ------- (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with
+        the precision of X. The level of the scores is not determined by comparisons, so much of a
+        standard deviation may be that of the level: for two items see `predict_comparison`.
         """
         if return_std and return_cov:
-            raise ValueError("return_std and return_cov: ask for one of them; the first is the root of the diagonal.")
+            raise ValueError(
+                "return_std and return_cov: ask for one of them; the first is the root of the"
+                " diagonal."
+            )
         if not return_std and not return_cov:
             return super().predict(X)
         features = self._read(X)
@@ -232,7 +289,9 @@ class EvidenceLearner(OneViewLearner):
             return self._scores(mean, features), with_precision_of(features, covariance)
         self._demand_rows("return_std")
         mean, variance = self._moments(features)
-        return self._scores(mean, features), with_precision_of(features, namespace(variance).sqrt(variance))
+        return self._scores(mean, features), with_precision_of(
+            features, namespace(variance).sqrt(variance)
+        )
 
     def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
         return [
@@ -248,13 +307,15 @@ class EvidenceLearner(OneViewLearner):
         """Refuse what a precomputed kernel cannot answer."""
         if self._kernel.precomputed:
             raise ValueError(
-                f"{name} needs kernel values of the new rows with each other, which a precomputed kernel does not hand "
-                "over; fit on the rows themselves with a kernel function."
+                f"{name} needs kernel values of the new rows with each other, which a precomputed"
+                " kernel does not hand over; fit on the rows themselves with a kernel function."
             )
 
     def _blocks(self, n: int) -> list[slice]:
         """n rows in runs whose kernel values with the basis fit into a block."""
-        step = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0])))
+        step = max(
+            MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0]))
+        )
         return runs_of_rows(n, step)
 
     def _moments(self, features: Array) -> tuple[Array, Array]:
@@ -265,16 +326,21 @@ class EvidenceLearner(OneViewLearner):
             moments = [gaussian.moments(block, self._points(features)) for gaussian in self._parts]
             mean = self._mixed([centre for centre, _ in moments])
             means.append(mean)
-            variances.append(self._mixed([variance + (centre - mean) ** 2 for centre, variance in moments]))
+            variances.append(
+                self._mixed([variance + (centre - mean) ** 2 for centre, variance in moments])
+            )
         xp = namespace(means[0])
         return xp.concat(means), xp.concat(variances)
 
     def _belief(self, features: Array) -> tuple[Array, Array]:
         """Mean (n,) and covariance (n, n) of the mixture."""
-        beliefs = [gaussian.covariance(features, self._points(features)) for gaussian in self._parts]
+        beliefs = [
+            gaussian.covariance(features, self._points(features)) for gaussian in self._parts
+        ]
         mean = self._mixed([centre for centre, _ in beliefs])
         covariances = [
-            covariance + (centre - mean)[:, None] * (centre - mean)[None, :] for centre, covariance in beliefs
+            covariance + (centre - mean)[:, None] * (centre - mean)[None, :]
+            for centre, covariance in beliefs
         ]
         return mean, finite_values(self._mixed(covariances))
 
@@ -285,16 +351,17 @@ class EvidenceLearner(OneViewLearner):
 
     def _mixed(self, values: list[Array]) -> Array:
         """The sum of one array per Gaussian, by their weights."""
-        shares = [gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)]
+        shares = [
+            gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)
+        ]
         return sum_of(shares)
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a beats row i of X_b.
 
         Parameters
-        ----------
-        X_a, X_b : (n, d)
-        observed : whether to ask for the outcome of one more noisy comparison; else for the order of the true scores
+        ---------- X_a, X_b : (n, d) observed : whether to ask for the outcome of one more noisy
+        comparison; else for the order of the true scores
 
         Returns
         -------
@@ -304,7 +371,9 @@ class EvidenceLearner(OneViewLearner):
         self._demand_rows("predict_comparison")
         n = first.shape[0]
         if n != second.shape[0]:
-            raise ValueError(f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i.")
+            raise ValueError(
+                f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i."
+            )
         if is_foreign(first) != is_foreign(second):
             raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
         noise = self._answer_noise if observed else 0.0
@@ -312,22 +381,25 @@ class EvidenceLearner(OneViewLearner):
         for rows in self._blocks(n):
             for gaussian in self._parts:
                 gap, variance = gaussian.differences(take(first, rows), take(second, rows), points)
-                total[rows] += gaussian.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
+                total[rows] += gaussian.weight * _chance_above_zero(
+                    to_numpy(gap), to_numpy(variance) + noise
+                )
         return with_precision_of(first, like(total, first))
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
-        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+        """What to ask next about the rows of a pool: the questions whose answers say most about the
+        function.
 
-        Comparisons are those about which the model is unsure because it knows too little, not because the two are
-        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is
-        picked as if those before it had been answered. The same pool gives the same questions. Of a large pool not all
-        rows are looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+        Comparisons are those about which the model is unsure because it knows too little, not
+        because the two are equally good (BALD); scores are those that leave least uncertainty about
+        all rows of the pool. Every question is picked as if those before it had been answered. The
+        same pool gives the same questions. Of a large pool not all rows are looked at: for
+        comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
 
         Parameters
-        ----------
-        X_pool : (m, d) rows that could be asked about
-        n : how many questions
-        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
+        "comparison" (which of two is better), "score" (how good is one); None = what the model was
+        fitted on
 
         Returns
         -------
@@ -338,7 +410,11 @@ class EvidenceLearner(OneViewLearner):
         kind = self._kind if kind is None else kind
         check_question(n, features.shape[0], kind)
         m = features.shape[0]
-        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), m, n) if kind == "comparison" else sample(m, n)
+        rows = (
+            shortlist(lambda: to_numpy(self._moments(features)[1]), m, n)
+            if kind == "comparison"
+            else sample(m, n)
+        )
         mean, covariance = (to_numpy(moment) for moment in self._belief(take(features, rows)))
         noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
         if kind == "comparison":
@@ -347,6 +423,8 @@ class EvidenceLearner(OneViewLearner):
         centred = centred - centred.mean(axis=1, keepdims=True)
         return rows[rows_to_score(centred, noise / 2, n)]
 
-    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+    def _pairs_to_ask(
+        self, mean: FloatArray, covariance: FloatArray, noise: float, n: int
+    ) -> Index:
         """Pairs (n, 2) whose answers tell most."""
         return pairs_to_compare(mean / noise**0.5, covariance / noise, n)

@@ -1,4 +1,6 @@
-"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact ([Tsivtsivadze2009] section 5)."""
+"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins,
+exact ([Tsivtsivadze2009] section 5).
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,11 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
               \quad \varepsilon \sim N(0, \texttt{noise})
 
-    Its mean is that of `RankRLS` with ``alpha = noise / amplitude`` and weighting "size". Width, amplitude and noise are
-    those of largest evidence, taken on the within-query contrasts: pairs of scores are not independent of each other.
-    After the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking", which
-    takes them for independent.
+    Its mean is that of `RankRLS` with ``alpha = noise / amplitude`` and weighting "size". Width,
+    amplitude and noise are those of largest evidence, taken on the within-query contrasts: pairs of
+    scores are not independent of each other. After the section on Gaussian processes of
+    Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking", which takes them for
+    independent.
 
     Parameters
     ----------
@@ -43,7 +46,8 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     gamma : "tune", "columns", "scale" or float, default="tune"
         Kernel width; "columns" learns one a column (rbf), which says which columns matter.
     noise : "tune" or float, default="tune"
-        Variance of the noise of one score in `fit`, of one observed difference in `fit_comparisons`.
+        Variance of the noise of one score in `fit`, of one observed difference in
+        `fit_comparisons`.
     basis : "auto", "all", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 2,000, else 500 of them.
     kernel, degree, coef0, kernel_params, basis_selection, random_state
@@ -58,9 +62,9 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     log_evidence_ : float
 
     Notes
-    -----
-    O(n³) a width for n rows, all amplitudes and noises from one eigendecomposition; O(n r²) on a basis of r rows. With
-    weights the log evidence is up to a constant, which depends on the weights alone.
+    ----- O(n³) a width for n rows, all amplitudes and noises from one eigendecomposition; O(n r²)
+    on a basis of r rows. With weights the log evidence is up to a constant, which depends on the
+    weights alone.
 
     Examples
     --------
@@ -84,7 +88,9 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _answer_noise(self) -> float:
         return self.noise_ * (2.0 if self._kind == "score" else 1.0)
 
-    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+    def _pairs_to_ask(
+        self, mean: FloatArray, covariance: FloatArray, noise: float, n: int
+    ) -> Index:
         return pairs_to_measure(covariance, noise, n)
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
@@ -101,7 +107,11 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
             learned = contrasts.learn(widths)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
+        self.amplitude_, self.noise_, self.log_evidence_ = (
+            learned.amplitude,
+            learned.noise,
+            learned.log_evidence,
+        )
         alpha = learned.noise / learned.amplitude
         system = learned.system
         self._n_comparisons = 0 if compared is None else len(compared.margins)
@@ -130,7 +140,14 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
         self._keep_process(system)
 
-    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
+    def _extend(
+        self,
+        features: Array,
+        winners: Index,
+        losers: Index,
+        margins: FloatArray,
+        weights: FloatArray,
+    ) -> int:
         kept = self._compared
         assert kept is not None
         items, first, second = joined_items(kept.features, features, winners, losers)
@@ -145,7 +162,9 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         added = items.shape[0] - kept.features.shape[0]
         whole = len(self.coef_) == kept.features.shape[0] and isinstance(self.basis, str)
         basis = KernelBasis(self._kernel, items if whole else self.basis_points_)
-        system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(self._kernel)
+        system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(
+            self._kernel
+        )
         self._compared, self._n_comparisons = problem, len(problem.margins)
         if whole:
             self.basis_points_ = items

@@ -1,4 +1,6 @@
-"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation ([Tsivtsivadze2009] section 5)."""
+"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation ([Tsivtsivadze2009]
+section 5).
+"""
 
 from __future__ import annotations
 
@@ -39,39 +41,42 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
 
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
 
-    with Φ the distribution function of the standard normal. The posterior is found by expectation propagation; kernel
-    width and amplitude are those of largest evidence, with a wide prior on the amplitude. After
-    the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking".
+    with Φ the distribution function of the standard normal. The posterior is found by expectation
+    propagation; kernel width and amplitude are those of largest evidence, with a wide prior on the
+    amplitude. After the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel
+    Principal Component Ranking".
 
     Parameters
     ----------
     amplitude : "tune" or float, default="tune"
-        Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor of e² either way)
-        stands beside the evidence, as a few answers that agree would make it infinite.
+        Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor
+        of e² either way) stands beside the evidence, as a few answers that agree would make it
+        infinite.
     gamma : "tune", "columns", "scale" or float, default="tune"
         Kernel width; "columns" learns one a column (rbf), which says which columns matter.
     basis : "auto", "all", int or row indices, default="auto"
-        The items whose kernels span the function. "auto": all that were compared up to 2,000, else 500 of them.
+        The items whose kernels span the function. "auto": all that were compared up to 2,000, else
+        500 of them.
     max_pairs : int, default=5000
         The most pairs that `fit` takes from scores.
     average_width : bool, default=False
-        Average over kernel widths by their evidence instead of taking the best one (needs gamma="tune").
+        Average over kernel widths by their evidence instead of taking the best one (needs
+        gamma="tune").
     kernel, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
 
     Attributes
-    ----------
-    coef_ : (r,) coefficients of the basis functions; with average_width those of the best width, one of several
-    basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
-    log_evidence_ : float
-    n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
+    ---------- coef_ : (r,) coefficients of the basis functions; with average_width those of the
+    best width, one of several basis_, basis_points_ : row numbers of the basis in X, and those rows
+    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,) log_evidence_ :
+    float n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
 
     Notes
-    -----
-    A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds O(n r + N) numbers. The likelihood has no margin: for "by how much" see
-    `DifferenceGP`. A comparison made several times counts as often, in both directions too; for a tie give both
-    directions. The `weights` of comparisons are whole numbers that say how often each was made; `margins` are refused.
+    ----- A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds
+    O(n r + N) numbers. The likelihood has no margin: for "by how much" see `DifferenceGP`. A
+    comparison made several times counts as often, in both directions too; for a tie give both
+    directions. The `weights` of comparisons are whole numbers that say how often each was made;
+    `margins` are refused.
 
     Examples
     --------
@@ -97,7 +102,8 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         return 1.0  # that of the probit
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, **not_taken: Any) -> Self:
-        """Fit on the comparisons that scores imply: every pair of rows of a query with different scores, once.
+        """Fit on the comparisons that scores imply: every pair of rows of a query with different
+        scores, once.
 
         Parameters
         ----------
@@ -115,7 +121,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         winners, losers = self._pairs_of(rows)
         ones = np.ones(len(winners))
         named = rows.queries is not None and len(winners) > 0
-        problem = ComparedRows(rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named)
+        problem = ComparedRows(
+            rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named
+        )
         training = Training(problem, to_numpy(rows.index), everything)
         self._fit_training(training, with_queries=qid is not None)
         self._n_queries, self._kind = rows.n_queries, "score"
@@ -132,29 +140,40 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         except (TypeError, ValueError):
             return  # refused where weights are read, as are other faults
         if np.any(np.isfinite(values) & (values != np.floor(values))):
-            raise ValueError("weights must be whole numbers that say how often each comparison was made.")
+            raise ValueError(
+                "weights must be whole numbers that say how often each comparison was made."
+            )
 
-    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
+    def _fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+    ) -> Self:
         self._check_answers(margins, weights)
         fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
         return fitted
 
     def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
-        """Winners and losers among scored rows, at most `max_pairs`, without those of two rows before `first_new`."""
+        """Winners and losers among scored rows, at most `max_pairs`, without those of two rows
+        before `first_new`.
+        """
         most = self.max_pairs
         if not is_whole(most):
             raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
-        return untied_pairs(to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new)
+        return untied_pairs(
+            to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new
+        )
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         problem = training.problem
         assert isinstance(problem, ComparedRows)
         amplitude = self._variance("amplitude")
         basis, rows, widths = self._start(training)
-        if not isinstance(self.average_width, bool | np.bool_) or (self.average_width and widths != "one"):
+        if not isinstance(self.average_width, bool | np.bool_) or (
+            self.average_width and widths != "one"
+        ):
             raise ValueError(
-                f"average_width must be False, or True with gamma='tune' and a kernel that has a width; got "
-                f"{self.average_width!r} with gamma={self.gamma!r} and kernel={self.kernel!r}."
+                "average_width must be False, or True with gamma='tune' and a kernel that has a"
+                f" width; got {self.average_width!r} with gamma={self.gamma!r} and"
+                f" kernel={self.kernel!r}."
             )
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
@@ -173,15 +192,18 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._keep_posterior(data, kernels)
         self._warn_of_bounds(learned.at_bounds)
         n_parts = data.n_parts
-        if n_parts > 1 and not with_queries:  # an update that asks about new items would say so again and again
+        # an update that asks about new items would say so again and again
+        if n_parts > 1 and not with_queries:
             warn_user(
-                f"the comparisons fall into {n_parts} parts that are not compared with each other: how items of one part "
-                "stand to those of another comes from their features alone."
+                f"the comparisons fall into {n_parts} parts that are not compared with each other:"
+                " how items of one part stand to those of another comes from their features alone."
             )
         return self
 
     def _keep_posterior(self, data: PairData, kernels: list[tuple[float, FittedKernel]]) -> None:
-        """Set the fitted attributes from kernels with their shares, of which the first is the best width."""
+        """Set the fitted attributes from kernels with their shares, of which the first is the best
+        width.
+        """
         self._parts = [
             GaussianPart(share, fitted.kernel, fitted.amplitude, fitted.coefficients, fitted.spread)
             for share, fitted in kernels
@@ -190,22 +212,31 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self.n_iter_ += sum(fitted.posterior.sweeps for _, fitted in kernels[1:])
         self._set_kernel(best.kernel)
         self._n_comparisons = int(data.counts.sum())
-        self._data = None if best.kernel.precomputed else data  # the matrix cannot grow, and stays out of files
-        self.coef_, self.amplitude_, self.basis_points_ = best.coefficients, best.amplitude, best.basis.points
+        # the matrix cannot grow, and stays out of files
+        self._data = None if best.kernel.precomputed else data
+        self.coef_, self.amplitude_, self.basis_points_ = (
+            best.coefficients,
+            best.amplitude,
+            best.basis.points,
+        )
         self.log_evidence_ = best.posterior.log_evidence
-        worst = max((fitted.posterior for _, fitted in kernels), key=lambda posterior: posterior.residual)
+        worst = max(
+            (fitted.posterior for _, fitted in kernels), key=lambda posterior: posterior.residual
+        )
         if worst.residual > SETTLED_RESIDUAL:
             warn_user(
-                f"expectation propagation stopped after {worst.sweeps} sweeps, still moving by {worst.residual:.2g} of a "
-                "standard deviation; the result can be used, but probabilities are no more exact than that.",
+                f"expectation propagation stopped after {worst.sweeps} sweeps, still moving by"
+                f" {worst.residual:.2g} of a standard deviation; the result can be used, but"
+                " probabilities are no more exact than that.",
                 ConvergenceWarning,
             )
 
     def update(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
         """Add newly scored rows to a model that was fitted on scores; kernel and amplitude stay.
 
-        Rows with a qid form queries of their own; without one they join the one query of a model fitted without qid.
-        The comparisons so far stay; at most `max_pairs` are added, all of them with a new row.
+        Rows with a qid form queries of their own; without one they join the one query of a model
+        fitted without qid. The comparisons so far stay; at most `max_pairs` are added, all of them
+        with a new row.
 
         Parameters
         ----------
@@ -229,10 +260,15 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         kept = self._rows
         if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
             kept = replace(kept, queries=kept.index * 0)
-        merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
+        merged = kept.extended(
+            rows if self._with_queries else replace(rows, queries=None), self._n_seen
+        )
         data, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
         assert data is not None
-        all_winners, all_losers = np.concatenate([data.winners, winners]), np.concatenate([data.losers, losers])
+        all_winners, all_losers = (
+            np.concatenate([data.winners, winners]),
+            np.concatenate([data.losers, losers]),
+        )
         counts = np.concatenate([data.counts, np.ones(len(winners))])
         self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts))
         if self._whole:
@@ -242,7 +278,14 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
 
-    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
+    def _extend(
+        self,
+        features: Array,
+        winners: Index,
+        losers: Index,
+        margins: FloatArray,
+        weights: FloatArray,
+    ) -> int:
         assert self._data is not None
         data = self._data.extended(features, winners, losers, weights)
         added = data.n_items - self._data.n_items
@@ -255,7 +298,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         """Find the posterior on other comparisons, for the kernels that were learned."""
         points = data.features if self._whole else self.basis_points_
         task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
-        kernels = [fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts]
+        kernels = [
+            fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts
+        ]
         self.n_iter_ += kernels[0].posterior.sweeps
         self._keep_posterior(data, with_shares(kernels))
 
@@ -268,8 +313,10 @@ def _query_codes(rows: Rows) -> Index:
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
     if not_taken.pop("sample_weight", None) is not None:
         raise ValueError(
-            "sample_weight does not go with PreferenceGP: a comparison is seen or not. Use fit_comparisons with weights, "
-            "which say how often each comparison was made."
+            "sample_weight does not go with PreferenceGP: a comparison is seen or not. Use"
+            " fit_comparisons with weights, which say how often each comparison was made."
         )
     if not_taken:
-        raise TypeError(f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}")
+        raise TypeError(
+            f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}"
+        )

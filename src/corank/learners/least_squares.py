@@ -1,7 +1,9 @@
-"""Kernel least squares on one view and on several: how RLS, RankRLS, CoRLS and CoRankRLS are fitted.
+"""Kernel least squares on one view and on several: how RLS, RankRLS, CoRLS and CoRankRLS are
+fitted.
 
-Rows → checked scores (`GivenScores`) → views and their bases (`_bases`) → `tune` → fitted attributes. One view is the
-case M = 1: its fitted attributes are arrays, those of learners with several views are lists with one entry per view.
+Rows → checked scores (`GivenScores`) → views and their bases (`_bases`) → `tune` → fitted
+attributes. One view is the case M = 1: its fitted attributes are arrays, those of learners with
+several views are lists with one entry per view.
 """
 
 from __future__ import annotations
@@ -37,7 +39,14 @@ from corank.core.messages import warn_user
 from corank.core.observations import TIED, ComparedRows, Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import HeldRows, Part, UnscoredRows
 from corank.core.views import View, read_views
-from corank.inputs import is_collection, read_features, read_scores, read_weights, refuse_extreme_size, warn_of_scales
+from corank.inputs import (
+    is_collection,
+    read_features,
+    read_scores,
+    read_weights,
+    refuse_extreme_size,
+    warn_of_scales,
+)
 from corank.learners.base import (
     PRECOMPUTED,
     Expansion,
@@ -73,7 +82,8 @@ from corank.streaming.fits import ScannedProblem, ScoredScan, SummedRows
 from corank.streaming.passes import Passes
 from corank.streaming.survey import NumberedRows, Survey, held_rows
 
-MAX_ROWS_WITH_WIDTHS = 1_000  # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
+# scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
+MAX_ROWS_WITH_WIDTHS = 1_000
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
@@ -116,12 +126,16 @@ class GivenScores:
     used: Mask
 
     @classmethod
-    def read(cls, features: Array, y: Any, qid: Any, sample_weight: Any, *, several: bool) -> GivenScores:
+    def read(
+        cls, features: Array, y: Any, qid: Any, sample_weight: Any, *, several: bool
+    ) -> GivenScores:
         """Check what came with the features; `several` allows one column of scores per view."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         n = features.shape[0]
-        scores = _read_score_columns(y, n, features) if several else read_scores(y, n, features)[:, None]
+        scores = (
+            _read_score_columns(y, n, features) if several else read_scores(y, n, features)[:, None]
+        )
         weights = read_weights(sample_weight, n, features)
         used = np.ones(n, dtype=bool) if weights is None else to_numpy(weights) > 0
         has_score = ~np.isnan(to_numpy(scores))
@@ -163,7 +177,9 @@ class GivenScores:
         """Refuse a number of columns that no views explain."""
         n_scores = self.scores.shape[1]
         if n_scores not in (1, n_views):
-            raise ValueError(f"y has {n_scores} columns for {n_views} views; give one column, or one per view.")
+            raise ValueError(
+                f"y has {n_scores} columns for {n_views} views; give one column, or one per view."
+            )
 
     def column(self, view: int) -> int:
         """The column that holds the scores of a view."""
@@ -201,14 +217,17 @@ class GivenScores:
             elif not loss.needs_queries:
                 groups.append(row_numbers)
         shown = problems[0]
-        if len(by_column) > 1:  # the rows that are scored in any view, each with the first of its scores
+        # the rows that are scored in any view, each with the first of its scores
+        if len(by_column) > 1:
             first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
             rows = replace(self.rows, scores=like(first, self.scores)).lowered(level)
             shown = ScoredRows(self._chosen(rows, self.given.any(axis=1)), loss, level)
         return Scored(problems, groups or None, shown, index, level, self.rows.weights)
 
     def _numbered_queries(self) -> Index | None:
-        """Query codes in the order in which queries are first scored, −1 elsewhere: unscored rows change no fold."""
+        """Query codes in the order in which queries are first scored, −1 elsewhere: unscored rows
+        change no fold.
+        """
         if (queries := self.queries) is None:
             return None
         scored = self.given.any(axis=1)
@@ -229,11 +248,17 @@ def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
     return read_scores(y, n, reference)[:, None]
 
 
-def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Array | None) -> list[Part]:
+def plain_rows(
+    features: Array, plain: Index, queries: Index | None, weights: Array | None
+) -> list[Part]:
     """Rows of X without any score, whose numbers are `plain`."""
     if len(plain) == 0:
         return []
-    codes = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+    codes = (
+        None
+        if queries is None
+        else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+    )
     return [HeldRows(features, codes, plain, take(weights, plain))]
 
 
@@ -272,8 +297,17 @@ class _KernelLearner(Learner):
 
     def _expansions(self) -> list[Expansion]:
         kernels = self._kernels if self._several else [self._kernel]
-        parts = zip(self._per_view("coef_"), kernels, self._per_view("basis_points_"), self._view_list, strict=True)
-        return [Expansion(coefficients, kernel, points, view.columns) for coefficients, kernel, points, view in parts]
+        parts = zip(
+            self._per_view("coef_"),
+            kernels,
+            self._per_view("basis_points_"),
+            self._view_list,
+            strict=True,
+        )
+        return [
+            Expansion(coefficients, kernel, points, view.columns)
+            for coefficients, kernel, points, view in parts
+        ]
 
     def _unscored_comparison(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
@@ -330,7 +364,9 @@ class _KernelLearner(Learner):
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
         if getattr(self, "solver", "direct") == "partitioned" and len(views) != 2:
-            raise ValueError(f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'.")
+            raise ValueError(
+                f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'."
+            )
         self.views_ = views
 
     def _bases(
@@ -350,10 +386,18 @@ class _KernelLearner(Learner):
                 kernels.append(self._given_kernel)
                 widths.append(self._given_gamma)
             else:
-                kernels.append(read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params))
+                kernels.append(
+                    read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
+                )
                 name = f"gamma of {view.name}"
-                widths.append(candidates(view.gamma, name, ("scale", "tune")) if kernels[-1].has_width else None)
-        return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
+                widths.append(
+                    candidates(view.gamma, name, ("scale", "tune"))
+                    if kernels[-1].has_width
+                    else None
+                )
+        return ViewBases.of(
+            self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored
+        )
 
     def _choose_widths(self, n_units: int, settings: Any) -> None:
         """Make gamma="auto" what it means for so many scored rows or comparisons."""
@@ -380,7 +424,9 @@ class _KernelLearner(Learner):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
+        with (
+            nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows)
+        ) as passes:
             if isinstance(X, Scan):
                 check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
                 self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
@@ -395,7 +441,9 @@ class _KernelLearner(Learner):
                     if unscored is not None or unscored_qid is not None:
                         parts += unscored_parts(self, features, unscored, unscored_qid, passes)
                 n_plain = len(given.plain) if self._several else 0
-                self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+                self._fit_given(
+                    features, given, parts, n_plain, loss, settings, with_queries=qid is not None
+                )
         if passes.n_readings:
             self.n_readings_ = passes.n_readings
         return self
@@ -417,7 +465,12 @@ class _KernelLearner(Learner):
         scored = given.of_views(views, loss, given.mean if self._centred else 0.0)
         warn_of_ties(*scored.problems)  # type: ignore[arg-type]
         return self._fit_views(
-            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=with_queries
+            features,
+            scored,
+            UnscoredRows(tuple(parts)),
+            n_plain,
+            settings,
+            with_queries=with_queries,
         )
 
     def _fit_comparisons(
@@ -433,7 +486,9 @@ class _KernelLearner(Learner):
     ) -> Self:
         beta = getattr(self, "beta", 0.0)
         if beta != 0:
-            raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {beta!r}.")
+            raise ValueError(
+                f"beta must be 0 for comparisons, which have no scores to regress on; got {beta!r}."
+            )
         self._comparison()  # checks the parameters
         settings = self._check_parameters()
         features = read_features(self, X, reset=True)
@@ -450,7 +505,12 @@ class _KernelLearner(Learner):
         every = [problem for _ in self._view_list]
         scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
         return self._fit_views(
-            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
+            features,
+            scored,
+            UnscoredRows(tuple(parts)),
+            n_plain,
+            settings,
+            with_queries=qid is not None,
         )
 
     def _fit_views(
@@ -489,8 +549,12 @@ class _KernelLearner(Learner):
         self._keep_training(solution.system, rows, in_memory=bases.in_memory)
         return self
 
-    def _fit_scan(self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes) -> Self:
-        """Fit the rows of a scan: scored rows in memory where they fit, else from sums; unscored ones pass by pass."""
+    def _fit_scan(
+        self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes
+    ) -> Self:
+        """Fit the rows of a scan: scored rows in memory where they fit, else from sums; unscored
+        ones pass by pass.
+        """
         look, asked = survey_scan(self, scan, passes)
         with_queries = scan.has_queries
         if look.held is None:
@@ -502,7 +566,9 @@ class _KernelLearner(Learner):
         check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
         n_plain = look.n_rows - look.n_scored if self._several else 0
         given = GivenScores.held(rows)
-        return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=with_queries)
+        return self._fit_given(
+            features, given, parts, n_plain, loss, settings, with_queries=with_queries
+        )
 
     def _fit_sums(
         self,
@@ -522,9 +588,13 @@ class _KernelLearner(Learner):
         features = NumberedRows(pool, index, look.n_rows)
         rows = UnscoredRows(())
         if self._several:
-            rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))
+            rows = UnscoredRows(
+                tuple(scanned_parts(self, scan, look, features, unscored, labels, passes))
+            )
         every = [index for _ in self._view_list]
-        bases = self._bases(features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
+        bases = self._bases(
+            features, None, every, [pool for _ in every], rows, n_scored=look.n_scored
+        )
         check_streamed(self, bases.specs, settings, look.n_scored)
         level = look.level if self._centred else 0.0
         scored = ScoredScan(scan, look, passes, loss, level)
@@ -541,7 +611,9 @@ class _KernelLearner(Learner):
         gram = solution.system.grams[0]
         if loss.needs_queries and float(gram.matrix[-2, -2]) <= 1e-28 * look.n_scored:
             warn_user(TIED)
-        apart = [part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)]
+        apart = [
+            part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)
+        ]
         self._n_seen = look.n_rows + sum(apart)
         self._n_scored, self._n_queries = look.n_scored, scored.n_queries
         self._keep_solution(solution, problem, settings, level, rows, scan.has_queries)
@@ -562,7 +634,9 @@ class _KernelLearner(Learner):
         """Set the fitted attributes."""
         bases = [view.basis for view in solution.views]
         points = [basis.points if isinstance(basis, KernelBasis) else None for basis in bases]
-        kernels = [basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases]
+        kernels = [
+            basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases
+        ]
         gammas = [kernel.gamma for kernel in kernels]
         row_numbers = [view.rows for view in solution.views]
         self._evidence = problem.evidence(solution.trial, settings) if self._several else None
@@ -573,7 +647,11 @@ class _KernelLearner(Learner):
         self.intercept_ = level + solution.intercept
         self.alpha_, path = solution.alpha, solution.path
         if self._several:
-            self._kernels, self.agreement_, self.n_iter_ = kernels, solution.agreement, solution.n_iter
+            self._kernels, self.agreement_, self.n_iter_ = (
+                kernels,
+                solution.agreement,
+                solution.n_iter,
+            )
             self._n_unscored = rows.n_rows
             self._effect: UnscoredEffect | None = None
             if path is not None and not settings.compared:  # one width
@@ -583,7 +661,8 @@ class _KernelLearner(Learner):
             path = None if path is None else replace(path, agreement=None)
         self.path_ = path
         self._level, self._with_queries = level, with_queries
-        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
         self._warn(rows, solution, settings)
 
     def _warn(self, rows: UnscoredRows, solution: Solution, settings: Settings) -> None:
@@ -591,12 +670,15 @@ class _KernelLearner(Learner):
         self._warn_of_agreement(rows.n_rows)
         if settings.tunes and solution.path is None:
             more = f", agreement to {self.agreement_:.3g}" if self._several else ""
-            warn_user(f"nothing was tuned: too little to hold anything out. alpha was set to {self.alpha_:.3g}{more}.")
+            warn_user(
+                "nothing was tuned: too little to hold anything out. alpha was set to"
+                f" {self.alpha_:.3g}{more}."
+            )
         if solution.gradient:
             warn_user(
-                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the gradient at "
-                f"{solution.gradient:.2g} of the right-hand side, above tol={settings.tol:g}; raise max_iter, lower "
-                "agreement, or use solver='direct'.",
+                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
+                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
+                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
                 ConvergenceWarning,
             )
 
@@ -606,10 +688,14 @@ class _KernelLearner(Learner):
         if isinstance(agreement, numbers.Real) and float(agreement) == 0:
             return
         if len(self.views_) == 1:
-            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+            warn_user(
+                "views: there is only one view, so there is nothing to agree on; agreement has no"
+                " effect."
+            )
         elif n_unscored == 0:
             warn_user(
-                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
+                "y has no unscored row and unscored= was not given: nothing to agree on; agreement"
+                " has no effect."
             )
 
     # ---------------------------------------------------------------- update
@@ -622,7 +708,9 @@ class _KernelLearner(Learner):
         return CHUNKS if self._several and not self._compared else COMPARED
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=self._several))
+        update_model(
+            self, GivenScores.read(self._read(X), y, qid, sample_weight, several=self._several)
+        )
         if self._several:
             self.n_iter_ = 1
 
@@ -638,14 +726,18 @@ class _KernelLearner(Learner):
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:
-        """Whether the unscored rows helped: see `UnscoredEffect`. None where there is nothing, or too little, to tell.
+        """Whether the unscored rows helped: see `UnscoredEffect`. None where there is nothing, or
+        too little, to tell.
 
-        Found when first asked for, by choosing alpha and agreement anew on parts of the scored rows of `fit` and
-        judging both choices, with unscored rows and without, on the others. A model file holds it where it was asked
-        for before saving, but not what it takes to find it: else it is None after loading.
+        Found when first asked for, by choosing alpha and agreement anew on parts of the scored rows
+        of `fit` and judging both choices, with unscored rows and without, on the others. A model
+        file holds it where it was asked for before saving, but not what it takes to find it: else
+        it is None after loading.
         """
         if not self._several:
-            raise AttributeError(f"{type(self).__name__} has one view and learns from scored rows only.")
+            raise AttributeError(
+                f"{type(self).__name__} has one view and learns from scored rows only."
+            )
         check_is_fitted(self)
         can_agree = len(self.views_) > 1 and self._n_unscored > 0
         if self._effect is None and self._evidence is not None and can_agree:
@@ -678,14 +770,14 @@ class _KernelLearner(Learner):
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.
 
-        Every question is picked as if those before it had been answered, which settles rows like them in part too. No
-        chance is involved. Of a pool of more than 1,000 rows those with the largest disagreement are looked at.
+        Every question is picked as if those before it had been answered, which settles rows like
+        them in part too. No chance is involved. Of a pool of more than 1,000 rows those with the
+        largest disagreement are looked at.
 
         Parameters
-        ----------
-        X_pool : (m, d) rows that could be asked about
-        n : how many questions
-        kind : "score" (how good is one) or "comparison" (which of two is better); None = what the model was fitted on
+        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
+        "score" (how good is one) or "comparison" (which of two is better); None = what the model
+        was fitted on
 
         Returns
         -------

@@ -1,7 +1,9 @@
-"""Why one item is above another: the difference of two predictions as a sum over items, over views and over columns.
+"""Why one item is above another: the difference of two predictions as a sum over items, over views
+and over columns.
 
-`PairExplanation` is what people see. `explain_expansions` makes one for models that are sums of kernels at items; for the
-average see `average/explanation.py`. Columns share the difference by Shapley values where it is no sum over columns.
+`PairExplanation` is what people see. `explain_expansions` makes one for models that are sums of
+kernels at items; for the average see `average/explanation.py`. Columns share the difference by
+Shapley values where it is no sum over columns.
 """
 
 from __future__ import annotations
@@ -38,17 +40,21 @@ from corank.core.messages import count
 from corank.inputs import is_frame, row_labels
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
-MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
+# rows with columns of both items, of which predictions are made for sampled orders of columns
+MAX_MIXED_ROWS = 8_192
 MIN_ORDERS, MAX_ORDERS = 2, 200
-MAX_STEPS = 256  # in which more columns than that are exchanged, which then share what a step changes
+# in which more columns than that are exchanged, which then share what a step changes
+MAX_STEPS = 256
 BLOCK_ENTRIES = 2**22
-ROUNDING = 1e-6  # of the sizes of all parts: what is missing of a sum and less than that is rounding
+# of the sizes of all parts: what is missing of a sum and less than that is rounding
+ROUNDING = 1e-6
 NOTHING = 1e-15  # of these sizes: a part that is no larger is left out
 MATCHED_DIGITS = 7  # of the largest number of a column, by which two rows are the same
 MAX_ALIKE = 3
 ALL_COLUMNS, OTHERWISE = "all columns", "everything else"
 LIMITED, UNSCORED = "limited to the range of scores", "unscored rows"
-SUM, ALL_ORDERS, SAMPLED = "sum", "all orders", "sampled orders"  # how a difference is shared out to columns
+# how a difference is shared out to columns
+SUM, ALL_ORDERS, SAMPLED = "sum", "all orders", "sampled orders"
 
 
 # ---------------------------------------------------------------- what people see
@@ -77,16 +83,16 @@ class PairExplanation:
     Each list of parts sums to `difference`, and begins with the largest part.
 
     Attributes
-    ----------
-    first, second : what the items are called
-    difference : prediction of the first less that of the second
-    by_item : parts of the items that the model consists of: coefficient times how much more the first item is like it. They
+    ---------- first, second : what the items are called difference : prediction of the first less
+    that of the second by_item : parts of the items that the model consists of: coefficient times
+    how much more the first item is like it. They
         may be far larger than the difference, and cancel out
-    by_answer : of an average that keeps up to 400 of them, parts of the scores (less their mean) or comparisons that it
+    by_answer : of an average that keeps up to 400 of them, parts of the scores (less their mean) or
+        comparisons that it
         learned from; else empty
-    by_view : parts of its views; "all columns" where it has none
-    by_column : parts of the columns in which the two items differ
-    columns_by : "sum" where the prediction is a sum over columns; else Shapley values, the mean effect of exchanging a
+    by_view : parts of its views; "all columns" where it has none by_column : parts of the columns
+        in which the two items differ columns_by : "sum" where the prediction is a sum over columns;
+        else Shapley values, the mean effect of exchanging a
         column over "all orders" in which columns can be exchanged, or over "sampled orders"
     alike : names of items of the model that are most like the first item, and like the second
     items_are : "scored item", "compared item" or "item"
@@ -108,7 +114,9 @@ class PairExplanation:
         """Whether the parts of columns are exact: not estimated from a sample of orders."""
         return self.columns_by != SAMPLED
 
-    def folded(self, contributions: Sequence[Contribution], most: int, what: str = "item") -> list[Contribution]:
+    def folded(
+        self, contributions: Sequence[Contribution], most: int, what: str = "item"
+    ) -> list[Contribution]:
         """The largest parts, and the sum of the others as one.
 
         Parameters
@@ -124,7 +132,10 @@ class PairExplanation:
         if len(contributions) <= most + 1:
             return list(contributions)
         others = math.fsum(contribution.value for contribution in contributions[most:])
-        return [*contributions[:most], Contribution(f"the other {count(len(contributions) - most, what)}", others)]
+        return [
+            *contributions[:most],
+            Contribution(f"the other {count(len(contributions) - most, what)}", others),
+        ]
 
     def sentences(self, most: int = 3) -> list[str]:
         """The explanation in words.
@@ -141,18 +152,26 @@ class PairExplanation:
         if gap < 0:
             above, below, gap = below, above, -gap
         lines = [
-            f"The score of {above} is {gap:.3g} higher than that of {below}."
-            if gap
-            else f"{above} and {below} have the same prediction."
+            (
+                f"The score of {above} is {gap:.3g} higher than that of {below}."
+                if gap
+                else f"{above} and {below} have the same prediction."
+            )
         ]
         if self.by_column:
-            pros = self._listed([contribution for contribution in self.by_column if contribution.value > 0], most)
-            cons = self._listed([contribution for contribution in self.by_column if contribution.value < 0], most)
+            pros = self._listed(
+                [contribution for contribution in self.by_column if contribution.value > 0], most
+            )
+            cons = self._listed(
+                [contribution for contribution in self.by_column if contribution.value < 0], most
+            )
             about = "" if self.columns_exact else " (approximate)"
             lines.append(f"What speaks for {self.first}{about}: {pros}; for {self.second}: {cons}.")
         groups = {"By view": self.by_view} if len(self.by_view) > 1 else {}
         for title, contributions in (groups | self._learned_from(most)).items():
-            listed = ", ".join(f"{contribution.name} {contribution.value:+.3g}" for contribution in contributions)
+            listed = ", ".join(
+                f"{contribution.name} {contribution.value:+.3g}" for contribution in contributions
+            )
             lines.append(f"{title}: {listed}.")
         for name, alike in zip((self.first, self.second), self.alike, strict=True):
             if alike:
@@ -160,22 +179,36 @@ class PairExplanation:
         return lines
 
     def _learned_from(self, most: int) -> dict[str, list[Contribution]]:
-        """Title and largest parts of what the model learned from: answers where they are known, else its items."""
+        """Title and largest parts of what the model learned from: answers where they are known,
+        else its items.
+        """
         what, contributions = self.items_are, self.by_item
         if self.by_answer:
-            what, contributions = "comparison" if what == "compared item" else "score", self.by_answer
-        return {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
+            what, contributions = (
+                ("comparison" if what == "compared item" else "score"),
+                self.by_answer,
+            )
+        return (
+            {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
+        )
 
     def _listed(self, contributions: Sequence[Contribution], most: int) -> str:
         shown = self.folded(contributions, most, "column")
-        return ", ".join(f"{contribution.name} {abs(contribution.value):.3g}" for contribution in shown) or "nothing"
+        return (
+            ", ".join(
+                f"{contribution.name} {abs(contribution.value):.3g}" for contribution in shown
+            )
+            or "nothing"
+        )
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
-        lists = {name: getattr(self, name) for name in ("by_item", "by_answer", "by_view", "by_column")}
+        lists = {
+            name: getattr(self, name) for name in ("by_item", "by_answer", "by_view", "by_column")
+        }
         return {
             "first": self.first,
             "second": self.second,
@@ -183,7 +216,10 @@ class PairExplanation:
             "columns_by": self.columns_by,
             "columns_exact": self.columns_exact,
             **{
-                name: [{"name": contribution.name, "value": contribution.value} for contribution in contributions]
+                name: [
+                    {"name": contribution.name, "value": contribution.value}
+                    for contribution in contributions
+                ]
                 for name, contributions in lists.items()
             },
             "alike": {"first": self.alike[0], "second": self.alike[1]},
@@ -229,8 +265,9 @@ class PairExplanation:
 class Pair:
     """Two items to explain.
 
-    rows : (2, d) features; labels : what they are called; numbers : their rows in `items`, None where they are not there
-    items : (n, d) features of items that the model may have learned from, or None; names : (n,) what they are called
+    rows : (2, d) features; labels : what they are called; numbers : their rows in `items`, None
+        where they are not there items : (n, d) features of items that the model may have learned
+        from, or None; names : (n,) what they are called
     """
 
     rows: Array
@@ -247,7 +284,9 @@ def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
         if item_rows is None:
             raise ValueError("names are those of items; hand over items= too.")
         if len(names) != item_rows.shape[0]:
-            raise ValueError(f"names has {len(names)} entries for {item_rows.shape[0]} rows of items.")
+            raise ValueError(
+                f"names has {len(names)} entries for {item_rows.shape[0]} rows of items."
+            )
     elif item_rows is not None:
         names = row_labels(items)
     names = None if names is None else [str(name) for name in names]
@@ -255,7 +294,10 @@ def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
     numbers = [isinstance(row, Integral) for row in given.values()]
     if any(numbers):
         if item_rows is None or not all(numbers):
-            raise ValueError("a and b must be two rows, or two row numbers with items=, the rows that they number.")
+            raise ValueError(
+                "a and b must be two rows, or two row numbers with items=, the rows that they"
+                " number."
+            )
         n = item_rows.shape[0]
         for name, row in given.items():
             if not 0 <= row < n:
@@ -271,7 +313,8 @@ def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
 def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
     """The features of one item (1, d), and what it is called."""
     label = getattr(row, "name", None)
-    if isinstance(row, Mapping) or (hasattr(row, "to_dict") and not is_frame(row)):  # a row of a pandas frame
+    # a row of a pandas frame
+    if isinstance(row, Mapping) or (hasattr(row, "to_dict") and not is_frame(row)):
         row = pa.Table.from_pylist([dict(row.items())])
     elif is_frame(row):
         labels = row_labels(row)
@@ -288,13 +331,18 @@ def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
 
 
 def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index, Index]:
-    """The first row of the items that is the same as each point, −1 where none is, and how many rows are: (r,) each.
+    """The first row of the items that is the same as each point, −1 where none is, and how many
+    rows are: (r,) each.
 
     points, items : matrices of the same columns each, side by side
     """
     keys, item_keys = [], []
     for left, right in zip(points, items, strict=True):
-        largest = abs(right).max(axis=0).toarray() if is_sparse(right) else np.abs(to_numpy(right)).max(axis=0)
+        largest = (
+            abs(right).max(axis=0).toarray()
+            if is_sparse(right)
+            else np.abs(to_numpy(right)).max(axis=0)
+        )
         scale = 1 / np.where(largest > 0, largest, 1.0).ravel()
         keys.append(_row_keys(left, scale))
         item_keys.append(_row_keys(right, scale))
@@ -328,7 +376,9 @@ def item_contributions(
             continue
         name = f"row {row}" if pair.names is None else pair.names[row]
         alike = int(matches[1][at]) if matches is not None else 1
-        contributions.append(Contribution(name if alike == 1 else f"{name} (one of {alike} alike)", value, row))
+        contributions.append(
+            Contribution(name if alike == 1 else f"{name} (one of {alike} alike)", value, row)
+        )
     return contributions
 
 
@@ -336,7 +386,11 @@ def summed(contributions: Sequence[Contribution], difference: float) -> list[Con
     """Parts in order of size, which sum to the difference: rounding goes into the largest part."""
     sizes = abs(difference) + math.fsum(abs(contribution.value) for contribution in contributions)
     contributions = sorted(
-        (contribution for contribution in contributions if abs(contribution.value) > NOTHING * sizes),
+        (
+            contribution
+            for contribution in contributions
+            if abs(contribution.value) > NOTHING * sizes
+        ),
         key=lambda contribution: -abs(contribution.value),
     )
     missing = difference - math.fsum(contribution.value for contribution in contributions)
@@ -344,14 +398,17 @@ def summed(contributions: Sequence[Contribution], difference: float) -> list[Con
         return contributions
     if not contributions or abs(missing) > ROUNDING * sizes:
         return sorted(
-            [*contributions, Contribution(OTHERWISE, missing)], key=lambda contribution: -abs(contribution.value)
+            [*contributions, Contribution(OTHERWISE, missing)],
+            key=lambda contribution: -abs(contribution.value),
         )
     largest, *others = contributions
     return [replace(largest, value=largest.value + missing), *others]
 
 
 def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
-    """Names of the items that are most like one, other than itself; similarity (r,) is 1 for the same."""
+    """Names of the items that are most like one, other than itself; similarity (r,) is 1 for the
+    same.
+    """
     order = np.argsort(-similarity, kind="stable")
     return [contributions[at].name for at in order if 0 < similarity[at] < 1 - 1e-9][:MAX_ALIKE]
 
@@ -375,7 +432,10 @@ class ColumnOwners:
         if model.encoder_ is None:
             d = model.n_features_in_
             names = getattr(model, "feature_names_in_", None)
-            return cls([f"column {at}" for at in range(d)] if names is None else list(map(str, names)), np.arange(d))
+            return cls(
+                [f"column {at}" for at in range(d)] if names is None else list(map(str, names)),
+                np.arange(d),
+            )
         columns = model.encoder_.columns_
         called = [f"{column.vector}*" if column.vector else column.name for column in columns]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(called))}
@@ -384,7 +444,8 @@ class ColumnOwners:
 
 
 def mixed_rows(pair: Array, chosen: Mask) -> Array:
-    """Rows whose chosen columns (m, d) are those of the first of two rows, the others those of the second: (m, d).
+    """Rows whose chosen columns (m, d) are those of the first of two rows, the others those of the
+    second: (m, d).
 
     pair : (2, d), dense or CSR
     """
@@ -401,7 +462,9 @@ def mixed_rows(pair: Array, chosen: Mask) -> Array:
     return rows
 
 
-def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: bool = False) -> tuple[FloatArray, str]:
+def shapley_values(
+    value: Callable[[Mask], FloatArray], n: int, *, additive: bool = False
+) -> tuple[FloatArray, str]:
     """Shapley values (n,) of n players, and how they were computed.
 
     value : of coalitions, one per row of a mask (m, n): (m,)
@@ -421,9 +484,11 @@ def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: boo
     n_pairs = int(np.clip(MAX_MIXED_ROWS // (n + 1), MIN_ORDERS, MAX_ORDERS)) // 2
     orders = [rng.permutation(n) for _ in range(1 if additive else n_pairs)]
     shares = np.zeros(n)
-    both_ways = orders if additive else [*orders, *(order[::-1] for order in orders)]  # less noise than two
+    # less noise than two
+    both_ways = orders if additive else [*orders, *(order[::-1] for order in orders)]
     n_steps = n if n <= MAX_MIXED_ROWS else MAX_STEPS
-    steps = np.linspace(0, n, n_steps + 1).astype(np.int64)  # players enter one by one, or very many in groups
+    # players enter one by one, or very many in groups
+    steps = np.linspace(0, n, n_steps + 1).astype(np.int64)
     sizes = np.diff(steps)
     for order in both_ways:
         places = np.argsort(order)
@@ -433,18 +498,26 @@ def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: boo
 
 
 def column_values(
-    players: Index, owners: Index, value: Callable[[Mask], FloatArray], width: int, *, additive: bool = False
+    players: Index,
+    owners: Index,
+    value: Callable[[Mask], FloatArray],
+    width: int,
+    *,
+    additive: bool = False,
 ) -> tuple[FloatArray, str]:
     """Shapley values of columns of a table, and how they were computed.
 
-    players : numbers of the columns; owners : (d,) number of the column that each feature comes from
-    value : of rows by which features (m, d) they have of the first item; with `width` columns they fit into a block
+    players : numbers of the columns; owners : (d,) number of the column that each feature comes
+        from value : of rows by which features (m, d) they have of the first item; with `width`
+        columns they fit into a block
     """
     places = np.searchsorted(players, owners).clip(max=len(players) - 1)
     step = max(16, BLOCK_ENTRIES // max(width, 1))
 
     def values(masks: Mask) -> FloatArray:
-        return np.concatenate([value(masks[run][:, places]) for run in runs_of_rows(len(masks), step)])
+        return np.concatenate(
+            [value(masks[run][:, places]) for run in runs_of_rows(len(masks), step)]
+        )
 
     return shapley_values(values, len(players), additive=additive)
 
@@ -456,10 +529,16 @@ def explain_expansions(model: Any, pair: Pair) -> PairExplanation:
     """Explain the difference between two items, for a model with `_weighted_expansions`."""
     functions = model._weighted_expansions()
     several = getattr(model, "views_", None) if model._several else None
-    view_names = [ALL_COLUMNS] * len(functions) if several is None else [str(view.name) for view in several]
+    view_names = (
+        [ALL_COLUMNS] * len(functions) if several is None else [str(view.name) for view in several]
+    )
 
     def values(rows: Array, chosen: Sequence[tuple[float, Any]] = functions) -> FloatArray:
-        return np.asarray(np.sum([weight * to_numpy(function.values(rows)) for weight, function in chosen], axis=0))
+        return np.asarray(
+            np.sum(
+                [weight * to_numpy(function.values(rows)) for weight, function in chosen], axis=0
+            )
+        )
 
     first, second = values(pair.rows)
     difference = float(first - second)
@@ -491,10 +570,13 @@ class _ItemTerms:
         self.model, self.pair = model, pair
         self._terms: dict[Any, float] = {}
         self._similarity: dict[Any, FloatArray] = {}
-        self._points: dict[Any, dict[int, tuple[Any, int]]] = {}  # item → view → its points, and its place there
+        # item → view → its points, and its place there
+        self._points: dict[Any, dict[int, tuple[Any, int]]] = {}
         self._labels: dict[Any, str] = {}
 
-    def add(self, view: int, function: Any, weight: float, phi: FloatArray, terms: FloatArray) -> None:
+    def add(
+        self, view: int, function: Any, weight: float, phi: FloatArray, terms: FloatArray
+    ) -> None:
         """Add what the items contribute in one function of a view."""
         if function.points is None and getattr(function, "function", None) is None:
             self._terms[None] = self._terms.get(None, 0.0) + math.fsum(terms)
@@ -506,13 +588,19 @@ class _ItemTerms:
         for at, term in enumerate(terms.tolist()):
             key = (view, at) if basis is None else int(basis[at])
             self._terms[key] = self._terms.get(key, 0.0) + term
-            self._similarity[key] = self._similarity.get(key, np.zeros(2)) + weight * similarity[:, at]
-            self._labels[key] = names[at] if names else f"basis row {at}" if basis is None else f"row {key}"
+            self._similarity[key] = (
+                self._similarity.get(key, np.zeros(2)) + weight * similarity[:, at]
+            )
+            self._labels[key] = (
+                names[at] if names else f"basis row {at}" if basis is None else f"row {key}"
+            )
             if function.points is not None and not function.kernel.precomputed:
                 self._points.setdefault(key, {})[view] = (function, at)
 
     def _similarities(self, function: Any, phi: FloatArray) -> FloatArray:
-        """How alike the two items are to the items of a function, 1 for the same: (2, r); 0 where that is not known."""
+        """How alike the two items are to the items of a function, 1 for the same: (2, r); 0 where
+        that is not known.
+        """
         if function.points is None or function.kernel.precomputed:
             return np.zeros_like(phi)
         sizes = to_numpy(function.kernel.diagonal(function.seen(self.pair.rows)))
@@ -524,12 +612,21 @@ class _ItemTerms:
         """A part per item, and the names of the items that are most like the first and the second."""
         keys = list(self._terms)
         values = np.asarray([self._terms[key] for key in keys])
-        contributions = item_contributions(values, [self._labels[key] for key in keys], self._matches(keys), self.pair)
-        similarity = np.asarray([self._similarity.get(key, np.zeros(2)) for key in keys]).reshape(-1, 2)
-        return contributions, (most_alike(similarity[:, 0], contributions), most_alike(similarity[:, 1], contributions))
+        contributions = item_contributions(
+            values, [self._labels[key] for key in keys], self._matches(keys), self.pair
+        )
+        similarity = np.asarray([self._similarity.get(key, np.zeros(2)) for key in keys]).reshape(
+            -1, 2
+        )
+        return contributions, (
+            most_alike(similarity[:, 0], contributions),
+            most_alike(similarity[:, 1], contributions),
+        )
 
     def _matches(self, keys: Sequence[Any]) -> tuple[Index, Index] | None:
-        """Rows of `pair.items` that are the same as the items in all views in which these are basis rows."""
+        """Rows of `pair.items` that are the same as the items in all views in which these are basis
+        rows.
+        """
         if self.pair.items is None:
             return None
         rows, counts = np.full(len(keys), -1), np.ones(len(keys), dtype=np.int64)
@@ -555,9 +652,14 @@ def _dense(rows: Array) -> FloatArray:
 
 
 def _column_contributions(
-    model: Any, functions: Sequence[tuple[float, Any]], pair: Pair, values: Callable[..., FloatArray]
+    model: Any,
+    functions: Sequence[tuple[float, Any]],
+    pair: Pair,
+    values: Callable[..., FloatArray],
 ) -> tuple[list[Contribution], str]:
-    """A part per column: of linear functions exactly, of the others by Shapley values; and how they were computed."""
+    """A part per column: of linear functions exactly, of the others by Shapley values; and how they
+    were computed.
+    """
     columns = ColumnOwners.of(model)
     first, second = _dense(pair.rows)
     gap = first - second
@@ -579,4 +681,6 @@ def _column_contributions(
 
         shapley, columns_by = column_values(players, columns.owners, value, len(gap))
         shares[players] += shapley
-    return [Contribution(columns.names[player], float(shares[player])) for player in players], columns_by
+    return [
+        Contribution(columns.names[player], float(shares[player])) for player in players
+    ], columns_by

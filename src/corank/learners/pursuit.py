@@ -1,7 +1,7 @@
 """MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
-First the parameter `dictionary`, read and checked, then the function that chosen atoms make up (`AtomExpansion`), then
-`PursuitLearner`, which is what both learners are.
+First the parameter `dictionary`, read and checked, then the function that chosen atoms make up
+(`AtomExpansion`), then `PursuitLearner`, which is what both learners are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
         return Atoms(points, training.index)
     if is_named(dictionary, "features"):
         if kernel.name != "linear":
-            raise ValueError(f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}.")
+            raise ValueError(
+                f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}."
+            )
         return Atoms(values=features)
     if callable(dictionary) or isinstance(dictionary, str):
         function = function_of(dictionary)
@@ -80,7 +82,10 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
             index = checked_rows(rows, everything.shape[0], "dictionary")
             return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
-        raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
+        raise ValueError(
+            "dictionary must be None or row indices for kernel='precomputed': its atoms are columns"
+            " of X."
+        )
     return Atoms(read_points(estimator, dictionary, features))
 
 
@@ -91,7 +96,9 @@ def _as_array(dictionary: Any) -> NumpyArray:
     except ValueError as error:
         raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
     if array.ndim not in (1, 2):
-        raise ValueError(f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}.")
+        raise ValueError(
+            f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}."
+        )
     return array
 
 
@@ -104,15 +111,19 @@ def read_points(estimator: Any, points: Any, features: Array) -> Array:
         raise ValueError(f"dictionary: {error}") from error
     if rows.shape[1] != features.shape[1]:
         raise ValueError(
-            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row per atom, with the "
-            "columns of X."
+            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row"
+            " per atom, with the columns of X."
         )
     expected, names = (getattr(owner, "feature_names_in_", None) for owner in (estimator, reader))
     if expected is not None and names is not None and list(expected) != list(names):
-        raise ValueError("dictionary has other column names than X; give the same columns in the same order.")
+        raise ValueError(
+            "dictionary has other column names than X; give the same columns in the same order."
+        )
     if is_sparse(rows):
         if is_foreign(features):
-            raise ValueError("dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too.")
+            raise ValueError(
+                "dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too."
+            )
         return rows
     return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
 
@@ -133,7 +144,9 @@ def function_values(function: Callable[[Any], Any], features: Array, size: int |
         values = like(values, features)
     shape, width = tuple(values.shape), "N" if size is None else str(size)
     if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
-        raise ValueError(f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}.")
+        raise ValueError(
+            f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
+        )
     xp = namespace(values)
     if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
         raise ValueError("dictionary gives NaN or infinity on these rows.")
@@ -163,7 +176,10 @@ class AtomExpansion(Expansion):
         if self.function is None:
             return super().values(features)
         coefficients = like(self.coefficients, features)
-        blocks = [self.basis_values(take(features, run)) @ coefficients for run in runs_of_rows(n, CHUNK_ROWS)]
+        blocks = [
+            self.basis_values(take(features, run)) @ coefficients
+            for run in runs_of_rows(n, CHUNK_ROWS)
+        ]
         return namespace(coefficients).concat(blocks)
 
     def basis_values(self, features: Array) -> Array:
@@ -185,7 +201,8 @@ class AtomExpansion(Expansion):
 
 # ---------------------------------------------------------------- the learners
 
-EXACT_SHARE = 1e-16  # of the loss without atoms: a model that leaves less matches the scores exactly
+# of the loss without atoms: a model that leaves less matches the scores exactly
+EXACT_SHARE = 1e-16
 
 
 class PursuitLearner(OneViewLearner):
@@ -217,8 +234,8 @@ class PursuitLearner(OneViewLearner):
             are_columns = atoms.points is None and atoms.function is None
             why = f"n_features = {columns}" if are_columns else f"n_samples = {rows}"
             raise ValueError(
-                f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each of which "
-                "enters once with refit='back' and 'pre'; use a smaller number."
+                f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each"
+                " of which enters once with refit='back' and 'pre'; use a smaller number."
             )
         splits = self._splits(training) if settings.tunes else None
         solution = pursue(training, settings, atoms, splits)
@@ -247,7 +264,9 @@ class PursuitLearner(OneViewLearner):
         self.atoms_ = chosen if self.basis_ is None else self.basis_
         self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
 
-    def _warn_of(self, training: Training, settings: PursuitSettings, solution: PursuitSolution) -> None:
+    def _warn_of(
+        self, training: Training, settings: PursuitSettings, solution: PursuitSolution
+    ) -> None:
         """Say what came out otherwise than asked for."""
         problem, used = training.problem, self.n_atoms_
         assert isinstance(problem, ScoredRows)
@@ -260,13 +279,19 @@ class PursuitLearner(OneViewLearner):
             warn_user(f"{reason}, so the model is constant, without atoms.")
             return
         if settings.tunes and solution.path is None:
-            warn_user(f"n_atoms was not tuned: too little to hold anything out. It was set to {solution.asked}.")
+            warn_user(
+                "n_atoms was not tuned: too little to hold anything out. It was set to"
+                f" {solution.asked}."
+            )
         if used < solution.asked:
             exact = self.training_loss_[-1] <= EXACT_SHARE * self.training_loss_[0]
-            reason = "these atoms match the scores exactly" if exact else "no other atom lowers the loss"
+            reason = (
+                "these atoms match the scores exactly" if exact else "no other atom lowers the loss"
+            )
             rank = problem.freedom(np.arange(len(problem.rows)))
             warn_user(
-                f"n_atoms = {solution.asked}, but the model stopped at {used}: {reason}. The rows carry {rank} at most."
+                f"n_atoms = {solution.asked}, but the model stopped at {used}: {reason}. The rows"
+                f" carry {rank} at most."
             )
 
     def name_atoms(self, names: Sequence[str]) -> None:
@@ -279,17 +304,23 @@ class PursuitLearner(OneViewLearner):
         check_is_fitted(self)
         if len(names) != len(self.atoms_):
             raise ValueError(
-                f"names has {len(names)} entries for {len(self.atoms_)} atoms; where it names all rows, hand over "
-                "names[model.atoms_]."
+                f"names has {len(names)} entries for {len(self.atoms_)} atoms; where it names all"
+                " rows, hand over names[model.atoms_]."
             )
         self._names = [str(name) for name in names]
 
     def _atom_names(self, X: Any) -> list[str]:
-        """Names of the atoms: of columns, or the labels of rows where X or the dictionary has them, else numbers."""
+        """Names of the atoms: of columns, or the labels of rows where X or the dictionary has them,
+        else numbers.
+        """
         if self._function is None and self.basis_points_ is None:
             names = getattr(self, "feature_names_in_", None)
             return [f"column {atom}" if names is None else str(names[atom]) for atom in self.atoms_]
-        labels = None if self._function is not None else row_labels(X if self.basis_ is not None else self.dictionary)
+        labels = (
+            None
+            if self._function is not None
+            else row_labels(X if self.basis_ is not None else self.dictionary)
+        )
         if labels is not None:
             return [str(labels[int(atom)]) for atom in self.atoms_]
         kind = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
@@ -302,7 +333,9 @@ class PursuitLearner(OneViewLearner):
         """The function with these weights (k,), or several of them (k, p)."""
         if self._function is not None:
             function = function_of(self._function)
-            return AtomExpansion(coefficients, self._kernel, None, self.atoms_, function, self._size)
+            return AtomExpansion(
+                coefficients, self._kernel, None, self.atoms_, function, self._size
+            )
         if self.basis_points_ is not None:
             return AtomExpansion(coefficients, self._kernel, self.basis_points_)
         order = np.argsort(self.atoms_)  # a view's columns are sorted
@@ -325,13 +358,16 @@ class PursuitLearner(OneViewLearner):
 
     def _why_fixed(self) -> str:
         return (
-            "update cannot add rows to a pursuit, whose atoms are chosen again with every row; fit again with all rows."
+            "update cannot add rows to a pursuit, whose atoms are chosen again with every row; fit"
+            " again with all rows."
         )
 
     def explain(self) -> Explanation:
-        """The atoms in order of entry, their weights and what each of them added; print it, or plot it.
+        """The atoms in order of entry, their weights and what each of them added; print it, or plot
+        it.
 
-        With refit="basic" there is one line per step: an atom that was picked again has several, whose weights add up.
+        With refit="basic" there is one line per step: an atom that was picked again has several,
+        whose weights add up.
 
         Returns
         -------
@@ -357,12 +393,16 @@ class PursuitLearner(OneViewLearner):
         )
 
     def _held_out(self, numbers: Index) -> FloatArray | None:
-        """The held-out error of each number of steps at the width that was chosen; NaN where it was not looked at."""
+        """The held-out error of each number of steps at the width that was chosen; NaN where it was
+        not looked at.
+        """
         path = self.path_
         if path is None or path.n_atoms is None:
             return None
         same_width = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
-        errors = dict(zip(path.n_atoms[same_width].tolist(), path.error[same_width].tolist(), strict=True))
+        errors = dict(
+            zip(path.n_atoms[same_width].tolist(), path.error[same_width].tolist(), strict=True)
+        )
         return np.asarray([errors.get(float(number), np.nan) for number in numbers])
 
 
@@ -372,23 +412,26 @@ class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner)
 
     .. math:: \min \sum_i w_i \Big(s_i - \bar s - \sum_{p=1}^P a_p k(x_i, z_p)\Big)^2
 
-    atom by atom, each the one that lowers it most. After Vincent and Bengio, "Kernel Matching Pursuit" (2002).
+    atom by atom, each the one that lowers it most. After Vincent and Bengio, "Kernel Matching
+    Pursuit" (2002).
 
     Parameters
     ----------
     n_atoms : "tune", int or list, default="tune"
-        How many steps are taken. "tune": as many as have the least held-out error in at most ten folds, in which atoms
-        are picked anew among the rows that are kept; the search ends when ten steps in a row did not lower it. A list tries those numbers.
+        How many steps are taken. "tune": as many as have the least held-out error in at most ten
+        folds, in which atoms are picked anew among the rows that are kept; the search ends when ten
+        steps in a row did not lower it. A list tries those numbers.
     refit : "back", "basic", "final" or "pre", default="back"
-        "back": all weights are refitted after every step (orthogonal matching pursuit). "basic": only the atom that
-        enters gets a weight, and may be picked again. "final": as "basic", with all weights refitted at the end.
-        "pre": the atom enters that is best after refitting.
+        "back": all weights are refitted after every step (orthogonal matching pursuit). "basic":
+        only the atom that enters gets a weight, and may be picked again. "final": as "basic", with
+        all weights refitted at the end. "pre": the atom enters that is best after refitting.
     dictionary : None, row indices, matrix, "features" or callable, default=None
-        What is picked from: kernels at the scored rows, at these rows of X (which may be unscored), or at the rows of a
-        matrix with the columns of X; the columns of X themselves (linear kernel); or ``f(X) -> (n, N)`` values.
+        What is picked from: kernels at the scored rows, at these rows of X (which may be unscored),
+        or at the rows of a matrix with the columns of X; the columns of X themselves (linear
+        kernel); or ``f(X) -> (n, N)`` values.
     fit_intercept : bool, default=True
-        Take the weighted mean score out and put it back. Atoms are taken as they are: with dictionary="features" centre
-        the columns first.
+        Take the weighted mean score out and put it back. Atoms are taken as they are: with
+        dictionary="features" centre the columns first.
     kernel, gamma, degree, coef0, kernel_params
         As in `RLS`.
     cv : splitter or list of splits, default=None
@@ -399,22 +442,18 @@ class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner)
         For the folds; None makes the same ones every time.
 
     Attributes
-    ----------
-    coef_ : (k,) weights of the distinct atoms, in order of entry
-    atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the function
-    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
-    n_atoms_ : int, the number of steps
-    intercept_ : float
-    basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
-    basis_points_ : (k, d) those rows or points, None for columns and functions
-    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
-    gamma_ : float, the kernel width used
-    path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+    ---------- coef_ : (k,) weights of the distinct atoms, in order of entry atoms_ : (k,) which
+    they are: rows of X, rows of the matrix, columns of X, or values of the function steps_ :
+    (steps,) the same for every step; with "basic" and "final" an atom may come again n_atoms_ :
+    int, the number of steps intercept_ : float basis_ : (k,) row numbers of the atoms in X, None
+    where they are no rows of it basis_points_ : (k, d) those rows or points, None for columns and
+    functions training_loss_ : (steps + 1,) the loss above with 0, 1, … steps gamma_ : float, the
+    kernel width used path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``,
+    ``best``; None when nothing was tuned
 
     Notes
-    -----
-    A step is one product with the n x N matrix of dictionary values, all folds together. Matrices over 512 MB are not
-    kept but computed anew in each step.
+    ----- A step is one product with the n x N matrix of dictionary values, all folds together.
+    Matrices over 512 MB are not kept but computed anew in each step.
 
     Examples
     --------
@@ -441,9 +480,9 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     .. math:: \min \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2,
               \quad f(x) = \sum_{p=1}^P a_p k(x, z_p)
 
-    atom by atom, each the one that lowers it most; c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query
-    of m rows. `beta` blends in the plain squared error: combined ranking and regression pursuit. After
-    Tsivtsivadze and Heskes, "Semi-supervised Ranking Pursuit".
+    atom by atom, each the one that lowers it most; c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2)
+    ("query") for a query of m rows. `beta` blends in the plain squared error: combined ranking and
+    regression pursuit. After Tsivtsivadze and Heskes, "Semi-supervised Ranking Pursuit".
 
     Parameters
     ----------
@@ -461,16 +500,14 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
         What the held-out error is, as in `RankRLS`; None is "squared", the loss above.
 
     Attributes
-    ----------
-    coef_ : (k,) weights of the distinct atoms, in order of entry
-    atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the function
-    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
-    n_atoms_ : int, the number of steps
-    basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
-    basis_points_ : (k, d) those rows or points, None for columns and functions
-    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
-    gamma_ : float, the kernel width used
-    path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+    ---------- coef_ : (k,) weights of the distinct atoms, in order of entry atoms_ : (k,) which
+    they are: rows of X, rows of the matrix, columns of X, or values of the function steps_ :
+    (steps,) the same for every step; with "basic" and "final" an atom may come again n_atoms_ :
+    int, the number of steps basis_ : (k,) row numbers of the atoms in X, None where they are no
+    rows of it basis_points_ : (k, d) those rows or points, None for columns and functions
+    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps gamma_ : float, the kernel width
+    used path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``;
+    None when nothing was tuned
 
     Notes
     -----

@@ -13,17 +13,25 @@ from corank.learners.least_squares import _KernelLearner
 class LeastSquares(_KernelLearner):
     """Least squares on one view."""
 
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Fit on the rows that have a score.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) query labels, any hashable, in any order; None = one query. For RLS, rows with the same label are held
+        ---------- X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its
+        scores and queries y : (n,) scores, NaN = unscored (left out) qid : (n,) query labels, any
+        hashable, in any order; None = one query. For RLS, rows with the same label are held
             out together, nothing else
-        sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of its two
-        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
+        sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of
+            its two checkpoint : folder for the sums so far of a scan; the same fit takes them up
+            again
 
         Returns
         -------
@@ -41,19 +49,21 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     Parameters
     ----------
     alpha : "tune", float or list, default="tune"
-        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one with the
-        least held-out error is taken, all of them from one factorisation.
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
+        values; the one with the least held-out error is taken, all of them from one factorisation.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
-        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them. "features": the columns
-        themselves (linear kernel).
+        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
+        "features": the columns themselves (linear kernel).
     fit_intercept : bool, default=True
         Take the weighted mean score out and put it back.
     kernel : str or callable, default="rbf"
-        scikit-learn's names, a name given to `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
+        scikit-learn's names, a name given to `register_kernel`, ``f(X, Z) -> matrix``, or
+        "precomputed".
     gamma : "auto", "scale", "tune", float or list, default="auto"
-        Kernel width; "scale" is 1 / (columns · variance), "tune" tries seven widths around it. "auto" tunes where alpha is
-        tuned and there are at most 1,000 scored rows, which takes about five times as long and has less error
-        (docs/results/learner-defaults.md); else it is "scale".
+        Kernel width; "scale" is 1 / (columns · variance), "tune" tries seven widths around it.
+        "auto" tunes where alpha is tuned and there are at most 1,000 scored rows, which takes about
+        five times as long and has less error (docs/results/learner-defaults.md); else it is
+        "scale".
     degree, coef0 : float
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
@@ -61,29 +71,25 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     basis_selection : "pivoted" or "random", default="pivoted"
         How a number of basis rows is chosen; "pivoted" takes rows that the others explain least.
     cv : splitter or list of splits, default=None
-        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the rows are very many for a subset
-        as basis.
+        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the rows are
+        very many for a subset as basis.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
-        What the held-out error is; None is "squared". "rescaled": the squared error once all held-out predictions, less
-        the intercept, are multiplied by the one factor >= 0 that fits best, so that alpha is not blamed for shrinking
-        them.
+        What the held-out error is; None is "squared". "rescaled": the squared error once all
+        held-out predictions, less the intercept, are multiplied by the one factor >= 0 that fits
+        best, so that alpha is not blamed for shrinking them.
     random_state : int, default=None
         For the choice of basis rows and folds; None makes the same choice every time.
 
     Attributes
-    ----------
-    coef_ : (r,) coefficients of the basis functions
-    intercept_ : float
-    n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a fit on a scan
-    basis_ : (r,) row numbers of the basis in X; None for basis="features"
-    basis_points_ : (r, d) those rows
-    alpha_, gamma_ : float, the values used
-    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+    ---------- coef_ : (r,) coefficients of the basis functions intercept_ : float n_readings_ :
+    float, how often the features of a scan were read (docs/big-data.md); only after a fit on a scan
+    basis_ : (r,) row numbers of the basis in X; None for basis="features" basis_points_ : (r, d)
+    those rows alpha_, gamma_ : float, the values used path_ : what was tried: ``alpha``, ``gamma``,
+    ``error``, ``standard_error``, ``best``; None when nothing was tuned
 
     Notes
-    -----
-    All rows as basis: O(n³) once for all alphas and their leave-one-out errors, n² numbers of memory.
-    A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
+    ----- All rows as basis: O(n³) once for all alphas and their leave-one-out errors, n² numbers of
+    memory. A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
 
     Examples
     --------
@@ -106,19 +112,19 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
 
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
 
-    with c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query of m rows; `beta` blends in the plain
-    squared errors. A subset of the rows as basis gives Sparse RankRLS. After Pahikkala, Suominen, Boberg and
-    Salakoski, "Transductive Ranking via Pairwise Regularized Least-Squares", and Tsivtsivadze and others,
-    "Co-Regularized Least-Squares for Label Ranking".
+    with c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query of m rows; `beta`
+    blends in the plain squared errors. A subset of the rows as basis gives Sparse RankRLS. After
+    Pahikkala, Suominen, Boberg and Salakoski, "Transductive Ranking via Pairwise Regularized
+    Least-Squares", and Tsivtsivadze and others, "Co-Regularized Least-Squares for Label Ranking".
 
     Parameters
     ----------
     alpha : "tune", float or list, default="tune"
-        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one with the
-        least held-out error is taken, all of them from one factorisation.
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
+        values; the one with the least held-out error is taken, all of them from one factorisation.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
-        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them. "features": the columns
-        themselves (linear kernel).
+        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
+        "features": the columns themselves (linear kernel).
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query.
     beta : float in [0, 1], default=0.0
@@ -126,25 +132,22 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
     cv : splitter or list of splits, default=None
-        None: leave-query-out in closed form; ten folds of queries where the rows are very many for a subset as basis,
-        ten folds of items where there is one query.
+        None: leave-query-out in closed form; ten folds of queries where the rows are very many for
+        a subset as basis, ten folds of items where there is one query.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
-        What the held-out error is; None is "squared", the loss above. "rescaled": that loss once all held-out
-        predictions are multiplied by the one factor >= 0 that fits best; an order does not depend on the scale of the
-        function, which a large alpha shrinks.
+        What the held-out error is; None is "squared", the loss above. "rescaled": that loss once
+        all held-out predictions are multiplied by the one factor >= 0 that fits best; an order does
+        not depend on the scale of the function, which a large alpha shrinks.
 
     Attributes
-    ----------
-    coef_ : (r,) coefficients of the basis functions
-    basis_ : (r,) row numbers of the basis in X; None for basis="features"
-    basis_points_ : (r, d) those rows
-    alpha_, gamma_ : float, the values used
-    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+    ---------- coef_ : (r,) coefficients of the basis functions basis_ : (r,) row numbers of the
+    basis in X; None for basis="features" basis_points_ : (r, d) those rows alpha_, gamma_ : float,
+    the values used path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``,
+    ``best``; None when nothing was tuned
 
     Notes
-    -----
-    All rows as basis: O(n³) once for all alphas and their leave-query-out errors, n² numbers of memory.
-    A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
+    ----- All rows as basis: O(n³) once for all alphas and their leave-query-out errors, n² numbers
+    of memory. A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
 
     Examples
     --------

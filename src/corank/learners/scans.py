@@ -1,6 +1,8 @@
-"""Scans in learners: what goes with one, its rows for `fit`, the checkpoint of a fit, predictions chunk by chunk.
+"""Scans in learners: what goes with one, its rows for `fit`, the checkpoint of a fit, predictions
+chunk by chunk.
 
-Scores of the rows of scans are those of whole queries, wherever chunks cut them, or of all rows one by one.
+Scores of the rows of scans are those of whole queries, wherever chunks cut them, or of all rows one
+by one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,14 @@ from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
 from corank.streaming.chunks import ClosedQueries
 from corank.streaming.dask import collection_scan, unit_results
 from corank.streaming.passes import Passes, progress_bar
-from corank.streaming.survey import NumberedRows, ScannedRows, Survey, SurveyJob, max_held_rows, run_survey
+from corank.streaming.survey import (
+    NumberedRows,
+    ScannedRows,
+    Survey,
+    SurveyJob,
+    max_held_rows,
+    run_survey,
+)
 from corank.streaming.unscored import StreamedRows, is_stream
 from corank.tables import check_target
 from corank.tables.write import table_writer
@@ -53,7 +62,10 @@ def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
     if not is_collection(X):
         for value, name in ((y, "y"), (qid, "qid")):
             if is_collection(value):
-                raise TypeError(f"{name} is a Dask collection but X is not; give both as Dask collections, or neither.")
+                raise TypeError(
+                    f"{name} is a Dask collection but X is not; give both as Dask collections, or"
+                    " neither."
+                )
         return X, y, qid
     return collection_scan(X, y, qid), None, None
 
@@ -63,14 +75,20 @@ def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value is not None:
             brings = {"y": "scan(..., score=)", "qid": "scan(..., query=)"}.get(name)
-            words = f"comes from the scan: name its column in {brings}" if brings else "does not go with a scan"
+            words = (
+                f"comes from the scan: name its column in {brings}"
+                if brings
+                else "does not go with a scan"
+            )
             raise ValueError(f"{name} {words}.")
     if scan.roles.score is None:
         raise ValueError("the scan has no score column; name it in scan(..., score=).")
 
 
 def note_features(learner: Any, scan: Scan) -> None:
-    """Remember the number and names of the features; what an encoder gives is an array, which has none."""
+    """Remember the number and names of the features; what an encoder gives is an array, which has
+    none.
+    """
     learner.n_features_in_ = scan.n_features
     names = scan.feature_names
     if names is None or scan.encoder is not None:
@@ -83,25 +101,36 @@ def fitted_scan(learner: Any, scan: Scan) -> Scan:
     """A scan as a fitted learner sees it."""
     encoder = getattr(learner, "encoder_", None)
     if encoder is not None and scan.encoder is None and not scan.maps:
-        raise ValueError("the model was saved with an encoder; make the scan with scan(..., encoder=model.encoder_).")
+        raise ValueError(
+            "the model was saved with an encoder; make the scan with scan(...,"
+            " encoder=model.encoder_)."
+        )
     names = getattr(learner, "feature_names_in_", None)
     return scan.seen_by(names, learner.n_features_in_, type(learner).__name__)
 
 
 @contextmanager
 def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[Passes]:
-    """Passes of one fit; with a checkpoint they are taken up where they broke, and SIGTERM loses nothing."""
+    """Passes of one fit; with a checkpoint they are taken up where they broke, and SIGTERM loses
+    nothing.
+    """
     if checkpoint is None:
         yield Passes()
         return
     if not any(is_scan(value) for value in rows.values()):
         raise ValueError("checkpoint goes with a scan; rows in memory are fitted at once.")
-    parameters = {name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
+    parameters = {
+        name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())
+    }
     about = {
         "learner": type(learner).__name__,
         "parameter": parameters,
         "scan": {name: value.about() for name, value in rows.items() if is_scan(value)},
-        "rows": {name: digest_of(value) for name, value in rows.items() if value is not None and not is_scan(value)},
+        "rows": {
+            name: digest_of(value)
+            for name, value in rows.items()
+            if value is not None and not is_scan(value)
+        },
     }
     passes = Passes(Checkpoint(checkpoint, about))
     try:
@@ -115,8 +144,8 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
             raise
         # a checkpoint whose checksum is right can still hold what no fit has written
         raise ModelFileError(
-            f"the fit went on from the checkpoint in {checkpoint} and failed: {error}; if that makes no sense, delete the "
-            "folder to start again"
+            f"the fit went on from the checkpoint in {checkpoint} and failed: {error}; if that"
+            " makes no sense, delete the folder to start again"
         ) from error
 
 
@@ -153,11 +182,19 @@ def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Survey, list[An
 
 def _refuse_precomputed(model: Any) -> None:
     if any(is_named(view.kernel, "precomputed") for view in model._view_list):
-        raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
+        raise ValueError(
+            "kernel='precomputed' needs all kernel values in memory; a scan holds features."
+        )
 
 
 def scanned_parts(
-    model: Any, scan: Scan, look: Survey, features: NumberedRows, unscored: Any, labels: Any, passes: Passes
+    model: Any,
+    scan: Scan,
+    look: Survey,
+    features: NumberedRows,
+    unscored: Any,
+    labels: Any,
+    passes: Passes,
 ) -> list[Part]:
     """The rows of a scan without a score, then those of `unscored=`."""
     parts: list[Part] = []
@@ -167,7 +204,9 @@ def scanned_parts(
     return [*parts, *unscored_parts(model, features, unscored, labels, passes)]
 
 
-def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes: Passes) -> list[Part]:
+def unscored_parts(
+    model: Any, features: Any, unscored: Any, labels: Any, passes: Passes
+) -> list[Part]:
     """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
     n_before = features.shape[0]
     if unscored is None:
@@ -177,20 +216,30 @@ def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes
     with_queries = model._unscored_comparison().needs_queries
     if is_scan(unscored):
         if labels is not None:
-            raise ValueError("unscored_qid does not go with a scan; name its column in scan(..., query=).")
+            raise ValueError(
+                "unscored_qid does not go with a scan; name its column in scan(..., query=)."
+            )
         names = getattr(model, "feature_names_in_", None)
         scan = unscored.seen_by(names, model.n_features_in_, type(model).__name__)
         _refuse_precomputed(model)
         asked = asked_bases(model, model._view_list)
-        job = SurveyJob(n_candidates(asked), model._seed, 0, all_unscored=True, first_number=n_before)
+        job = SurveyJob(
+            n_candidates(asked), model._seed, 0, all_unscored=True, first_number=n_before
+        )
         look = run_survey(scan, passes, job, "unscored", contiguous=with_queries)
         check_scanned(asked, n_before + look.n_rows)
         return [ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)]
     fitted = features.features if isinstance(features, NumberedRows) else features
     if is_stream(unscored):
         if labels is not None:
-            raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
-        return [StreamedRows(unscored, partial(read_unscored, model, fitted), with_queries, first=n_before)]
+            raise ValueError(
+                "unscored_qid does not go with chunks; each chunk brings its own: (X, qid)."
+            )
+        return [
+            StreamedRows(
+                unscored, partial(read_unscored, model, fitted), with_queries, first=n_before
+            )
+        ]
     more = read_unscored(model, fitted, unscored)
     codes = None if labels is None else encode_queries(labels, more.shape[0], "unscored_qid")[0]
     return [HeldRows(more, None if codes is None else to_numpy(codes), first=n_before)]
@@ -202,12 +251,15 @@ def check_streamed(model: Any, specs: Sequence[Any], settings: Any, n_scored: in
         number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
         if not number and not (isinstance(spec, str) and spec in ("auto", "features")):
             raise ValueError(
-                f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of "
-                "basis rows, or 'features' with kernel='linear'."
+                f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)};"
+                " give a number of basis rows, or 'features' with kernel='linear'."
             )
     if settings.tunes and (model._cv is not None or model.scoring == "disagreement"):
         what = "cv" if model._cv is not None else "scoring='disagreement'"
-        raise ValueError(f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave it out.")
+        raise ValueError(
+            f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave"
+            " it out."
+        )
 
 
 # ---------------------------------------------------------------- predictions
@@ -240,7 +292,9 @@ def _predicted_unit(scan: Scan, number: int, learner: Any) -> list[Any]:
 
 
 def _written_unit(scan: Scan, number: int, learner: Any, folder: Path, name: str) -> int:
-    """Runs on a worker, perhaps twice: the file of one unit, whole or not at all; none where it has no rows."""
+    """Runs on a worker, perhaps twice: the file of one unit, whole or not at all; none where it has
+    no rows.
+    """
     with closing(scan.unit_chunks(number)) as chunks:
         rows = ((chunk, learner._values(chunk.features)) for chunk in chunks)
         return _written(rows, folder / f"part-{number:06}.parquet", name, overwrite=True)
@@ -268,7 +322,9 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
     part.mkdir()
     try:
-        count: int = sum(unit_results(fitted_scan(learner, scan), _written_unit, learner, part, name))
+        count: int = sum(
+            unit_results(fitted_scan(learner, scan), _written_unit, learner, part, name)
+        )
         if count == 0:
             raise ValueError(NO_ROWS)
         for stale in part.glob(".corank-*.part"):  # of a worker that was killed
@@ -280,7 +336,9 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     return count
 
 
-def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: str, *, overwrite: bool) -> int:
+def write_predictions(
+    learner: Any, scan: Scan, path: Any, columns: Any, name: str, *, overwrite: bool
+) -> int:
     """Predictions beside other columns of the files, chunk by chunk: how many rows were written."""
     scan = carrying(scan, columns, name)
     if scan.client is not None:
@@ -294,10 +352,18 @@ def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: s
 
 def carrying(scan: Scan, columns: Any, name: str) -> Scan:
     """The scan with the columns that are written too: those asked for, else the query column."""
-    own = [scan.roles.query] if columns is None and scan.has_queries else [] if columns is None else columns
+    own = (
+        [scan.roles.query]
+        if columns is None and scan.has_queries
+        else []
+        if columns is None
+        else columns
+    )
     names = [own] if isinstance(own, str) else [str(each) for each in own]
     if name in names:
-        raise ValueError(f"columns: {name!r} is the name of the predictions; give them another with name=.")
+        raise ValueError(
+            f"columns: {name!r} is the name of the predictions; give them another with name=."
+        )
     return with_extra(scan, names)
 
 
@@ -330,13 +396,16 @@ class Stretch:
 
 
 def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[Stretch], Index]]:
-    """Rows of some whole queries at a time with their query codes; without queries all rows are one."""
+    """Rows of some whole queries at a time with their query codes; without queries all rows are
+    one.
+    """
     waiting: list[Stretch] = []  # of the query that may go on
     last: int | None = None
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        chunk = replace(chunk, features=np.empty((n, 0)))  # a query may be as long as the files: features are not kept
+        # a query may be as long as the files: features are not kept
+        chunk = replace(chunk, features=np.empty((n, 0)))
         found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)
@@ -362,7 +431,11 @@ def _codes(waiting: Sequence[Stretch]) -> Index:
 def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:
     """Scores, predictions and query codes, some whole queries at a time."""
     for parts, codes in whole_queries(learner, scan, "scoring"):
-        yield np.concatenate([p.scores for p in parts]), np.concatenate([p.values for p in parts]), codes
+        yield (
+            np.concatenate([p.scores for p in parts]),
+            np.concatenate([p.values for p in parts]),
+            codes,
+        )
 
 
 def order_score(learner: Any, scan: Scan) -> float:
@@ -375,7 +448,10 @@ def order_score(learner: Any, scan: Scan) -> float:
         defined = errors[~np.isnan(errors)]
         total, count = total + float(defined.sum()), count + len(defined)
     if count == 0:
-        warn_user("There was nothing to compare: no query has two rows with different scores. The result is nan.")
+        warn_user(
+            "There was nothing to compare: no query has two rows with different scores. The result"
+            " is nan."
+        )
     return 1.0 - total / count if count else float("nan")
 
 

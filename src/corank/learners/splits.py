@@ -13,10 +13,11 @@ from corank.core.observations import Problem, ScoredRows
 
 
 def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index | Splits | None:
-    """What `cv` asks for: fold numbers where it leaves one unit or group out at a time, else splits; None for None.
+    """What `cv` asks for: fold numbers where it leaves one unit or group out at a time, else
+    splits; None for None.
 
-    A splitter is asked about the scored rows (or comparisons); lists of splits speak of the n_rows rows of X, of which
-    `index` take part.
+    A splitter is asked about the scored rows (or comparisons); lists of splits speak of the n_rows
+    rows of X, of which `index` take part.
     """
     if cv is None:
         return None
@@ -30,7 +31,11 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
         return groups
     pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
     units = np.arange(n)
-    if not hasattr(cv, "split") and not isinstance(cv, Integral) and isinstance(problem, ScoredRows):
+    if (
+        not hasattr(cv, "split")
+        and not isinstance(cv, Integral)
+        and isinstance(problem, ScoredRows)
+    ):
         units = np.full(n_rows, -1, dtype=np.int64)
         units[index] = np.arange(n)
     splits = []
@@ -44,6 +49,8 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
 
 def _checked_rows(given: Any, n_rows: int) -> Index:
     rows: NumpyArray = np.asarray(given)
-    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)):
+    if rows.ndim != 1 or (
+        rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)
+    ):
         raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
     return rows.astype(np.int64)

@@ -25,11 +25,16 @@ def check_question(n: Any, m: int, kind: Any) -> None:
     if most == 0:
         raise ValueError("X_pool has one row, and a comparison needs two.")
     if not is_whole(n) or n > most:
-        raise ValueError(f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most} {kind}s.")
+        raise ValueError(
+            f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most}"
+            f" {kind}s."
+        )
 
 
 def shortlist(uncertainty: Callable[[], FloatArray], m: int, n: int) -> Index:
-    """The rows of a pool whose n pairs are looked at, in order: all, or the most uncertain ones of a large pool."""
+    """The rows of a pool whose n pairs are looked at, in order: all, or the most uncertain ones of
+    a large pool.
+    """
     most = max(MOST_PAIRED, int(np.ceil((1 + np.sqrt(1 + 8 * n)) / 2)))
     if m <= most:
         return np.arange(m)
@@ -37,9 +42,15 @@ def shortlist(uncertainty: Callable[[], FloatArray], m: int, n: int) -> Index:
 
 
 def sample(m: int, n: int) -> Index:
-    """The rows of a pool that stand for all where n of them are to be chosen: all, or the same ones every time."""
+    """The rows of a pool that stand for all where n of them are to be chosen: all, or the same ones
+    every time.
+    """
     most = max(MOST, n)
-    return np.arange(m) if m <= most else np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
+    return (
+        np.arange(m)
+        if m <= most
+        else np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
+    )
 
 
 def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Index:
@@ -56,7 +67,8 @@ def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Inde
         raise ValueError("suggest needs at least two views that can disagree; this model has one.")
     if any(function.kernel.precomputed for function in functions):
         raise ValueError(
-            "suggest needs the rows themselves; a precomputed kernel does not give the similarity of new rows."
+            "suggest needs the rows themselves; a precomputed kernel does not give the similarity"
+            " of new rows."
         )
     if kind is None:
         kind = "comparison" if model._compared else "score"
@@ -66,7 +78,9 @@ def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Inde
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
     rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n * n if kind == "score" else n)
     gaps, degrees = gaps[rows], len(functions) - 1
-    alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(functions)
+    alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(
+        functions
+    )
     covariance = (gaps @ gaps.T) * alike / degrees
     noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
     if kind == "score":

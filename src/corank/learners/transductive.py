@@ -1,4 +1,6 @@
-"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores ([Pahikkala2007])."""
+"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores
+([Pahikkala2007]).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,24 @@ from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows, warn_of_ties
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, read_unscored
-from corank.learners.base import WITH_UNSCORED, BasisParameters, OneViewLearner, RankerMixin, candidates
+from corank.learners.base import (
+    WITH_UNSCORED,
+    BasisParameters,
+    OneViewLearner,
+    RankerMixin,
+    candidates,
+)
 from corank.learners.bases import check_column_basis
 from corank.learners.splits import read_splits
 from corank.model_files.schema import TRANSDUCTIVE
-from corank.solve.transduction_fit import Completed, HalfScored, PullPath, TransductionSettings, complete, fit_scored
+from corank.solve.transduction_fit import (
+    Completed,
+    HalfScored,
+    PullPath,
+    TransductionSettings,
+    complete,
+    fit_scored,
+)
 from corank.solve.tuning import Candidates, Training
 from corank.streaming.unscored import StreamedRows, is_stream
 
@@ -29,52 +44,54 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
 
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
 
-    over the scores :math:`\hat y` of the unscored rows V. U goes through all queries, :math:`f_{\bar U}` is RankRLS on
-    all queries but U, scores completed by :math:`\hat y`, and :math:`f_{\bar V}` RankRLS on the scored queries only.
-    The fitted function is RankRLS on the completed scores of all rows: scores of the unscored queries are such that
-    every query, scored or not, is predicted well from all others. After Pahikkala, Suominen, Boberg and Salakoski,
+    over the scores :math:`\hat y` of the unscored rows V. U goes through all queries,
+    :math:`f_{\bar U}` is RankRLS on all queries but U, scores completed by :math:`\hat y`, and
+    :math:`f_{\bar V}` RankRLS on the scored queries only. The fitted function is RankRLS on the
+    completed scores of all rows: scores of the unscored queries are such that every query, scored
+    or not, is predicted well from all others. After Pahikkala, Suominen, Boberg and Salakoski,
     "Transductive Ranking via Pairwise Regularized Least-Squares".
 
     Parameters
     ----------
     alpha : "tune", float or list, default="tune"
-        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one is taken
-        with which RankRLS on the scored queries errs least on queries left out. With one scored query there is nothing
-        to leave out, and alpha is set to the scale of the data (the last of a list), with a warning.
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
+        values; the one is taken with which RankRLS on the scored queries errs least on queries left
+        out. With one scored query there is nothing to leave out, and alpha is set to the scale of
+        the data (the last of a list), with a warning.
     pull : float, "tune" or list, default=1.0
-        How strongly the scores are held to what the scored queries alone say of the unscored rows; must be greater
-        than 0, because nothing else says at what level the scores of an unscored query lie. "tune" tries seven values
-        from 0.001 to 1,000 times what an unscored row weighs in the loss, a list those values: the scored queries, in
-        up to ten folds, in turn count as unscored together with the rows that are, and the largest pull is taken whose
-        completed scores err, within one standard error, no more than those of any other.
+        How strongly the scores are held to what the scored queries alone say of the unscored rows;
+        must be greater than 0, because nothing else says at what level the scores of an unscored
+        query lie. "tune" tries seven values from 0.001 to 1,000 times what an unscored row weighs
+        in the loss, a list those values: the scored queries, in up to ten folds, in turn count as
+        unscored together with the rows that are, and the largest pull is taken whose completed
+        scores err, within one standard error, no more than those of any other.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
-        The rows, scored and unscored, whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
-        "features": the columns themselves (linear kernel).
+        The rows, scored and unscored, whose kernels span the function. "auto": all up to 5,000,
+        else 1,000 of them. "features": the columns themselves (linear kernel).
     weighting : "query", "size" or "unit", default="query"
         Every query counts the same (as in the paper), every item, or every pair.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`; gamma="tune" or a list is chosen together with alpha.
     cv : splitter or list of splits, default=None
-        None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull the splits must leave out whole
-        queries, none of them twice.
+        None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull the splits must
+        leave out whole queries, none of them twice.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is, as in `RankRLS`; None is "squared".
 
     Attributes
-    ----------
-    transduction_ : (m,) the completed scores: one per NaN row of y in row order, then one per row of
+    ---------- transduction_ : (m,) the completed scores: one per NaN row of y in row order, then
+    one per row of
         `unscored`
-    coef_ : (r,) coefficients of the basis functions
-    basis_ : (r,) row numbers of the basis: X, then `unscored`; None for basis="features"
-    basis_points_ : (r, d) those rows
-    alpha_, pull_, gamma_ : float, the values used
-    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``, and ``pull`` where that was
+    coef_ : (r,) coefficients of the basis functions basis_ : (r,) row numbers of the basis: X, then
+        `unscored`; None for basis="features" basis_points_ : (r, d) those rows alpha_, pull_,
+        gamma_ : float, the values used path_ : what was tried: ``alpha``, ``gamma``, ``error``,
+        ``standard_error``, ``best``, and ``pull`` where that was
         chosen too, infinite for the alphas of RankRLS that came before; None when nothing was tuned
 
     Notes
-    -----
-    All rows as basis: O(N³) for N rows, scored and unscored: one Cholesky factorisation with its inverse and one of the
-    size of the unscored rows. A basis of r rows: O(N r (r + d)), 2 N r numbers of memory.
+    ----- All rows as basis: O(N³) for N rows, scored and unscored: one Cholesky factorisation with
+    its inverse and one of the size of the unscored rows. A basis of r rows: O(N r (r + d)), 2 N r
+    numbers of memory.
 
     Examples
     --------
@@ -112,12 +129,11 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """Complete the scores of the unscored rows, then fit to all of them.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored. A query with both kinds of rows counts as two: one scored, one unscored
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        unscored : (m, d) more rows without scores, or chunks of them: a list of X or (X, qid); all are held in memory
-        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`; None = one query
+        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored. A query
+        with both kinds of rows counts as two: one scored, one unscored qid : (n,) query labels, any
+        hashable, in any order; None = one query unscored : (m, d) more rows without scores, or
+        chunks of them: a list of X or (X, qid); all are held in memory unscored_qid : (m,) their
+        query labels, which are never the same queries as those of `qid`; None = one query
         **not_taken : `sample_weight` is refused: held-out queries count by their size alone
 
         Returns
@@ -126,8 +142,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """
         if not_taken.pop("sample_weight", None) is not None:
             raise ValueError(
-                "sample_weight does not go with TransductiveRankRLS, whose held-out queries count by their size alone; "
-                "leave it out, or use RankRLS with weighting='size' or 'unit'."
+                "sample_weight does not go with TransductiveRankRLS, whose held-out queries count"
+                " by their size alone; leave it out, or use RankRLS with weighting='size' or"
+                " 'unit'."
             )
         if not_taken:
             raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
@@ -170,7 +187,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         settings = self._settings(replace(all_rows, everything=features))
         beyond = len(data.queries) > data.n_given
         if settings.kernel.precomputed and beyond and is_named(settings.basis, "all"):
-            return replace(settings, basis=np.arange(data.n_given))  # values among the others were not given
+            # values among the others were not given
+            return replace(settings, basis=np.arange(data.n_given))
         return settings
 
     def _read_more(self, features: Array, unscored: Any, labels: Any) -> tuple[Array | None, Index]:
@@ -181,7 +199,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             return None, np.zeros(0, dtype=np.int64)
         if is_stream(unscored):
             if labels is not None:
-                raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
+                raise ValueError(
+                    "unscored_qid does not go with chunks; each chunk brings its own: (X, qid)."
+                )
             chunks = StreamedRows(unscored, lambda chunk, _: self._read_unscored(features, chunk))
             more, codes, _ = UnscoredRows((chunks,)).everything()
             return more, codes
@@ -200,15 +220,17 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     def _fit_alone(self, training: Training, pull: Candidates, *, with_queries: bool) -> Self:
         """Fit RankRLS, where there are no unscored rows."""
         warn_user(
-            "y has no unscored row and unscored= was not given: there is nothing to complete, so this is RankRLS. "
-            "Transduction needs rows without a score: NaN in y, or unscored=."
+            "y has no unscored row and unscored= was not given: there is nothing to complete, so"
+            " this is RankRLS. Transduction needs rows without a score: NaN in y, or unscored=."
         )
         settings = self._settings(training)
         splits = self._splits(training) if settings.tunes else None
         fitted = fit_scored(training, settings, splits)
         pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
         coefficients, view = fitted.coefficients, fitted.view
-        completed = Completed(coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path)
+        completed = Completed(
+            coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
+        )
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self._keep_completed(completed, 0)
         self._warn(settings, pull)
@@ -234,14 +256,14 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             missed.append(f"pull was set to {self.pull_:.3g}")
         if missed:
             warn_user(
-                f"{', '.join(missed)} and not tuned: there are too few scored queries to leave any out. "
-                "Give qid, or numbers."
+                f"{', '.join(missed)} and not tuned: there are too few scored queries to leave any"
+                " out. Give qid, or numbers."
             )
 
     def _why_fixed(self) -> str:
         return (
-            "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this "
-            "model; fit it again with all rows."
+            "update: the scores of unscored rows were completed for all rows at once, so nothing"
+            " can be added to this model; fit it again with all rows."
         )
 
 
@@ -250,21 +272,28 @@ def read_pull(pull: Any) -> Candidates:
     numbers = np.asarray(pull) if isinstance(pull, str) else to_numpy(pull)
     if numbers.dtype.kind in "iuf" and np.any(numbers <= 0):
         raise ValueError(
-            f"pull must be greater than 0, got {pull!r}: without it nothing says at what level the scores of an unscored "
-            "query lie."
+            f"pull must be greater than 0, got {pull!r}: without it nothing says at what level the"
+            " scores of an unscored query lie."
         )
     return candidates(pull, "pull", ("tune",))
 
 
 def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
-    """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with a warning."""
-    codes = np.zeros(n_rows, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n_rows)[0])
+    """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with
+    a warning.
+    """
+    codes = (
+        np.zeros(n_rows, dtype=np.int64)
+        if qid is None
+        else to_numpy(encode_queries(qid, n_rows)[0])
+    )
     kind = np.ones(n_rows, dtype=np.int64)
     kind[scored] = 0
     both = np.intersect1d(codes[kind == 0], codes[kind == 1])
     if len(both):
         warn_user(
-            f"{'A query has' if len(both) == 1 else f'{len(both)} queries have'} scored and unscored rows; "
-            f"{'it counts' if len(both) == 1 else 'each counts'} as two queries, the scored rows and the unscored rows."
+            f"{'A query has' if len(both) == 1 else f'{len(both)} queries have'} scored and"
+            f" unscored rows; {'it counts' if len(both) == 1 else 'each counts'} as two queries,"
+            " the scored rows and the unscored rows."
         )
     return np.unique(2 * codes + kind, return_inverse=True)[1].astype(np.int64)

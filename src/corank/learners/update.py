@@ -1,7 +1,7 @@
 """Newly scored rows added to a fitted model of kernel least squares.
 
-A model on a subset of the rows keeps the sums over every view's scored rows, and what the unscored rows say; a model on
-all its rows keeps the rows. Kernel, alpha and agreement stay.
+A model on a subset of the rows keeps the sums over every view's scored rows, and what the unscored
+rows say; a model on all its rows keeps the rows. Kernel, alpha and agreement stay.
 """
 
 from __future__ import annotations
@@ -18,16 +18,23 @@ from corank.core.observations import Rows, ScoredRows
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
 
-COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
-FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
+COMPARED = (
+    "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
+)
+FEDERATED = (
+    "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
+    " rows."
+)
 CHUNKS = (
-    "update cannot solve again with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
-    "which keeps sums."
+    "update cannot solve again with unscored rows that came in chunks; fit again, or take a number"
+    " of rows as basis, which keeps sums."
 )
 
 
 def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
-    """The rows of every view's basis: the scored ones, then the unscored ones with NaN as score and their own queries."""
+    """The rows of every view's basis: the scored ones, then the unscored ones with NaN as score and
+    their own queries.
+    """
     _, codes, weights = unscored.everything()
     codes, n_codes = first_appearance(codes)
     result = []
@@ -63,7 +70,10 @@ def update_model(model: Any, given: Any) -> None:
     model._warn_of_nothing_new(new)
     if not model._with_queries:
         new = [replace(rows, queries=None, n_queries=1) for rows in new]
-    new = [replace(rows, features=f.seen(rows.features)) for f, rows in zip(functions, new, strict=True)]
+    new = [
+        replace(rows, features=f.seen(rows.features))
+        for f, rows in zip(functions, new, strict=True)
+    ]
     if model._statistics is not None:
         _add_to_sums(model, functions, new)
     else:
@@ -79,7 +89,9 @@ def _add_to_sums(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
     whitenings = model._per_view("_whitenings" if model._several else "_whitening")
     penalties = _penalties(model)
     data, statistics = [], []
-    for v, (function, rows, before) in enumerate(zip(functions, new, model._per_view("_statistics"), strict=True)):
+    for v, (function, rows, before) in enumerate(
+        zip(functions, new, model._per_view("_statistics"), strict=True)
+    ):
         problem = ScoredRows(rows, before.comparison)
         basis = function.basis(model._per_view("coef_")[v], whitenings[v])
         data.append(ViewData(problem, basis, function.columns, penalties[v]))
@@ -93,7 +105,9 @@ def _add_to_sums(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
 def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> None:
     penalties = _penalties(model)
     data: list[ViewData] = []
-    for v, (function, rows, kept) in enumerate(zip(functions, new, model._per_view("_rows"), strict=True)):
+    for v, (function, rows, kept) in enumerate(
+        zip(functions, new, model._per_view("_rows"), strict=True)
+    ):
         scored, others = _scored_and_unscored(kept)
         if not model._with_queries:
             scored = replace(scored, queries=None, n_queries=1)
@@ -106,9 +120,20 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
             basis: Any = FeatureBasis(scored.features.shape[1], model._per_view("coef_")[v])
             data.append(ViewData(problem, basis, function.columns, penalty))
             continue
-        features = scored.features if len(others) == 0 else stack_rows([scored.features, others.features])
+        features = (
+            scored.features if len(others) == 0 else stack_rows([scored.features, others.features])
+        )
         index: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
-        data.append(ViewData(problem, KernelBasis(function.kernel, features), function.columns, penalty, None, index))
+        data.append(
+            ViewData(
+                problem,
+                KernelBasis(function.kernel, features),
+                function.columns,
+                penalty,
+                None,
+                index,
+            )
+        )
     unscored, shared = UnscoredRows(()), None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)

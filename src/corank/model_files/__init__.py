@@ -1,7 +1,7 @@
 """Model files: `save` for every learner, and `load`.
 
-`container` reads and writes one file of arrays and JSON, `packing` turns values into those, and `schema` declares what
-the file of every learner holds.
+`container` reads and writes one file of arrays and JSON, `packing` turns values into those, and
+`schema` declares what the file of every learner holds.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class Saveable:
     Attributes
     ----------
     encoder_ : TableEncoder or None
-        What turns a table into the features of this model: set by `load` where the file holds one, None after `fit`.
+        What turns a table into the features of this model: set by `load` where the file holds one,
+        None after `fit`.
     table_ : dict or None
-        What `corank fit` remembers of its table: the names of the score and query columns, numbers of rows.
+        What `corank fit` remembers of its table: the names of the score and query columns, numbers
+        of rows.
     """
 
     _contents: ClassVar[Contents]
@@ -52,16 +54,21 @@ class Saveable:
     _n_queries: int
 
     def save(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, encoder: TableEncoder | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        encoder: TableEncoder | None = None,
     ) -> None:
         """Save the model as one file of arrays and JSON, which `corank.load` reads on any machine.
 
-        The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
-        its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
-        a random state that is no number and the `dictionary` that atoms were picked from are for training only and
-        load as None. `unscored_effect_` is saved where it was asked for before. The model of a site that learned with
-        others (`corank federated`) holds rows that are not to be shared: its file can be read by its owner alone. A file
-        that is replaced keeps its mode.
+        The file holds what `predict` and `update` need: parameters, coefficients, basis rows and,
+        for a model on all its rows, their scores, queries and weights. Models on tensors are saved,
+        and load, as NumPy. A `cv` splitter, a random state that is no number and the `dictionary`
+        that atoms were picked from are for training only and load as None. `unscored_effect_` is
+        saved where it was asked for before. The model of a site that learned with others (`corank
+        federated`) holds rows that are not to be shared: its file can be read by its owner alone. A
+        file that is replaced keeps its mode.
 
         Parameters
         ----------
@@ -70,14 +77,18 @@ class Saveable:
         overwrite : bool
             Whether a file that is already there may be replaced; else that is a FileExistsError.
         encoder : TableEncoder, default=None
-            Fitted; stored with the model and found as `encoder_` after loading. None keeps the `encoder_` of a model
-            that was loaded with one. Of any other preprocessing, such as a scikit-learn Pipeline, only the learner at
-            its end can be saved here; for the whole of it see skops (https://skops.readthedocs.io).
+            Fitted; stored with the model and found as `encoder_` after loading. None keeps the
+            `encoder_` of a model that was loaded with one. Of any other preprocessing, such as a
+            scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
+            it see skops (https://skops.readthedocs.io).
         """
         check_is_fitted(self)
         name = type(self).__name__
         if name not in stored_learners() or learner_class(name) is not type(self):
-            raise TypeError(f"save knows {', '.join(stored_learners())}, not {name}; see skops for other estimators.")
+            raise TypeError(
+                f"save knows {', '.join(stored_learners())}, not {name}; see skops for other"
+                " estimators."
+            )
         encoder = self.encoder_ if encoder is None else encoder
         packer = Packer()
         header: dict[str, Any] = {"learner": name}
@@ -100,7 +111,8 @@ class Saveable:
 def load(path: str | os.PathLike[str]) -> Any:
     """Load a model that was saved with `save`.
 
-    Nothing in the file is executed. A model with a kernel of your own needs `register_kernel` to be called first.
+    Nothing in the file is executed. A model with a kernel of your own needs `register_kernel` to be
+    called first.
 
     Parameters
     ----------
@@ -109,7 +121,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     RLS, RankRLS, CoRLS, CoRankRLS, …
-        The fitted learner, with NumPy arrays; `encoder_` is the TableEncoder that was saved with it, or None.
+        The fitted learner, with NumPy arrays; `encoder_` is the TableEncoder that was saved with
+        it, or None.
 
     Raises
     ------
@@ -125,7 +138,15 @@ def load(path: str | os.PathLike[str]) -> Any:
         return learner
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise ModelFileError(f"{path}: the model file does not make sense: {error}") from error
 
 
@@ -133,7 +154,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
-    """The parameters, and a description of those that matter for training only and do not go into a file."""
+    """The parameters, and a description of those that matter for training only and do not go into a
+    file.
+    """
     parameters = learner.get_params(deep=False)
     if "encoder" in parameters:  # the one that is fitted is stored beside the learner
         parameters["encoder"] = None
@@ -146,7 +169,9 @@ def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict
             continue  # row numbers, which a file can hold
         elif value is not None and not isinstance(value, Integral | str):
             is_split_list = name == "cv" and isinstance(value, list | tuple)
-            descriptions[name] = f"{len(value)} splits" if is_split_list else " ".join(repr(value).split())[:200]
+            descriptions[name] = (
+                f"{len(value)} splits" if is_split_list else " ".join(repr(value).split())[:200]
+            )
             parameters[name] = None
     return {name: packer.pack(value, name) for name, value in parameters.items()}, descriptions
 
@@ -154,13 +179,15 @@ def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict
 def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
     if not isinstance(encoder, TableEncoder):
         raise TypeError(
-            f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file holds no other "
-            "preprocessing: save a whole pipeline with skops (https://skops.readthedocs.io)."
+            f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file"
+            " holds no other preprocessing: save a whole pipeline with skops"
+            " (https://skops.readthedocs.io)."
         )
     header, arrays = encoder.to_state()
     if len(encoder.attributes_) != learner.n_features_in_:
         raise ValueError(
-            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on {learner.n_features_in_}."
+            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on"
+            f" {learner.n_features_in_}."
         )
     packer.arrays.update({f"encoder.{name}": array for name, array in arrays.items()})
     return header
@@ -170,30 +197,42 @@ def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
 
 
 def _try_out(learner: Any) -> None:
-    """Refuse a learner whose values do not go together, as it predicts a row of zeros and says what it is."""
+    """Refuse a learner whose values do not go together, as it predicts a row of zeros and says what
+    it is.
+    """
     learner._is_loaded = True
     kernels = [getattr(learner, "_kernel", None), *getattr(learner, "_kernels", ())]
     if any(kernel is not None and kernel.name in NAMED_FUNCTIONS for kernel in kernels):
         return  # a function of the user's own may not take zeros
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for act in (lambda: learner.predict(np.zeros((1, learner.n_features_in_))), lambda: str(learner.summary())):
+        for act in (
+            lambda: learner.predict(np.zeros((1, learner.n_features_in_))),
+            lambda: str(learner.summary()),
+        ):
             try:
                 act()
             except Exception as error:
                 if is_inner(error):
-                    raise ModelFileError(f"the model file does not make sense: {error!r}") from error
+                    raise ModelFileError(
+                        f"the model file does not make sense: {error!r}"
+                    ) from error
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     name = header.get("learner")
     if name not in stored_learners():
-        raise ModelFileError(f"the model is a {str(name)[:40]!r}; this corank knows {', '.join(stored_learners())}")
+        raise ModelFileError(
+            f"the model is a {str(name)[:40]!r}; this corank knows {', '.join(stored_learners())}"
+        )
     learner_type = learner_class(str(name))
     contents: Contents = learner_type._contents
     parameters: Any = header.get("parameters")
     fitted: Any = header.get("fitted")
-    demand(isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(contents), "header")
+    demand(
+        isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(contents),
+        "header",
+    )
     demand(set(parameters) == set(learner_type().get_params()), "list of parameters")
     unpacker = Unpacker(arrays)
     learner = learner_type(**{key: unpacker.unpack(value) for key, value in parameters.items()})
@@ -203,7 +242,9 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
             setattr(learner, attribute, value)
     check_contents(learner, contents)
     for note in (header.get("summary"), header.get("table") or {}):
-        is_sound = isinstance(note, dict) and all(isinstance(value, str | int | None) for value in note.values())
+        is_sound = isinstance(note, dict) and all(
+            isinstance(value, str | int | None) for value in note.values()
+        )
         demand(is_sound, "note on the data")
     learner.table_ = header.get("table")
     learner.encoder_ = _unpack_encoder(header.get("encoder"), arrays, learner)
@@ -214,7 +255,11 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
     if header is None:
         return None
     prefix = "encoder."
-    encoder_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    encoder_arrays = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
     if isinstance(centre := encoder_arrays.get("centre"), np.ndarray):  # version 0.1 keeps no ends
         ends = {"low": np.full(centre.shape, -LARGEST), "high": np.full(centre.shape, LARGEST)}
         encoder_arrays = {**ends, **encoder_arrays}
@@ -228,21 +273,38 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
 def _as_today(header: Any) -> Any:
     """The state of an encoder in the form of today.
 
-    Version 0.1 calls categories text. Until numbers with units were read, a column had a `date_format` and no `clips`.
+    Version 0.1 calls categories text. Until numbers with units were read, a column had a
+    `date_format` and no `clips`.
     """
     columns = header.get("columns") if isinstance(header, dict) else None
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         return header
     if set(header) == {"max_categories", "scale", "columns"}:
-        new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
+        new = {
+            "year": False,
+            "season": False,
+            "date_format": "",
+            "vector": "",
+            "words": None,
+            "characters": None,
+        }
         kinds = {"text": "category"}
-        columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
+        columns = [
+            {**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))}
+            for column in columns
+        ]
         header = {**header, **{option: [] for option in OPTIONS}}
     columns = [
-        {"clips": False, "format": column["date_format"], **column} if "date_format" in column else column
+        (
+            {"clips": False, "format": column["date_format"], **column}
+            if "date_format" in column
+            else column
+        )
         for column in columns
     ]
-    columns = [{key: value for key, value in column.items() if key != "date_format"} for column in columns]
+    columns = [
+        {key: value for key, value in column.items() if key != "date_format"} for column in columns
+    ]
     return {"identity": [], **header, "columns": columns}
 
 
@@ -255,7 +317,11 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
         return False
     for position, column in enumerate(header["columns"]):
         text, vector = (
-            {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
+            {
+                name.removeprefix(prefix): arrays.pop(name)
+                for name in list(arrays)
+                if name.startswith(prefix)
+            }
             for prefix in (f"text.{position}.", f"vector.{position}.")
         )
         is_text = column["kind"] == "text" and not column["dropped"]
@@ -265,7 +331,9 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
         terms = (column["words"], column["characters"])
         if not is_text and terms != (None, None):
             return False
-        if is_text and not (TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))):
+        if is_text and not (
+            TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))
+        ):
             return False
         if is_vector and not VECTOR_ARRAYS.fits(vector, Sizes()):
             return False
@@ -273,7 +341,9 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
 
 
 def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
-    """Whether words and character n-grams, by name or hashed, are that many in all, and none comes twice."""
+    """Whether words and character n-grams, by name or hashed, are that many in all, and none comes
+    twice.
+    """
     counts = [len(set(kind)) if isinstance(kind, list) else kind for kind in terms]
     if None in counts or any(kind < 1 for kind in terms if isinstance(kind, int)):
         return False

@@ -1,6 +1,8 @@
-"""One safe file per model: a safetensors file of arrays, with a JSON header and a checksum in its metadata.
+"""One safe file per model: a safetensors file of arrays, with a JSON header and a checksum in its
+metadata.
 
-What the header says is the business of the caller; nothing here knows a learner, and reading never runs code.
+What the header says is the business of the caller; nothing here knows a learner, and reading never
+runs code.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class ModelFileError(ValueError):
 
 
 def is_inner(error: BaseException) -> bool:
-    """Whether an error is none of corank's own sentences: values that do not go together, found while computing."""
+    """Whether an error is none of corank's own sentences: values that do not go together, found
+    while computing.
+    """
     if not isinstance(error, Exception) or isinstance(error, OSError | ModelFileError):
         return False
     if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
@@ -55,13 +59,13 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).update(before)
             if getattr(self, "_is_loaded", False) and is_inner(error):
                 raise ModelFileError(
-                    f"{method.__name__}: what the file of this model holds does not go together ({error!r}); fit it again, "
-                    "and report that if corank wrote the file."
+                    f"{method.__name__}: what the file of this model holds does not go together"
+                    f" ({error!r}); fit it again, and report that if corank wrote the file."
                 ) from error
             if isinstance(error, np.linalg.LinAlgError):
                 raise ValueError(  # noqa: TRY004
-                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for columns or scores of "
-                    "extreme size."
+                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for"
+                    " columns or scores of extreme size."
                 ) from error
             raise
 
@@ -86,15 +90,21 @@ def write_model(
     arrays : dict of ndarray
         float64, float32, int64, int32 or bool, of any strides.
     overwrite : bool
-        Whether a file that is already there may be replaced; else that is a FileExistsError. Its mode is kept.
+        Whether a file that is already there may be replaced; else that is a FileExistsError. Its
+        mode is kept.
     private : bool
         Whether a new file can be read by its owner alone.
     """
     # safetensors takes the buffer as it lies: strided arrays would come back scrambled
-    arrays = {name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"]) for name, array in arrays.items()}
+    arrays = {
+        name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"])
+        for name, array in arrays.items()
+    }
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES.values():
-            raise TypeError(f"array {name!r} has values of type {array.dtype}, which a model file cannot hold.")
+            raise TypeError(
+                f"array {name!r} has values of type {array.dtype}, which a model file cannot hold."
+            )
     about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
     text = json.dumps(about, allow_nan=False)
     content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": checksum(text, arrays)})
@@ -103,13 +113,16 @@ def write_model(
         with replacing(path, overwrite=overwrite, private=private) as file:
             file.write(content)
     except PermissionError as error:
-        raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}") from error
+        raise PermissionError(
+            f"{path} cannot be written: no permission in the folder {path.parent}"
+        ) from error
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """Read a model file that `write_model` wrote; anything else is a ModelFileError.
 
-    Where there is no file that is a FileNotFoundError, where there is a folder an IsADirectoryError.
+    Where there is no file that is a FileNotFoundError, where there is a folder an
+    IsADirectoryError.
 
     Parameters
     ----------
@@ -145,7 +158,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     if checksum(text, arrays) != metadata.get("sha256"):
-        _damaged(path, "its content does not match its checksum, so it was altered after it was written")
+        _damaged(
+            path, "its content does not match its checksum, so it was altered after it was written"
+        )
     return {**about["header"], "corank": about["corank"]}, arrays
 
 
@@ -155,14 +170,22 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         about = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its header is not JSON") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT or type(about.get("version")) is not int:
+    if (
+        not isinstance(about, dict)
+        or about.get("format") != FORMAT
+        or type(about.get("version")) is not int
+    ):
         _damaged(path, "its header does not say which format it has")
     if about["version"] > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} was written by a newer corank (file format {about['version']}, this one reads up to "
-            f"{FORMAT_VERSION}): upgrade corank to read it"
+            f"{path} was written by a newer corank (file format {about['version']}, this one reads"
+            f" up to {FORMAT_VERSION}): upgrade corank to read it"
         )
-    if about["version"] < 1 or not isinstance(about.get("header"), dict) or not isinstance(about.get("corank"), str):
+    if (
+        about["version"] < 1
+        or not isinstance(about.get("header"), dict)
+        or not isinstance(about.get("corank"), str)
+    ):
         _damaged(path, "its header is incomplete")
     return about
 

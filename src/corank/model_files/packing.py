@@ -1,7 +1,8 @@
-"""Values of a model ⇄ JSON and arrays: numbers, text, containers, CSR matrices and storable dataclasses.
+"""Values of a model ⇄ JSON and arrays: numbers, text, containers, CSR matrices and storable
+dataclasses.
 
-A JSON object stands for whatever JSON lacks, under one key that says what it is. Unpacking builds only storable types, so
-that no file can make it run anything.
+A JSON object stands for whatever JSON lacks, under one key that says what it is. Unpacking builds
+only storable types, so that no file can make it run anything.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Packer:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        self._packed: dict[int, tuple[Any, Json]] = {}  # holds the array too, so that its id stays taken
+        # holds the array too, so that its id stays taken
+        self._packed: dict[int, tuple[Any, Json]] = {}
 
     def pack(self, value: Any, name: str) -> Json:
         """JSON that stands for `value`; `name` is what it is called in the file and in errors."""
@@ -58,8 +60,8 @@ class Packer:
             registered = function_name(value)
             if registered is None:
                 raise ValueError(
-                    f"{name} is a function without a name of its own, which a model file cannot hold: call "
-                    "corank.register_kernel('a name', function), then save again."
+                    f"{name} is a function without a name of its own, which a model file cannot"
+                    " hold: call corank.register_kernel('a name', function), then save again."
                 )
             return registered
         raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
@@ -72,18 +74,27 @@ class Packer:
     def _pack_members(self, members: dict[Any, Any], name: str) -> Json:
         for key in members:
             if not isinstance(key, str):
-                raise TypeError(f"{name} has the key {key!r}; only text can be one in a model file.")
+                raise TypeError(
+                    f"{name} has the key {key!r}; only text can be one in a model file."
+                )
         return {key: self.pack(value, f"{name}.{key}") for key, value in members.items()}
 
     def _pack_array(self, array: NumpyArray, name: str) -> Json:
         if array.dtype.kind in "OUT":
             if array.ndim != 1 or not all(isinstance(item, str) for item in array):
-                raise TypeError(f"{name} holds objects that are not text, which a model file cannot hold.")
+                raise TypeError(
+                    f"{name} holds objects that are not text, which a model file cannot hold."
+                )
             return {"names": [str(item) for item in array]}
         if array.dtype.kind in "iu":
             array = array.astype(np.int64, copy=False) if array.dtype != np.int32 else array
-        # rounding depends on the order in memory: keep it, so that predictions stay the same to the last bit
-        by_columns = array.ndim == 2 and min(array.shape) > 1 and abs(array.strides[0]) < abs(array.strides[1])
+        # rounding depends on the order in memory: keep it, so that predictions stay the same to the
+        # last bit
+        by_columns = (
+            array.ndim == 2
+            and min(array.shape) > 1
+            and abs(array.strides[0]) < abs(array.strides[1])
+        )
         name = self._free_name(name)
         self.arrays[name] = array.T if by_columns else array
         return {"by_columns" if by_columns else "array": name}
@@ -104,7 +115,9 @@ class Packer:
 
 
 class Unpacker:
-    """Turns JSON and arrays back into values; anything that `Packer` does not write is a ModelFileError."""
+    """Turns JSON and arrays back into values; anything that `Packer` does not write is a
+    ModelFileError.
+    """
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -129,7 +142,11 @@ class Unpacker:
             return slice(*content)
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(item) for key, item in content.items()}
-        if tag == "names" and isinstance(content, list) and all(isinstance(item, str) for item in content):
+        if (
+            tag == "names"
+            and isinstance(content, list)
+            and all(isinstance(item, str) for item in content)
+        ):
             return np.array(content, dtype=object)
         if tag in ("array", "by_columns"):
             array = self._array(content)
@@ -150,27 +167,34 @@ class Unpacker:
             raise ModelFileError("the model file has a header that makes no sense")
         name, shape = content["name"], content["shape"]
         if (kind, str(name)) not in self._unpacked:
-            data, indices, indptr = (self._array(f"{name}.{member}") for member in ("data", "indices", "indptr"))
+            data, indices, indptr = (
+                self._array(f"{name}.{member}") for member in ("data", "indices", "indptr")
+            )
             if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
                 raise ModelFileError("the model file holds a broken sparse matrix")
             try:
                 matrix = SPARSE_TYPES[kind]((data, indices, indptr), shape=shape)
                 matrix.check_format(full_check=True)
-                if np.any(indptr[1:] < indptr[:-1]):  # SciPy looks at differences, and only where there are entries
+                # SciPy looks at differences, and only where there are entries
+                if np.any(indptr[1:] < indptr[:-1]):
                     raise ValueError("its rows overlap")
             except (ValueError, TypeError, IndexError, OverflowError) as error:
-                raise ModelFileError(f"the model file holds a broken sparse matrix: {error}") from error
+                raise ModelFileError(
+                    f"the model file holds a broken sparse matrix: {error}"
+                ) from error
             self._unpacked[kind, str(name)] = matrix
         return self._unpacked[kind, str(name)]
 
     def _object(self, storable_type: Any, content: Any) -> Any:
         names = {field.name for field in fields(storable_type)}
         added_later = {
-            field.name for field in fields(storable_type) if field.default is None or field.metadata.get(ADDED_LATER)
+            field.name
+            for field in fields(storable_type)
+            if field.default is None or field.metadata.get(ADDED_LATER)
         }
         if not isinstance(content, dict) or not names - added_later <= set(content) <= names:
             raise ModelFileError(
-                f"the model file has a {storable_type.__name__} with other parts than this corank knows, so it was "
-                "written by another version of corank; fit the model again"
+                f"the model file has a {storable_type.__name__} with other parts than this corank"
+                " knows, so it was written by another version of corank; fit the model again"
             )
         return storable_type(**{key: self.unpack(item) for key, item in content.items()})

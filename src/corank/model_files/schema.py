@@ -1,13 +1,16 @@
-"""What a model file holds: for every name in the file the attribute of the learner, the kind of its value and its shape.
+"""What a model file holds: for every name in the file the attribute of the learner, the kind of its
+value and its shape.
 
-A learner declares its contents as `{name in the file: (attribute, kind)}`, made of the blocks below and lines of its own.
-Shapes are written with symbols, as in `floats("r")` or `features("r", "d") | None`. A symbol stands for one size
-throughout a file, and for one size per view inside `per_view`; "_" stands for any size. The symbols: d columns, r basis
-rows or distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c comparisons, u unscored
-rows, s steps of a pursuit, k columns of a table, t terms of a text, e units and f points of an average, M views.
+A learner declares its contents as `{name in the file: (attribute, kind)}`, made of the blocks below
+and lines of its own. Shapes are written with symbols, as in `floats("r")` or `features("r", "d") |
+None`. A symbol stands for one size throughout a file, and for one size per view inside `per_view`;
+"_" stands for any size. The symbols: d columns, r basis rows or distinct atoms, n kept rows, p
+candidates of a path, w summed features, i compared items, c comparisons, u unscored rows, s steps
+of a pursuit, k columns of a table, t terms of a text, e units and f points of an average, M views.
 
-The checksum of a file finds damage; whether values make sense is checked as far as a forged file could do harm: numbers
-are finite, and numbers of rows, columns and queries are numbers of some that are there.
+The checksum of a file finds damage; whether values make sense is checked as far as a forged file
+could do harm: numbers are finite, and numbers of rows, columns and queries are numbers of some that
+are there.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ ENCODINGS = ("ScaledColumns", "NormalScores", "QueryNormalScores", "EncodingBesi
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that symbols stand for in one file, remembered when a symbol is met for the first time.
+    """The sizes that symbols stand for in one file, remembered when a symbol is met for the first
+    time.
 
     view : the view inside which symbols are read, None outside of views
     """
@@ -43,13 +47,19 @@ class Sizes:
         """Whether a shape has the sizes of its symbols."""
         if len(shape) != len(symbols):
             return False
-        pairs = [(symbol, size) for symbol, size in zip(symbols, shape, strict=True) if symbol != "_"]
-        return all(self.known_sizes.setdefault((symbol, self.view), size) == size for symbol, size in pairs)
+        pairs = [
+            (symbol, size) for symbol, size in zip(symbols, shape, strict=True) if symbol != "_"
+        ]
+        return all(
+            self.known_sizes.setdefault((symbol, self.view), size) == size for symbol, size in pairs
+        )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value: `fits` says whether a value is of this kind, with the sizes that are known so far."""
+    """A kind of value: `fits` says whether a value is of this kind, with the sizes that are known
+    so far.
+    """
 
     fits: Callable[[Any, Sizes], bool]
 
@@ -62,7 +72,8 @@ class Kind:
 Contents: TypeAlias = Mapping[str, tuple[str, Kind]]
 
 NUMBER = Kind(lambda value, _: type(value) in (int, float))
-FINITE = Kind(lambda value, _: type(value) in (int, float) and abs(value) < LARGEST_NUMBER)  # NaN is not less
+# NaN is not less
+FINITE = Kind(lambda value, _: type(value) in (int, float) and abs(value) < LARGEST_NUMBER)
 COUNT = Kind(lambda value, _: type(value) is int and 0 <= value < LARGEST_COUNT)
 FLAG = Kind(lambda value, _: type(value) is bool)
 TEXT = Kind(lambda value, _: isinstance(value, str))
@@ -86,7 +97,9 @@ def any_floats(*symbols: str) -> Kind:
 def whole(*symbols: str) -> Kind:
     """An array of int64 from 0: row numbers, column numbers or codes."""
     array = _array("int64", *symbols)
-    return Kind(lambda value, sizes: array.fits(value, sizes) and (value.size == 0 or int(value.min()) >= 0))
+    return Kind(
+        lambda value, sizes: array.fits(value, sizes) and (value.size == 0 or int(value.min()) >= 0)
+    )
 
 
 def features(rows: str, columns: str) -> Kind:
@@ -105,7 +118,9 @@ def features(rows: str, columns: str) -> Kind:
 def _array(type_name: str, *symbols: str) -> Kind:
     return Kind(
         lambda value, sizes: (
-            isinstance(value, np.ndarray) and value.dtype.name == type_name and sizes.agree(value.shape, symbols)
+            isinstance(value, np.ndarray)
+            and value.dtype.name == type_name
+            and sizes.agree(value.shape, symbols)
         )
     )
 
@@ -139,7 +154,9 @@ def per_view(kind: Kind) -> Kind:
             isinstance(value, list)
             and len(value) > 0
             and sizes.agree((len(value),), ("M",))
-            and all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
+            and all(
+                kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value)
+            )
         )
     )
 
@@ -166,14 +183,18 @@ def entries(**kinds: Kind) -> Kind:
 
 
 def stored(*type_names: str) -> Kind:
-    """An object of one of these storable types, or of a type derived from one, whose fields fit `FIELDS`."""
+    """An object of one of these storable types, or of a type derived from one, whose fields fit
+    `FIELDS`.
+    """
 
     def fits(value: Any, sizes: Sizes) -> bool:
         allowed = tuple(STORABLE[name] for name in type_names if name in STORABLE)
         if not isinstance(value, allowed):
             return False
         name = type_name(value) or ""
-        if not all(kind.fits(getattr(value, key), sizes) for key, kind in FIELDS.get(name, {}).items()):
+        if not all(
+            kind.fits(getattr(value, key), sizes) for key, kind in FIELDS.get(name, {}).items()
+        ):
             return False
         return name not in SOUND or SOUND[name](value)
 
@@ -218,7 +239,8 @@ PATH = stored("Path") | None
 ROWS = stored("Rows") | None
 STATISTICS = stored("Statistics") | None
 WHITENING = stored("Whitening") | None
-POINTS = features("r", "d") | whole("r") | None  # row numbers where the kernel is precomputed; None: columns of X
+# row numbers where the kernel is precomputed; None: columns of X
+POINTS = features("r", "d") | whole("r") | None
 
 CHOSEN_COLUMNS = {"name": TEXT, "columns": whole("_")}  # of an encoding
 
@@ -284,7 +306,12 @@ FIELDS: dict[str, dict[str, Kind]] = {
         "of": several(COUNT),
         "hops": COUNT,
     },
-    "Sight": {"name": TEXT, "encoding": TEXT, "columns": whole("_") | None, "factors": floats("_") | None},
+    "Sight": {
+        "name": TEXT,
+        "encoding": TEXT,
+        "columns": whole("_") | None,
+        "factors": floats("_") | None,
+    },
     "Similarity": {"sight": stored("Sight"), "kernel": TEXT, "gamma": FINITE, "scale": FINITE},
     "ScaledColumns": {
         **CHOSEN_COLUMNS,
@@ -329,7 +356,12 @@ FIELDS: dict[str, dict[str, Kind]] = {
         "scored": by_name(features("_", "_")) | None,
         "hops": several(COUNT),
     },
-    "WeighedCandidate": {"candidate": stored("Candidate"), "what": TEXT, "weight": NUMBER, "error": NUMBER},
+    "WeighedCandidate": {
+        "candidate": stored("Candidate"),
+        "what": TEXT,
+        "weight": NUMBER,
+        "error": NUMBER,
+    },
     "Path": {
         **{name: any_floats("p") for name in ("alpha", "gamma", "error", "standard_error")},
         **{name: any_floats("p") | None for name in ("agreement", "n_components", "n_atoms")},
@@ -344,7 +376,12 @@ FIELDS["PullPath"] = {**FIELDS["Path"], "pull": any_floats("p") | None}
 def _sound_rows(rows: Any) -> bool:
     below = rows.queries is None or _below(rows.queries, rows.n_queries)
     weighted = rows.weights is None or bool((rows.weights > 0).all())
-    return 1 <= rows.n_queries <= max(len(rows.scores), 1) and below and weighted and not np.isinf(rows.scores).any()
+    return (
+        1 <= rows.n_queries <= max(len(rows.scores), 1)
+        and below
+        and weighted
+        and not np.isinf(rows.scores).any()
+    )
 
 
 def _sound_comparisons(compared: Any) -> bool:
@@ -379,7 +416,9 @@ def _sound_units(units: Any) -> bool:
 
 def _sound_columns(encoding: Any) -> bool:
     same = {len(getattr(encoding, name)) for name in ("columns", "low", "high", "centre", "scale")}
-    return len(same) == 1 and bool((encoding.scale > 0).all() and (encoding.low <= encoding.high).all())
+    return len(same) == 1 and bool(
+        (encoding.scale > 0).all() and (encoding.low <= encoding.high).all()
+    )
 
 
 def _sound_scores(encoding: Any) -> bool:
@@ -391,19 +430,28 @@ def _sound_fit(fitted: Any) -> bool:
     if fitted.basis is None:
         return True
     shapes = [matrix.shape for matrix in fitted.basis]
-    return len(shapes) == 2 and shapes == [(shapes[1][1],) * 2, (len(fitted.coefficients), shapes[1][1])]
+    return len(shapes) == 2 and shapes == [
+        (shapes[1][1],) * 2,
+        (len(fitted.coefficients), shapes[1][1]),
+    ]
 
 
 def _sound_average(model: Any) -> bool:
     kept = model.scored
-    fits = kept is None or model.units is None or all(m.shape[0] == model.units.n_points for m in kept.values())
+    fits = (
+        kept is None
+        or model.units is None
+        or all(m.shape[0] == model.units.n_points for m in kept.values())
+    )
     return fits and max(model.hops, default=0) <= MAX_HOPS
 
 
 # What the fields of an object must be beside each other.
 SOUND: dict[str, Callable[[Any], bool]] = {
     "Rows": _sound_rows,
-    "ComparedRows": lambda rows: _sound_comparisons(rows) and _below(rows.groups, max(len(rows.groups), 1)),
+    "ComparedRows": (
+        lambda rows: _sound_comparisons(rows) and _below(rows.groups, max(len(rows.groups), 1))
+    ),
     "Compared": _sound_comparisons,
     "View": _sound_view,
     "Kernel": lambda kernel: kernel.gamma is None or kernel.gamma > 0,
@@ -416,7 +464,8 @@ SOUND: dict[str, Callable[[Any], bool]] = {
     "Path": lambda path: path.best < max(len(path.error), 1),
 }
 
-# The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
+# The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns
+# of a table.
 _TERMS = several(TEXT) | COUNT | None
 ENCODER = entries(
     max_categories=COUNT,
@@ -448,7 +497,8 @@ TRAINING: Contents = {
     "rows_scored": ("_n_scored", COUNT),
     "queries": ("_n_queries", COUNT),
 }
-# Basis points come before rows, which may be the same array: it is stored once, under the name that comes first.
+# Basis points come before rows, which may be the same array: it is stored once, under the name that
+# comes first.
 FUNCTION_OF_ONE_VIEW: Contents = {
     **TRAINING,
     "coefficients": ("coef_", floats("r")),

@@ -1,4 +1,6 @@
-"""A matplotlib axis without clutter, and the plot of a path: held-out errors of all candidates of a tuning."""
+"""A matplotlib axis without clutter, and the plot of a path: held-out errors of all candidates of a
+tuning.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ ERRORS = {
 def axis(ax: Axes | None) -> Axes:
     """The axis that was handed over, or a new one, without top and right spines."""
     if ax is None:
-        from matplotlib import pyplot as plt  # slow to import, and not needed where an axis is given
+        # slow to import, and not needed where an axis is given
+        from matplotlib import pyplot as plt
 
         ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
@@ -29,7 +32,9 @@ def axis(ax: Axes | None) -> Axes:
 
 
 def tuned_axis(path: Any) -> tuple[str | None, Any]:
-    """The horizontal axis of a path: the name of a size (components, atoms) or None for alpha, and the values."""
+    """The horizontal axis of a path: the name of a size (components, atoms) or None for alpha, and
+    the values.
+    """
     size = next((name for name in SIZES if getattr(path, name, None) is not None), None)
     return size, np.asarray(path.alpha if size is None else getattr(path, size), dtype=np.float64)
 
@@ -37,7 +42,10 @@ def tuned_axis(path: Any) -> tuple[str | None, Any]:
 def draw_path(path: Any, ax: Axes | None) -> Axes:
     """Draw held-out error against the tuned parameter; see `corank.report.plot_path`."""
     size, x = tuned_axis(path)
-    error, spread = np.asarray(path.error, dtype=np.float64), np.asarray(path.standard_error, dtype=np.float64)
+    error, spread = (
+        np.asarray(path.error, dtype=np.float64),
+        np.asarray(path.standard_error, dtype=np.float64),
+    )
     groups = _groups(path, with_alpha=size is not None)
     ax = axis(ax)
     for group in np.unique(groups):
@@ -56,7 +64,10 @@ def draw_path(path: Any, ax: Axes | None) -> Axes:
     if size is None and (x > 0).all():
         ax.set_xscale("log")
     _limit(ax, error, float(path.constant))
-    ax.set(xlabel="alpha" if size is None else SIZES[size], ylabel=ERRORS.get(path.scoring, "held-out error"))
+    ax.set(
+        xlabel="alpha" if size is None else SIZES[size],
+        ylabel=ERRORS.get(path.scoring, "held-out error"),
+    )
     ax.legend(frameon=False)
     return ax
 

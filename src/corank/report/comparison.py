@@ -1,5 +1,5 @@
-"""The report of a comparison as one HTML file that opens anywhere: what came in, methods, unscored rows, curves, the best
-model, single queries, probabilities, time and memory, and how it was done.
+"""The report of a comparison as one HTML file that opens anywhere: what came in, methods, unscored
+rows, curves, the best model, single queries, probabilities, time and memory, and how it was done.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from corank.report.page import (
 from corank.report.plots import plot_comparison, plot_learning_curve, plot_reliability
 
 WORST_QUERIES = 10  # listed
-MIN_SCORED = 5  # rows of a listed query: of two or three rows all may be in the wrong order by chance
+# rows of a listed query: of two or three rows all may be in the wrong order by chance
+MIN_SCORED = 5
 COLOURS = {"better": "good", "worse": "bad", "cannot tell": ""}
 EFFECTS = {"better": "helped", "worse": "hurt", "cannot tell": "cannot tell"}
 
@@ -71,7 +72,11 @@ def write_report(
         _data_section(comparison, columns, problems),
         _methods_section(comparison),
         _unscored_section(comparison),
-        Section("Learning curves", [_curves(comparison, "scored")]) if comparison.curves("scored") else None,
+        (
+            Section("Learning curves", [_curves(comparison, "scored")])
+            if comparison.curves("scored")
+            else None
+        ),
         _model_section(comparison),
         _queries_section(comparison),
         _reliability_section(comparison),
@@ -79,7 +84,9 @@ def write_report(
         _protocol_section(comparison, command),
     ]
     answer, *reasons = comparison.verdict()
-    html = page(title, [verdict(answer, reasons)], [section for section in sections if section is not None])
+    html = page(
+        title, [verdict(answer, reasons)], [section for section in sections if section is not None]
+    )
     write(html, path, overwrite=overwrite)
 
 
@@ -112,29 +119,54 @@ def _data_section(
 def _methods_section(comparison: ComparisonResult) -> Section:
     rows = {row.method: row for row in comparison.rows()}
     ranked, measure, queries = comparison.ranked(), comparison.measure, comparison.has_queries
-    measures = [name for name in MEASURES if any(row.estimates[name] is not None for row in rows.values())]
+    measures = [
+        name for name in MEASURES if any(row.estimates[name] is not None for row in rows.values())
+    ]
     baseline = comparison.method(comparison.baseline).title
     means = {rows[name].title: rows[name].estimates[measure] for name in ranked}
-    about = "; ".join(f"{name} {in_numbers(mean, measure)}" for name, mean in means.items() if mean is not None)
-    caption = f"Means, and gains over {baseline} with 95 % intervals. Green is better, orange worse, grey no clear difference."
-    head = ["method", *(TITLES[name] for name in measures), f"gain in {TITLES[measure]}", "p", "verdict"]
+    about = "; ".join(
+        f"{name} {in_numbers(mean, measure)}" for name, mean in means.items() if mean is not None
+    )
+    caption = (
+        f"Means, and gains over {baseline} with 95 % intervals. Green is better, orange worse, grey"
+        " no clear difference."
+    )
+    head = [
+        "method",
+        *(TITLES[name] for name in measures),
+        f"gain in {TITLES[measure]}",
+        "p",
+        "verdict",
+    ]
     lines = [_method_cells(rows[name], measures) for name in ranked]
     reading = [
-        f"{_capital(TITLES[name])}: {READING[name]}{WITHIN if name == 'rmse' and queries else ''}." for name in measures
+        f"{_capital(TITLES[name])}: {READING[name]}{WITHIN if name == 'rmse' and queries else ''}."
+        for name in measures
     ]
-    unit, draws = ("test queries", "training draws and test queries") if queries else ("repeats", "repeats")
-    test = "Wilcoxon's signed-rank test" if queries else "the corrected resampled t-test of Nadeau and Bengio"
+    unit, draws = (
+        ("test queries", "training draws and test queries") if queries else ("repeats", "repeats")
+    )
+    test = (
+        "Wilcoxon's signed-rank test"
+        if queries
+        else "the corrected resampled t-test of Nadeau and Bengio"
+    )
     remark = (
-        f"Gains are over {baseline}, paired by {unit}; p is that of {test}, corrected by Holm for {len(rows) - 1} tests. "
-        f"Intervals are over {draws}. A verdict takes p at most 0.05 and an interval without 0. All methods were tuned on "
-        "the scored training rows alone."
+        f"Gains are over {baseline}, paired by {unit}; p is that of {test}, corrected by Holm for"
+        f" {len(rows) - 1} tests. Intervals are over {draws}. A verdict takes p at most 0.05 and an"
+        " interval without 0. All methods were tuned on the scored training rows alone."
     )
     size = (8.0, 1.2 + 0.42 * len(rows))
     return Section(
         "Methods",
         [
             figure(lambda ax: plot_comparison(comparison, ax=ax), about, caption, size),
-            table("The best mean first; 95 % intervals below the means", head, lines, text_columns=(len(head) - 1,)),
+            table(
+                "The best mean first; 95 % intervals below the means",
+                head,
+                lines,
+                text_columns=(len(head) - 1,),
+            ),
             bullets(reading),
             text(remark, "soft"),
         ],
@@ -151,7 +183,10 @@ def _method_cells(row: Row, measures: Sequence[str]) -> list[str | Cell]:
 
 def _gain_cells(gain: Gain) -> list[str | Cell]:
     """A gain with its interval, and its p."""
-    return [_estimate(gain.gain, signed=True), chance(gain.p_corrected).removeprefix("p = ").removeprefix("p ")]
+    return [
+        _estimate(gain.gain, signed=True),
+        chance(gain.p_corrected).removeprefix("p = ").removeprefix("p "),
+    ]
 
 
 def _estimate(value: Estimate | None, *, signed: bool = False) -> Cell:
@@ -198,17 +233,24 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
 def _curves(comparison: ComparisonResult, over: str) -> Html:
     measure, repeats = TITLES[comparison.measure], comparison.protocol.repeats
     ends = "; ".join(
-        f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and {measured(curve.points[-1].mean)} at "
-        f"{curve.n[-1]:,.0f}"
+        f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and"
+        f" {measured(curve.points[-1].mean)} at {curve.n[-1]:,.0f}"
         for curve in comparison.curves(over)
     )
-    common = ", without the variation between queries that all methods share" if comparison.has_queries else ""
-    caption = (
-        f"{_capital(measure)} against the number of {over} rows in training, with 95 % bands{common}. The point with all "
-        f"unscored rows and the usual number of scored rows is the mean of {repeats} repeats; other points are means of at "
-        f"least {min(repeats, comparison.protocol.rounds)}."
+    common = (
+        ", without the variation between queries that all methods share"
+        if comparison.has_queries
+        else ""
     )
-    return figure(lambda ax: plot_learning_curve(comparison, over=over, ax=ax), f"{measure}: {ends}", caption)
+    caption = (
+        f"{_capital(measure)} against the number of {over} rows in training, with 95 %"
+        f" bands{common}. The point with all unscored rows and the usual number of scored rows is"
+        f" the mean of {repeats} repeats; other points are means of at least"
+        f" {min(repeats, comparison.protocol.rounds)}."
+    )
+    return figure(
+        lambda ax: plot_learning_curve(comparison, over=over, ax=ax), f"{measure}: {ends}", caption
+    )
 
 
 # ---- the best model
@@ -222,20 +264,28 @@ def _model_section(comparison: ComparisonResult) -> Section | None:
             continue
         method, result = comparison.method(name), comparison.runs(name)[0].result
         lead = "The best model" if name == comparison.ranked()[0] else "The best of corank's models"
-        unscored = f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
+        unscored = (
+            f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
+        )
         call = f"{type(fitted.model).__name__}().fit(X, y, qid=qid) in Python"
-        if name == "auto" or name in [record.method for record in learner_records() if record.in_fit]:
+        if name == "auto" or name in [
+            record.method for record in learner_records() if record.in_fit
+        ]:
             call = f"corank fit FILE --score … --method {name}"
         about = (
-            f"{lead} is {method.title}: {method.about}. Shown as it was fitted in the first repeat, on "
-            f"{result['n_scored']:,} scored{unscored}; {call} fits one on all rows."
+            f"{lead} is {method.title}: {method.about}. Shown as it was fitted in the first repeat,"
+            f" on {result['n_scored']:,} scored{unscored}; {call} fits one on all rows."
         )
-        return Section("The model", [text(about), parameters(fitted.chosen), *model_parts(fitted.model, X)])
+        return Section(
+            "The model", [text(about), parameters(fitted.chosen), *model_parts(fitted.model, X)]
+        )
     return None
 
 
 def _refitted(comparison: ComparisonResult, name: str) -> tuple[Any, Any]:
-    """A method as in the first repeat, and the rows on which views can be compared: unscored ones, or test rows."""
+    """A method as in the first repeat, and the rows on which views can be compared: unscored ones,
+    or test rows.
+    """
     rows = split(comparison.items, comparison.protocol, Draw(0))
     seed = comparison.runs(name)[0].result["seed"]
     task, _ = protocol.masked(comparison.items, rows, judge=comparison.measure, seed=seed)
@@ -265,8 +315,8 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
         ax.legend(frameon=False)
 
     about = (
-        f"Histogram; a quarter of the queries lie below {rounded(quarters[0])}, half below {rounded(quarters[1])}, three "
-        f"quarters below {rounded(quarters[2])}."
+        f"Histogram; a quarter of the queries lie below {rounded(quarters[0])}, half below"
+        f" {rounded(quarters[1])}, three quarters below {rounded(quarters[2])}."
     )
     sizes = np.bincount(items.qid, minlength=len(errors))
     scored = np.bincount(items.qid[items.scored], minlength=len(errors))
@@ -288,9 +338,12 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
         ]
         for query in worst
     ]
-    histogram = figure(draw, about, f"{title} on single queries: {len(tested):,} of them.", (8.0, 3.2))
+    histogram = figure(
+        draw, about, f"{title} on single queries: {len(tested):,} of them.", (8.0, 3.2)
+    )
     return Section(
-        "Single queries", [histogram, table(f"The {len(worst)} queries on which {title} does worst", head, rows)]
+        "Single queries",
+        [histogram, table(f"The {len(worst)} queries on which {title} does worst", head, rows)],
     )
 
 
@@ -299,7 +352,10 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
 
 def _reliability_section(comparison: ComparisonResult) -> Section | None:
     """Whether probabilities come true, where a method gives any."""
-    probabilities = {comparison.method(name).title: outcomes for name, outcomes in comparison.probabilities().items()}
+    probabilities = {
+        comparison.method(name).title: outcomes
+        for name, outcomes in comparison.probabilities().items()
+    }
     if not probabilities:
         return None
 
@@ -307,9 +363,14 @@ def _reliability_section(comparison: ComparisonResult) -> Section | None:
         for title, (came_true, probability) in probabilities.items():
             plot_reliability(came_true, probability, ax=ax, label=title)
 
-    about = "; ".join(f"{title} is {calibration_error(*both):.3f} off" for title, both in probabilities.items())
+    about = "; ".join(
+        f"{title} is {calibration_error(*both):.3f} off" for title, both in probabilities.items()
+    )
     n_pairs = sum(len(came_true) for came_true, _ in probabilities.values())
-    caption = f"How often the first of two rows won, against its predicted probability: {n_pairs:,} pairs of test rows."
+    caption = (
+        f"How often the first of two rows won, against its predicted probability: {n_pairs:,} pairs"
+        " of test rows."
+    )
     return Section("Do probabilities come true?", [figure(draw, about, caption, (5.5, 5.0))])
 
 
@@ -333,7 +394,9 @@ def _resources_section(comparison: ComparisonResult) -> Section:
     if memory:
         contents.append(text(f"Peak memory of one process: {in_bytes(memory)}.", "soft"))
     if comparison.processes > 1:
-        running = f"{comparison.processes} fits ran at the same time, which makes each of them slower."
+        running = (
+            f"{comparison.processes} fits ran at the same time, which makes each of them slower."
+        )
         contents.append(text(running, "soft"))
     return Section("Time and memory", contents)
 
@@ -348,20 +411,26 @@ def _seconds(value: float) -> str:
 def _protocol_section(comparison: ComparisonResult, command: str | None) -> Section:
     rules, records = comparison.protocol, comparison.records
     whole = [record.result for record in records if record.draw.scored == record.draw.unscored == 1]
-    n_test, n_scored = (np.mean([result[name] for result in whole]) for name in ("n_test", "n_scored"))
+    n_test, n_scored = (
+        np.mean([result[name] for result in whole]) for name in ("n_test", "n_scored")
+    )
     n_unscored = np.mean([result["n_unscored"] for result in whole if result["n_unscored"]] or [0])
     unit = "queries" if comparison.has_queries else "rows"
     sentences = {
         "repeats": f"{rules.repeats}, each with different test, scored and unscored {unit}",
         "test": f"{rules.test_share:.0%} of the {unit}, in turn: about {n_test:,.0f} rows",
-        "scored": f"{rules.share(comparison.items):.0%} of the training {unit} keep their scores, at most "
-        f"{rules.max_scored:,} rows: {n_scored:,.0f} rows on average",
+        "scored": (
+            f"{rules.share(comparison.items):.0%} of the training {unit} keep their scores, at most"
+            f" {rules.max_scored:,} rows: {n_scored:,.0f} rows on average"
+        ),
         "unscored": f"at most {rules.max_unscored:,} rows: {n_unscored:,.0f} on average",
         "tuning": "methods that choose settings try up to 200, judged on held-out scored rows only",
         "judged by": TITLES[comparison.measure],
         "seed": f"{rules.seed}; --json lists the seeds of single fits",
-        "fits": f"{len(records):,}, {comparison.run_now:,} of them made now in {comparison.seconds:,.0f} s, "
-        f"{comparison.processes} at a time",
+        "fits": (
+            f"{len(records):,}, {comparison.run_now:,} of them made now in"
+            f" {comparison.seconds:,.0f} s, {comparison.processes} at a time"
+        ),
     }
     contents = [facts("Protocol", sentences)]
     if comparison.failed:

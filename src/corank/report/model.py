@@ -1,4 +1,6 @@
-"""The page of one fitted model: its parameters, what was tried, its atoms or basis, whether its views agree."""
+"""The page of one fitted model: its parameters, what was tried, its atoms or basis, whether its
+views agree.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,19 @@ from corank.core.messages import rounded
 from corank.describe import chosen_parameters
 from corank.interpretation import ColumnEffect
 from corank.report.axes import tuned_axis
-from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
+from corank.report.page import (
+    Html,
+    Section,
+    bullets,
+    facts,
+    figure,
+    folded,
+    origins,
+    page,
+    table,
+    text,
+    write,
+)
 from corank.report.plots import plot_atoms, plot_path, plot_views
 
 MAX_ATOMS = 25  # in the table
@@ -53,8 +67,13 @@ def write_model_report(
     overwrite : whether a file that is already there may be replaced
     """
     sections = [
-        Section("What came in", [facts("The data and the fit", dict(summary)), *columns_list(columns)]),
-        Section("The model", [parameters(chosen_parameters(model)), *model_parts(model), *effects_list(effects)]),
+        Section(
+            "What came in", [facts("The data and the fit", dict(summary)), *columns_list(columns)]
+        ),
+        Section(
+            "The model",
+            [parameters(chosen_parameters(model)), *model_parts(model), *effects_list(effects)],
+        ),
         Section("How it was made", origins(command)),
     ]
     lead = [text(verdict)] if verdict else []
@@ -65,7 +84,9 @@ def columns_list(columns: Sequence[Mapping[str, str]]) -> list[Html]:
     """What became of each column of a table, folded; nothing where there is no table."""
     if not columns:
         return []
-    rows = [(column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns]
+    rows = [
+        (column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns
+    ]
     listed = table("Columns", ("column", "kind", "what becomes of it"), rows, text_columns=(1, 2))
     return [folded(f"{len(columns):,} columns", listed)]
 
@@ -79,7 +100,10 @@ def effects_list(effects: Sequence[ColumnEffect]) -> list[Html]:
 
 def parameters(chosen: dict[str, Any]) -> Html:
     """The parameters that were chosen."""
-    named = {PARAMETERS.get(name, name.replace("_", " ")): _number(value) for name, value in chosen.items()}
+    named = {
+        PARAMETERS.get(name, name.replace("_", " ")): _number(value)
+        for name, value in chosen.items()
+    }
     return facts("Parameters", named)
 
 
@@ -105,11 +129,14 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
 
 def _path_figure(learner: Any, path: Any) -> Html:
     tried, least = len(path.error), float(path.error[path.best])
-    about = f"Held-out error of {tried} settings; lowest {rounded(least)}, of a constant {rounded(path.constant)}."
+    about = (
+        f"Held-out error of {tried} settings; lowest {rounded(least)}, of a constant"
+        f" {rounded(path.constant)}."
+    )
     others = "" if path.agreement is None else " and agreement"
     caption = (
-        f"Held-out error of {tried} settings. The line shows the chosen kernel width{others} with one standard error, "
-        "fainter lines the others; the dot is the chosen setting."
+        f"Held-out error of {tried} settings. The line shows the chosen kernel width{others} with"
+        " one standard error, fainter lines the others; the dot is the chosen setting."
     )
     return figure(lambda ax: plot_path(learner, ax=ax), about, caption)
 
@@ -120,7 +147,11 @@ def _atoms(model: Any) -> list[Html]:
     head = [name.replace("_", " ") for name in columns]
     rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
     named = [at for at, name in enumerate(columns) if name in ("atom", "view")]
-    order = "in order of entry" if n_atoms <= MAX_ATOMS else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
+    order = (
+        "in order of entry"
+        if n_atoms <= MAX_ATOMS
+        else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
+    )
     listed = table(f"Atoms of the model: {order}", head, rows[:MAX_ATOMS], text_columns=named)
     if n_atoms > MAX_ATOMS:
         return [listed]
@@ -135,7 +166,10 @@ def _basis(model: Any) -> str:
     sizes = " and ".join(f"{len(coefficients):,}" for coefficients in functions)
     if len(functions) == 1:
         return f"The function is a weighted sum of similarities to {sizes} rows."
-    return f"The functions of the {len(functions)} views are weighted sums of similarities to {sizes} rows."
+    return (
+        f"The functions of the {len(functions)} views are weighted sums of similarities to {sizes}"
+        " rows."
+    )
 
 
 def _number(value: Any) -> str:
@@ -143,4 +177,6 @@ def _number(value: Any) -> str:
         number = float(value)
         whole = number.is_integer() and abs(number) < 1000
         return "" if np.isnan(number) else f"{number:.0f}" if whole else rounded(number)
-    return "" if value is None else f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+    return (
+        "" if value is None else f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+    )

@@ -1,7 +1,9 @@
-"""A self-contained HTML page: sections, tables with headers, figures as inline SVG with a description, and its origin.
+"""A self-contained HTML page: sections, tables with headers, figures as inline SVG with a
+description, and its origin.
 
-The page asks for nothing from outside: styles and figures are inside it, and it has no scripts. Figures take the colour
-of the text around them, so that they are right on a light and on a dark page.
+The page asks for nothing from outside: styles and figures are inside it, and it has no scripts.
+Figures take the colour of the text around them, so that they are right on a light and on a dark
+page.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from typing import Any, TypeAlias
 
 from corank.tables import replacing
 
-LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm", "xgboost-cpu", "xgboost")
+LIBRARIES = (
+    "corank",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pyarrow",
+    "lightgbm",
+    "xgboost-cpu",
+    "xgboost",
+)
 TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -91,18 +102,33 @@ def verdict(answer: str, reasons: Sequence[str]) -> Html:
 def facts(caption: str, sentences: dict[str, str]) -> Html:
     """A table of names and what they are."""
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in sentences.items()
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        for name, value in sentences.items()
     )
-    return f'<div class="scroll"><table><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table></div>'
+    return (
+        "<div"
+        f' class="scroll"><table><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, text_columns: Sequence[int] = ()
+    caption: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    text_columns: Sequence[int] = (),
 ) -> Html:
-    """A table whose first column names the rows; `text_columns` are the other columns that hold no numbers."""
+    """A table whose first column names the rows; `text_columns` are the other columns that hold no
+    numbers.
+    """
     kinds = ["" if at == 0 or at in text_columns else "number" for at in range(len(head))]
-    cells = "".join(f'<th scope="col" class="{k}">{escape(name)}</th>' for name, k in zip(head, kinds, strict=True))
-    lines = "".join("<tr>" + "".join(map(_cell, row, kinds, range(len(row)))) + "</tr>" for row in rows)
+    cells = "".join(
+        f'<th scope="col" class="{k}">{escape(name)}</th>'
+        for name, k in zip(head, kinds, strict=True)
+    )
+    lines = "".join(
+        "<tr>" + "".join(map(_cell, row, kinds, range(len(row)))) + "</tr>" for row in rows
+    )
     return (
         f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
         f"<thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></div>"
@@ -117,13 +143,21 @@ def _cell(value: str | Cell, kind: str, at: int) -> Html:
     return f'<{name}{scope} class="{kinds}">{escape(cell.text)}{small}</{name}>'
 
 
-def figure(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float] = (8.0, 4.0)) -> Html:
-    """What `draw` draws on an axis, as SVG; `about` says what it shows, for those who do not see it."""
+def figure(
+    draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float] = (8.0, 4.0)
+) -> Html:
+    """What `draw` draws on an axis, as SVG; `about` says what it shows, for those who do not see
+    it.
+    """
     return picture(lambda panels: draw(panels.add_subplot()), about, caption, size)
 
 
-def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float]) -> Html:
-    """What `draw` draws on a whole matplotlib figure, such as several panels, as SVG; `about` says what it shows."""
+def picture(
+    draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float]
+) -> Html:
+    """What `draw` draws on a whole matplotlib figure, such as several panels, as SVG; `about` says
+    what it shows.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -137,8 +171,13 @@ def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[fl
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in every figure; ids that are referred to are not
-    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, 'Liberation Sans', Arial, sans-serif", svg)
+    # the same in every figure; ids that are referred to are not
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(
+        r"font: ([\d.]+px) [^;\"]*",
+        r"font: \1 system-ui, 'Liberation Sans', Arial, sans-serif",
+        svg,
+    )
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about, quote=True)}" ', 1)
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
@@ -146,17 +185,22 @@ def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[fl
 def page(title: str, lead: Sequence[Html], sections: Sequence[Section]) -> Html:
     """The whole page."""
     style = resources.files("corank.report").joinpath("page.css").read_text(encoding="utf-8")
-    links = "".join(f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in sections)
+    links = "".join(
+        f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in sections
+    )
     body = "".join(
-        f'<section aria-labelledby="{section.anchor}"><h2 id="{section.anchor}">{escape(section.title)}</h2>'
+        f'<section aria-labelledby="{section.anchor}"><h2'
+        f' id="{section.anchor}">{escape(section.title)}</h2>'
         f"{''.join(section.contents)}</section>"
         for section in sections
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{style}</style></head>'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
+        " 'unsafe-inline'; img-src data:\">"
+        '<link rel="icon"'
+        f' href="data:,"><title>{escape(title)}</title><style>{style}</style></head>'
         f"<body><header><h1>{escape(title)}</h1>{''.join(lead)}</header>"
         f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main></body></html>\n'
     )
@@ -182,5 +226,8 @@ def versions(names: Sequence[str] = LIBRARIES) -> dict[str, str]:
 def origins(command: str | None) -> list[Html]:
     """The command that makes the page again, and what it was made with."""
     typed = [] if command is None else [text("The command that made this page:"), code(command)]
-    system = {"date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"), "system": platform.platform(terse=True)}
+    system = {
+        "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+        "system": platform.platform(terse=True),
+    }
     return [*typed, facts("Versions", {**system, **versions()})]

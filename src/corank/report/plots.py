@@ -1,7 +1,8 @@
 """Plots that take an axis, or make one.
 
-Of a fitted model: what was tried, whether its views agree, its atoms, what a Gaussian process believes. Of probabilities:
-whether they can be relied on. Of a comparison: methods with their intervals, and learning curves.
+Of a fitted model: what was tried, whether its views agree, its atoms, what a Gaussian process
+believes. Of probabilities: whether they can be relied on. Of a comparison: methods with their
+intervals, and learning curves.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
 
 
 def plot_posterior(
-    model: Any, X: Any = None, *, ax: Axes | None = None, deviations: float = 2.0, label: str | None = None
+    model: Any,
+    X: Any = None,
+    *,
+    ax: Axes | None = None,
+    deviations: float = 2.0,
+    label: str | None = None,
 ) -> Axes:
-    """What a Gaussian process on one column believes: its mean, and a band of some standard deviations.
+    """What a Gaussian process on one column believes: its mean, and a band of some standard
+    deviations.
 
-    Comparisons say nothing about the level of the scores, so the mean over X is taken out of the function, and with it
-    the uncertainty of the level.
+    Comparisons say nothing about the level of the scores, so the mean over X is taken out of the
+    function, and with it the uncertainty of the level.
 
     Parameters
     ----------
@@ -56,9 +63,15 @@ def plot_posterior(
     >>> ax = plot_posterior(model)
     """
     if getattr(model, "n_features_in_", None) != 1 or not hasattr(model, "predict_comparison"):
-        raise ValueError("model must be a PreferenceGP or DifferenceGP that was fitted on one column.")
+        raise ValueError(
+            "model must be a PreferenceGP or DifferenceGP that was fitted on one column."
+        )
     items = _dense(model.basis_points_)[:, 0]
-    places = np.linspace(items.min(), items.max(), 200) if X is None else np.ravel(_dense(X)).astype(np.float64)
+    places = (
+        np.linspace(items.min(), items.max(), 200)
+        if X is None
+        else np.ravel(_dense(X)).astype(np.float64)
+    )
     if len(places) == 0:
         raise ValueError("X has no rows; give the places where the function is to be shown.")
     order = np.argsort(places, kind="stable")
@@ -70,7 +83,14 @@ def plot_posterior(
     low, high = mean - deviations * spread, mean + deviations * spread
     ax.fill_between(places[order], low, high, color=BAND, alpha=0.45, linewidth=0)
     ax.plot(places[order], mean, color=INK, label=label)
-    ax.plot(items, np.zeros(len(items)), "|", color=FAINT, markersize=7, transform=ax.get_xaxis_transform())
+    ax.plot(
+        items,
+        np.zeros(len(items)),
+        "|",
+        color=FAINT,
+        markersize=7,
+        transform=ax.get_xaxis_transform(),
+    )
     ax.set(xlabel="x", ylabel="score, up to its level")
     return ax
 
@@ -78,7 +98,8 @@ def plot_posterior(
 def plot_reliability(
     y_true: Any, y_prob: Any, *, n_bins: int = 10, ax: Axes | None = None, label: str | None = None
 ) -> Axes:
-    """Predicted probabilities against how often they came true, with 95 % intervals; the diagonal is perfect.
+    """Predicted probabilities against how often they came true, with 95 % intervals; the diagonal
+    is perfect.
 
     Parameters
     ----------
@@ -102,8 +123,16 @@ def plot_reliability(
         ax.plot([0, 1], [0, 1], color=FAINT, linestyle=":", label="perfect")
     name = f"{label}: {error:.3f} off" if label else f"{error:.3f} off on average"
     gaps = np.abs(np.stack(bins.interval) - bins.observed)
-    ax.errorbar(bins.predicted, bins.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share that came true", aspect="equal")
+    ax.errorbar(
+        bins.predicted, bins.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name
+    )
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="predicted probability",
+        ylabel="share that came true",
+        aspect="equal",
+    )
     ax.legend(frameon=False, loc="upper left")
     return ax
 
@@ -115,8 +144,9 @@ def _dense(X: Any) -> Any:
 def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     """Held-out error against what was tuned: alpha, or the number of atoms or components.
 
-    The line is that of the chosen kernel width and agreement, its band one standard error; fainter lines are those of
-    other widths, the dot is what was chosen, and the dotted line is what a constant would score.
+    The line is that of the chosen kernel width and agreement, its band one standard error; fainter
+    lines are those of other widths, the dot is what was chosen, and the dotted line is what a
+    constant would score.
 
     Parameters
     ----------
@@ -130,12 +160,16 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     """
     path = getattr(model, "path_", None)
     if path is None:
-        raise ValueError("model has no path_: it tuned nothing. Fit it with 'tune', or with a list of candidates.")
+        raise ValueError(
+            "model has no path_: it tuned nothing. Fit it with 'tune', or with a list of"
+            " candidates."
+        )
     return draw_path(path, ax)
 
 
 def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
-    """Do the views agree? Predictions of two views against each other; of more, their rank correlations.
+    """Do the views agree? Predictions of two views against each other; of more, their rank
+    correlations.
 
     Parameters
     ----------
@@ -149,11 +183,15 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
     ax
     """
     if not hasattr(model, "predict_views"):
-        raise ValueError("model has one view; plot_views shows learners with several, such as CoRankRLS.")
+        raise ValueError(
+            "model has one view; plot_views shows learners with several, such as CoRankRLS."
+        )
     from scipy.stats import spearmanr
 
     predicted = to_numpy(model.predict_views(X)).astype(np.float64)
-    names = [getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)]
+    names = [
+        getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)
+    ]
     ax = axis(ax)
     if predicted.shape[1] == 2:
         first, second = predicted.T
@@ -165,7 +203,9 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
         ax.locator_params(nbins=5)  # small numbers have long labels
         ax.set_title(f"rank correlation {correlation:.2f}", loc="left", fontsize="medium")
         return ax
-    correlations = np.array([[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T])
+    correlations = np.array(
+        [[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T]
+    )
     ax.imshow(correlations, vmin=-1, vmax=1, cmap="RdBu")
     for (row, column), value in np.ndenumerate(correlations):
         colour = "white" if abs(value) > 0.6 else "black"
@@ -190,22 +230,37 @@ def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
     ax
     """
     if not hasattr(model, "explain"):
-        raise ValueError("model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and CoRankingPursuit.")
+        raise ValueError(
+            "model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and"
+            " CoRankingPursuit."
+        )
     bars: Axes = model.explain().plot(ax)
     return bars
 
 
 UNSURE = "#718096"
 COLOUR_OF = {"better": "#2f855a", "worse": "#c05621", "cannot tell": UNSURE}
-COLOURS = ("#3182ce", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#d53f8c", "#319795", "#718096", "#e53e3e", "#5a67d8")
+COLOURS = (
+    "#3182ce",
+    "#c05621",
+    "#2f855a",
+    "#805ad5",
+    "#b7791f",
+    "#d53f8c",
+    "#319795",
+    "#718096",
+    "#e53e3e",
+    "#5a67d8",
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
-    """How much better than the baseline the methods are, with 95 % intervals of the paired differences.
+    """How much better than the baseline the methods are, with 95 % intervals of the paired
+    differences.
 
-    Right of the line is better, whatever the measure. Green beats the baseline, orange is beaten by it, grey cannot be
-    told apart from it.
+    Right of the line is better, whatever the measure. Green beats the baseline, orange is beaten by
+    it, grey cannot be told apart from it.
 
     Parameters
     ----------
@@ -239,7 +294,9 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_learning_curve(found: ComparisonResult, *, over: str = "scored", ax: Axes | None = None) -> Axes:
+def plot_learning_curve(
+    found: ComparisonResult, *, over: str = "scored", ax: Axes | None = None
+) -> Axes:
     """Error against the number of scored or unscored rows, one line per method, with 95 % bands.
 
     Parameters
@@ -277,7 +334,9 @@ def plot_learning_curve(found: ComparisonResult, *, over: str = "scored", ax: Ax
 
 
 def _limit(ax: Axes, curves: Any) -> None:
-    """One wide band would flatten all lines: the axis follows the means and the usual width of a band."""
+    """One wide band would flatten all lines: the axis follows the means and the usual width of a
+    band.
+    """
     points = [point for curve in curves for point in curve.points]
     means = np.asarray([point.mean for point in points])
     half = float(np.median([(point.high - point.low) / 2 for point in points]))

@@ -1,7 +1,8 @@
-"""Which atoms enter next in a pursuit on several views, one per view: the combination of the largest gain χᵀ X⁻¹ χ.
+"""Which atoms enter next in a pursuit on several views, one per view: the combination of the
+largest gain χᵀ X⁻¹ χ.
 
-χ says what a step promises and changes with every atom that enters; X says what a step costs and stays
-(docs/mathematics.md, section 3.9; [Tsivtsivadze2013] fig. 2, lines 3 to 7).
+χ says what a step promises and changes with every atom that enters; X says what a step costs and
+stays (docs/mathematics.md, section 3.9; [Tsivtsivadze2013] fig. 2, lines 3 to 7).
 """
 
 from __future__ import annotations
@@ -12,19 +13,33 @@ from functools import cached_property
 
 import numpy as np
 
-from corank.core.arrays import Array, FloatArray, Index, Mask, inverse_where, like, namespace, take, to_numpy
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    Mask,
+    inverse_where,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank.solve.column_path import NEGLIGIBLE_SHARE
 from corank.solve.pursuit import GAIN_TIE
 
 ROUNDING = 1e-9  # far more than that of gains, and than they may differ by to count as equal
 MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
-BLOCK_PAIRS = 2**15  # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
-FOREIGN_BLOCK_PAIRS = 2**24  # where another library splits the work among threads or on a device: 128 MB per array
+# pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
+BLOCK_PAIRS = 2**15
+# where another library splits the work among threads or on a device: 128 MB per array
+FOREIGN_BLOCK_PAIRS = 2**24
 
 
 @dataclass(frozen=True)
 class Step:
-    """One atom per view and the weights (M,) with which they enter; `gain` is by how much the objective falls."""
+    """One atom per view and the weights (M,) with which they enter; `gain` is by how much the
+    objective falls.
+    """
 
     labels: tuple[int, ...]
     weights: FloatArray
@@ -33,7 +48,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Costs:
-    """X of every combination of atoms: `diagonal` on the diagonal, −2·agreement·d̄_vᵀ L̄ d̄_u off it.
+    """X of every combination of atoms: `diagonal` on the diagonal, −2·agreement·d̄_vᵀ L̄ d̄_u off
+    it.
 
     scored : (N_v,) per view, dᵀ L d
     unscored : (N_v,) per view, d̄ᵀ L̄ d̄; None where nothing couples the views
@@ -58,7 +74,10 @@ class Costs:
         if self.unscored is None:
             return list(self.scored)
         factor = 2 * self.agreement * (self.n_views - 1)
-        return [scored + factor * unscored for scored, unscored in zip(self.scored, self.unscored, strict=True)]
+        return [
+            scored + factor * unscored
+            for scored, unscored in zip(self.scored, self.unscored, strict=True)
+        ]
 
     @cached_property
     def live(self) -> list[Mask]:
@@ -80,8 +99,12 @@ class Costs:
 
     def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
         """The step with these atoms, given χ of all atoms, (N_v,) per view."""
-        chi = np.asarray([float(promise[label]) for promise, label in zip(promises, labels, strict=True)])
-        matrix = np.diag([float(diagonal[label]) for diagonal, label in zip(self.diagonal, labels, strict=True)])
+        chi = np.asarray(
+            [float(promise[label]) for promise, label in zip(promises, labels, strict=True)]
+        )
+        matrix = np.diag(
+            [float(diagonal[label]) for diagonal, label in zip(self.diagonal, labels, strict=True)]
+        )
         for (v, u), shared in self.shared.items():
             matrix[v, u] = matrix[u, v] = -2 * self.agreement * float(shared[labels[v], labels[u]])
         weights = solve_step(matrix, chi)
@@ -89,7 +112,9 @@ class Costs:
 
 
 def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
-    """X⁻¹ χ of one combination, (M, M) and (M,); where two atoms count as one, the better of them enters alone."""
+    """X⁻¹ χ of one combination, (M, M) and (M,); where two atoms count as one, the better of them
+    enters alone.
+    """
     size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     scale: FloatArray = inverse_where(size > 0, size)
     unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
@@ -107,8 +132,12 @@ class AtomSearch:
         self.costs = costs
 
     def best(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
-        """The best step with allowed atoms, the first of equals, given χ of all atoms; None where nothing is allowed."""
-        units = [promise * root for promise, root in zip(promises, self.costs.inverse_roots, strict=True)]
+        """The best step with allowed atoms, the first of equals, given χ of all atoms; None where
+        nothing is allowed.
+        """
+        units = [
+            promise * root for promise, root in zip(promises, self.costs.inverse_roots, strict=True)
+        ]
         open_atoms = [mask & live for mask, live in zip(allowed, self.costs.live, strict=True)]
         labels = self._labels(units, open_atoms)
         return None if labels is None else self.costs.step_with(labels, promises)
@@ -119,7 +148,9 @@ class AtomSearch:
 
 
 def make_search(costs: Costs, kind: str) -> AtomSearch:
-    """A search of the kind "full" (every combination of atoms of two views) or "tied" (one atom for every view)."""
+    """A search of the kind "full" (every combination of atoms of two views) or "tied" (one atom for
+    every view).
+    """
     if kind == "tied" or costs.n_views == 1:
         return TiedSearch(costs)
     return PairSearch(costs) if costs.shared else SeparateSearch(costs)
@@ -129,7 +160,10 @@ class SeparateSearch(AtomSearch):
     """Views that nothing couples: each takes its best atom. O(Σ N_v) per step."""
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
-        labels = [_first_greatest(to_numpy(unit) ** 2, mask) for unit, mask in zip(units, allowed, strict=True)]
+        labels = [
+            _first_greatest(to_numpy(unit) ** 2, mask)
+            for unit, mask in zip(units, allowed, strict=True)
+        ]
         return None if None in labels else labels  # type: ignore[return-value]
 
 
@@ -147,8 +181,12 @@ class TiedSearch(AtomSearch):
         ones = xp.ones_like(roots[0])
         rows = [[ones if v == u else 0.0 * ones for u in range(m)] for v in range(m)]
         for (v, u), shared in self.costs.shared.items():
-            rows[v][u] = rows[u][v] = -2 * self.costs.agreement * roots[v] * roots[u] * xp.linalg.diagonal(shared)
-        values, vectors = xp.linalg.eigh(xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2))
+            rows[v][u] = rows[u][v] = (
+                -2 * self.costs.agreement * roots[v] * roots[u] * xp.linalg.diagonal(shared)
+            )
+        values, vectors = xp.linalg.eigh(
+            xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
+        )
         inverse = inverse_where(values > MIN_DETERMINANT, values)
         return (vectors * inverse[:, None, :]) @ xp.matrix_transpose(vectors)
 
@@ -161,20 +199,25 @@ class TiedSearch(AtomSearch):
 
 
 class PairSearch(AtomSearch):
-    """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2) per step at most.
+    """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2)
+    per step at most.
 
     With u = χ/√diagonal and ρ = −2·agreement·d̄_1ᵀ L̄ d̄_2 in the same units the gain of a pair is
-    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. It is at most
-    (u_1² + u_2²)/(1 − |ρ|), so that most rows need no look at their pairs. One thread: the operations on a block are so
-    short that several would wait for each other.
+    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. It is at
+    most (u_1² + u_2²)/(1 − |ρ|), so that most rows need no look at their pairs. One thread: the
+    operations on a block are so short that several would wait for each other.
     """
 
     @cached_property
     def _largest_rho(self) -> FloatArray:
-        """What |ρ| is at most in each row (N_1,): ρ² is at most the product of the unscored shares of both diagonals."""
+        """What |ρ| is at most in each row (N_1,): ρ² is at most the product of the unscored shares
+        of both diagonals.
+        """
         assert self.costs.unscored is not None
         shares = []
-        for unscored, diagonal, live in zip(self.costs.unscored, self.costs.diagonal, self.costs.live, strict=True):
+        for unscored, diagonal, live in zip(
+            self.costs.unscored, self.costs.diagonal, self.costs.live, strict=True
+        ):
             sizes = np.where(live, to_numpy(diagonal), np.inf)
             shares.append(2 * self.costs.agreement * to_numpy(unscored) / sizes)
         return np.asarray(np.sqrt(shares[0] * shares[1].max(initial=0.0)))
@@ -188,8 +231,12 @@ class PairSearch(AtomSearch):
         step = max(1, (BLOCK_PAIRS if is_numpy else FOREIGN_BLOCK_PAIRS) // width)
         space = np.empty((2, min(step, n), width)) if is_numpy else None
         squares = [to_numpy(unit) ** 2 for unit in units]
-        bounds = (squares[0] + squares[1][allowed[1]].max()) / np.maximum(1 - self._largest_rho, MIN_DETERMINANT / 4)
-        order = np.argsort(np.where(allowed[0], -bounds, np.inf), kind="stable")[: np.count_nonzero(allowed[0])]
+        bounds = (squares[0] + squares[1][allowed[1]].max()) / np.maximum(
+            1 - self._largest_rho, MIN_DETERMINANT / 4
+        )
+        order = np.argsort(np.where(allowed[0], -bounds, np.inf), kind="stable")[
+            : np.count_nonzero(allowed[0])
+        ]
         best, greatest = np.full(n, -np.inf), -np.inf
         for begin in range(0, len(order), step):
             rows = order[begin : begin + step]
@@ -202,21 +249,36 @@ class PairSearch(AtomSearch):
         column = _first_greatest(-to_numpy(changes(np.asarray([row]), None))[0], allowed[1])
         return None if column is None else [row, column]
 
-    def _changes(self, units: Sequence[Array], barred: Array) -> Callable[[Index, FloatArray | None], Array]:
-        """A function of some rows: by how much pairs change the objective, minus their gain, plus `barred` (N_2,).
+    def _changes(
+        self, units: Sequence[Array], barred: Array
+    ) -> Callable[[Index, FloatArray | None], Array]:
+        """A function of some rows: by how much pairs change the objective, minus their gain, plus
+        `barred` (N_2,).
 
         NumPy works in `space` (2, rows, N_2), which stays in the cache.
         """
-        shared, (first, second), (left, right) = self.costs.shared[0, 1], units, self.costs.inverse_roots
+        shared, (first, second), (left, right) = (
+            self.costs.shared[0, 1],
+            units,
+            self.costs.inverse_roots,
+        )
         left = -2 * self.costs.agreement * left
         second_alone = barred - second * second
         may_be_singular = bool(self._largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
 
         def changes(rows: Index, space: FloatArray | None) -> Array:
             values, k = take(shared, rows), len(rows)
-            rho = values * right[None, :] if space is None else np.multiply(values, right, out=space[0, :k])
+            rho = (
+                values * right[None, :]
+                if space is None
+                else np.multiply(values, right, out=space[0, :k])
+            )
             rho *= take(left, rows)[:, None]
-            change = rho * second[None, :] if space is None else np.multiply(rho, second, out=space[1, :k])
+            change = (
+                rho * second[None, :]
+                if space is None
+                else np.multiply(rho, second, out=space[1, :k])
+            )
             alone = take(first, rows)[:, None]
             change -= alone
             change *= change
@@ -233,10 +295,14 @@ class PairSearch(AtomSearch):
 
     @staticmethod
     def _or_alone(change: Array, rho: Array, lead: Array) -> Array:
-        """change / rho; where both atoms count as one, minus what the first gains alone ahead of the second."""
+        """change / rho; where both atoms count as one, minus what the first gains alone ahead of
+        the second.
+        """
         xp = namespace(change)
         apart, ones = rho < -MIN_DETERMINANT, xp.ones_like(rho)
-        return xp.where(apart, change / xp.where(apart, rho, -ones), -xp.where(lead > 0, lead, 0.0 * ones))
+        return xp.where(
+            apart, change / xp.where(apart, rho, -ones), -xp.where(lead > 0, lead, 0.0 * ones)
+        )
 
 
 def _first_greatest(gains: FloatArray, allowed: Mask) -> int | None:

@@ -1,12 +1,13 @@
-"""The co-regularised kernel: views that agree on unscored rows, seen from their units (scored rows or comparisons).
+"""The co-regularised kernel: views that agree on unscored rows, seen from their units (scored rows
+or comparisons).
 
 With ratio = agreement / alpha, the loss of several views is that of kernel least squares under
 
     K(ratio) = blockdiag(K_v) + Z diag(g(ratio)) Zᵀ
 
-on the units of all views, where Z comes from one decomposition of what the unscored rows say [Sindhwani2008]. Few units
-make every pair of parameters cheap, however many unscored rows there are. Without unscored rows it is the kernel of
-every view by itself.
+on the units of all views, where Z comes from one decomposition of what the unscored rows say
+[Sindhwani2008]. Few units make every pair of parameters cheap, however many unscored rows there
+are. Without unscored rows it is the kernel of every view by itself.
 """
 
 from __future__ import annotations
@@ -19,12 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Array, FloatArray, Index, block_of, eigh, like, namespace, stack_rows, symmetrised, take
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    block_of,
+    eigh,
+    like,
+    namespace,
+    stack_rows,
+    symmetrised,
+    take,
+)
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues (k,) and eigenvectors (k, k) of a positive semi-definite matrix: one factorisation, all alphas."""
+    """Eigenvalues (k,) and eigenvectors (k, k) of a positive semi-definite matrix: one
+    factorisation, all alphas.
+    """
 
     values: Array
     vectors: Array
@@ -32,12 +46,16 @@ class Spectrum:
     def solve(self, right: Array, alphas: FloatArray) -> Array:
         """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
         projected = self.vectors.T @ right
-        return self.vectors @ (projected / (self.values[:, None] + like(alphas, self.values)[None, :]))
+        return self.vectors @ (
+            projected / (self.values[:, None] + like(alphas, self.values)[None, :])
+        )
 
 
 @dataclass(frozen=True)
 class SpectralCurve:
-    """g = 1 / (1 + factor·ratio·λ), times −factor·ratio where unscored rows were taken out of the kernel."""
+    """g = 1 / (1 + factor·ratio·λ), times −factor·ratio where unscored rows were taken out of the
+    kernel.
+    """
 
     values: Array
     factor: float
@@ -53,11 +71,10 @@ class SpectralCurve:
 class CoKernel:
     """Kernels between the units of all views, stacked.
 
-    problems : one per view
-    shared : (n_v, k) per view, Z before its root; k = 0 where there are no unscored rows
-    make_kernels : makes K_v before its root, (n_v, n_v) per view; None where Z says it all
-    curve : how g depends on the ratio
-    scored : J K Jᵀ where it is known and does not depend on the ratio; size : of its kernel values, see `eigh`
+    problems : one per view shared : (n_v, k) per view, Z before its root; k = 0 where there are no
+        unscored rows make_kernels : makes K_v before its root, (n_v, n_v) per view; None where Z
+        says it all curve : how g depends on the ratio scored : J K Jᵀ where it is known and does
+        not depend on the ratio; size : of its kernel values, see `eigh`
     """
 
     problems: Sequence[Any]
@@ -85,7 +102,10 @@ class CoKernel:
     @cached_property
     def _shared_roots(self) -> Array:
         return stack_rows(
-            [problem.unit_root(values) for problem, values in zip(self.problems, self.shared, strict=True)]
+            [
+                problem.unit_root(values)
+                for problem, values in zip(self.problems, self.shared, strict=True)
+            ]
         )
 
     def matrix(self, ratio: float) -> Array:
@@ -96,9 +116,15 @@ class CoKernel:
         matrix = (roots * self.curve(ratio)[None, :]) @ roots.T
         if self.kernels is not None:
             xp, rows = namespace(matrix), []
-            for problem, kernel, (begin, end) in zip(self.problems, self.kernels, pairwise(self.ends), strict=True):
-                inner = problem.unit_root(problem.unit_root(kernel).T) + matrix[begin:end, begin:end]
-                rows.append(xp.concat([matrix[begin:end, :begin], inner, matrix[begin:end, end:]], axis=1))
+            for problem, kernel, (begin, end) in zip(
+                self.problems, self.kernels, pairwise(self.ends), strict=True
+            ):
+                inner = (
+                    problem.unit_root(problem.unit_root(kernel).T) + matrix[begin:end, begin:end]
+                )
+                rows.append(
+                    xp.concat([matrix[begin:end, :begin], inner, matrix[begin:end, end:]], axis=1)
+                )
             matrix = xp.concat(rows, axis=0)
         return symmetrised(matrix)
 
@@ -110,20 +136,32 @@ class CoKernel:
         """The kernels between chosen units of every view."""
         kernels = self.kernels
         if kernels is not None:
-            kernels = [block_of(kernel, chosen, chosen) for kernel, chosen in zip(kernels, units, strict=True)]
+            kernels = [
+                block_of(kernel, chosen, chosen)
+                for kernel, chosen in zip(kernels, units, strict=True)
+            ]
         shared = [take(values, chosen) for values, chosen in zip(self.shared, units, strict=True)]
-        problems = [problem.take(chosen) for problem, chosen in zip(self.problems, units, strict=True)]
+        problems = [
+            problem.take(chosen) for problem, chosen in zip(self.problems, units, strict=True)
+        ]
         return CoKernel(problems, shared, None if kernels is None else lambda: kernels, self.curve)
 
     def predictions(
-        self, kept: Sequence[Index], left: Sequence[Index], alphas: FloatArray, ratio: float, offset: float
+        self,
+        kept: Sequence[Index],
+        left: Sequence[Index],
+        alphas: FloatArray,
+        ratio: float,
+        offset: float,
     ) -> list[Array]:
         """Predictions for the units left by models fitted on the units kept: one (n, a) per view."""
         inner = self.take(kept)
         right = inner.targets[:, :1] - offset * inner.targets[:, 1:]
         dual = inner.spectrum(ratio).solve(right, alphas)
         spans = zip(inner.problems, pairwise(inner.ends), strict=True)
-        weights = [problem.unit_root_transposed(dual[begin:end, :]) for problem, (begin, end) in spans]
+        weights = [
+            problem.unit_root_transposed(dual[begin:end, :]) for problem, (begin, end) in spans
+        ]
         common: Any = sum(z.T @ w for z, w in zip(inner.shared, weights, strict=True))
         common = self.curve(ratio)[:, None] * common
         result = []
@@ -136,9 +174,14 @@ class CoKernel:
 
 
 def grouped_by_ratio(alphas: FloatArray, agreements: FloatArray) -> list[tuple[float, Index]]:
-    """Pairs (agreement-major numbers) that share agreement / alpha, up to rounding: they share a decomposition."""
+    """Pairs (agreement-major numbers) that share agreement / alpha, up to rounding: they share a
+    decomposition.
+    """
     ratios = (agreements[:, None] / alphas[None, :]).ravel()
     with np.errstate(divide="ignore"):
         keys = np.where(ratios > 0, np.round(np.log(ratios), 9), -np.inf)
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
-    return [(float(ratios[position]), np.flatnonzero(codes.ravel() == k)) for k, position in enumerate(first)]
+    return [
+        (float(ratios[position]), np.flatnonzero(codes.ravel() == k))
+        for k, position in enumerate(first)
+    ]

@@ -1,11 +1,12 @@
-"""Semi-supervised ranking pursuit ([Tsivtsivadze2013] section 3.1, fig. 2): every step adds one atom to each of M views.
+"""Semi-supervised ranking pursuit ([Tsivtsivadze2013] section 3.1, fig. 2): every step adds one
+atom to each of M views.
 
     F = Σ_v ‖J_v (s_v − f_v)‖² + 2·agreement Σ_{u<v} ‖J̄ (f_v − f_u)‖²,   f_v = Σ_p a_p k(·, atom p)
 
-Unscored rows enter as sums, gathered once. `GreedyPath` takes steps (docs/mathematics.md, sections 1.5, 1.6 and 3.9);
-`pursue_views` chooses by held-out error how many there are and how much the views must agree. What is held out leaves
-as scores and as atoms; unscored rows stay. All folds advance one atom at a time, until more atoms have not helped for
-a while.
+Unscored rows enter as sums, gathered once. `GreedyPath` takes steps (docs/mathematics.md, sections
+1.5, 1.6 and 3.9); `pursue_views` chooses by held-out error how many there are and how much the
+views must agree. What is held out leaves as scores and as atoms; unscored rows stay. All folds
+advance one atom at a time, until more atoms have not helped for a while.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import KernelBasis, Whitening
-from corank.core.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
+from corank.core.folds import (
+    Folding,
+    Splits,
+    default_folding,
+    given_folding,
+    row_numbers,
+    same_scores,
+    split_units,
+)
 from corank.core.kernels import finite_values
 from corank.core.observations import ScoredRows
 from corank.solve.atom_search import AtomSearch, Costs, Step, make_search
@@ -48,14 +57,19 @@ Objective: TypeAlias = Literal["exact", "paper"]
 SearchKind: TypeAlias = Literal["full", "tied"]
 CoRefit: TypeAlias = Literal["back", "basic", "final"]
 
-MAX_TUNED_ATOMS = 100  # that "tune" tries per view: a sparse model with more is no longer read by anybody
-# Weights are fitted by least squares with a cut of its own, so a column brings a direction unless all that it adds to
-# the others is rounding: 1e-12 of its length.
+# that "tune" tries per view: a sparse model with more is no longer read by anybody
+MAX_TUNED_ATOMS = 100
+# Weights are fitted by least squares with a cut of its own, so a column brings a direction unless
+# all that it adds to the others is rounding: 1e-12 of its length.
 DEPENDENT_SHARE = 1e-24  # of the squared length of a column
-MIN_SINGULAR_SHARE = 1e-10  # of the largest singular value: smaller ones are dropped when weights are fitted again
-EIGENVALUE_ROUNDING = 1e-14  # share of the largest eigenvalue of sums: smaller ones are zero but for rounding
-NEGLIGIBLE_LOSS = 1e-20  # share of F at the start: models that leave less of it all fit exactly, but for rounding
-CONSTANT_SHARE = 1e-24  # of squared kernel values: an atom that varies by less within queries is constant there
+# of the largest singular value: smaller ones are dropped when weights are fitted again
+MIN_SINGULAR_SHARE = 1e-10
+# share of the largest eigenvalue of sums: smaller ones are zero but for rounding
+EIGENVALUE_ROUNDING = 1e-14
+# share of F at the start: models that leave less of it all fit exactly, but for rounding
+NEGLIGIBLE_LOSS = 1e-20
+# of squared kernel values: an atom that varies by less within queries is constant there
+CONSTANT_SHARE = 1e-24
 
 UNWHITENED = Whitening(np.empty((0, 0)), 1.0, trivial=True)  # atoms are summed one by one
 
@@ -64,12 +78,12 @@ UNWHITENED = Whitening(np.empty((0, 0)), 1.0, trivial=True)  # atoms are summed 
 class CoPursuitSettings:
     """What a learner was asked for, checked.
 
-    agreement, n_atoms : a number, candidates, or "tune"
-    objective : "exact" decreases F; "paper" steps as [Tsivtsivadze2013] fig. 2 prints
-    search : "full", all combinations of two views; "tied", the same atom in every view
-    refit : "back", all weights fitted again after every step; "basic", never; "final", once at the end
-    splits : of the rows scored in any view; None for the folds of the learner
-    compared : held-out errors are needed although nothing is chosen by them here
+    agreement, n_atoms : a number, candidates, or "tune" objective : "exact" decreases F; "paper"
+        steps as [Tsivtsivadze2013] fig. 2 prints search : "full", all combinations of two views;
+        "tied", the same atom in every view refit : "back", all weights fitted again after every
+        step; "basic", never; "final", once at the end splits : of the rows scored in any view; None
+        for the folds of the learner compared : held-out errors are needed although nothing is
+        chosen by them here
     """
 
     agreement: float | str | tuple[float, ...]
@@ -86,7 +100,9 @@ class CoPursuitSettings:
     @property
     def tunes(self) -> bool:
         """Whether held-out errors are needed."""
-        return self.compared or not (isinstance(self.agreement, float) and isinstance(self.n_atoms, int))
+        return self.compared or not (
+            isinstance(self.agreement, float) and isinstance(self.n_atoms, int)
+        )
 
 
 # ---------------------------------------------------------------- dictionaries and scores
@@ -96,9 +112,9 @@ class CoPursuitSettings:
 class ViewAtoms:
     """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
 
-    scored : (n_v, N_v) per view, D_v
-    numbers : (N_v,) per view, row numbers of its atoms
-    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing couples the views
+    scored : (n_v, N_v) per view, D_v numbers : (N_v,) per view, row numbers of its atoms unscored :
+        (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing couples the
+        views
     """
 
     views: Sequence[ViewData]
@@ -107,12 +123,20 @@ class ViewAtoms:
     numbers: Sequence[Index]
 
     @classmethod
-    def of(cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]) -> ViewAtoms:
-        """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one block at a time."""
+    def of(
+        cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]
+    ) -> ViewAtoms:
+        """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
+        block at a time.
+        """
         scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None, numbers)
-        bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
+        bases = [
+            replace(view.basis, own_whitening=UNWHITENED)
+            for view in views
+            if isinstance(view.basis, KernelBasis)
+        ]
         columns = [view.columns for view in views]
         sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
         return cls(views, scored, finite_values(sums.features), numbers)
@@ -135,7 +159,9 @@ class ViewAtoms:
     @cached_property
     def largest(self) -> list[float]:
         """The largest absolute kernel value of every view."""
-        return [float(namespace(values).max(namespace(values).abs(values))) for values in self.scored]
+        return [
+            float(namespace(values).max(namespace(values).abs(values))) for values in self.scored
+        ]
 
 
 class KeptScores:
@@ -147,12 +173,18 @@ class KeptScores:
     held_out : (m,) row numbers in X; they are no atoms either
     """
 
-    def __init__(self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None) -> None:
+    def __init__(
+        self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None
+    ) -> None:
         self.atoms, self.kept = atoms, kept
-        self.barred = [np.isin(numbers, [] if held_out is None else held_out) for numbers in atoms.numbers]
+        self.barred = [
+            np.isin(numbers, [] if held_out is None else held_out) for numbers in atoms.numbers
+        ]
         self.problems = atoms.problems
         if kept is not None:
-            self.problems = [problem.take(rows) for problem, rows in zip(atoms.problems, kept, strict=True)]
+            self.problems = [
+                problem.take(rows) for problem, rows in zip(atoms.problems, kept, strict=True)
+            ]
         self.targets = [problem.targets[:, :1] for problem in self.problems]
         rooted = (self._rooted(view, values) for view, values in enumerate(atoms.scored))
         self.lengths = [
@@ -170,7 +202,10 @@ class KeptScores:
 
     def products(self, view: int, residual: Array) -> Array:
         """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
-        values, dictionary = self.problems[view].operator.root_transposed(residual)[:, 0], self.atoms.scored[view]
+        values, dictionary = (
+            self.problems[view].operator.root_transposed(residual)[:, 0],
+            self.atoms.scored[view],
+        )
         if self.kept is not None:
             values = scattered_sums(values, self.kept[view], dictionary.shape[0])
         return dictionary.T @ values
@@ -180,7 +215,12 @@ class KeptScores:
         floors = []
         for problem, largest in zip(self.problems, self.atoms.largest, strict=True):
             within = problem.operator.within
-            floors.append(CONSTANT_SHARE * largest**2 * problem.operator.weight * float(namespace(within).max(within)))
+            floors.append(
+                CONSTANT_SHARE
+                * largest**2
+                * problem.operator.weight
+                * float(namespace(within).max(within))
+            )
         unscored = self.atoms.unscored
         if unscored is None or agreement == 0:
             return Costs(self.lengths, None, {}, 0.0, floors)
@@ -200,7 +240,9 @@ class KeptScores:
 
 
 class EnteredAtoms:
-    """The atoms of one view that have entered: J D = Q R, and the target (n, 1) in the directions of Q."""
+    """The atoms of one view that have entered: J D = Q R, and the target (n, 1) in the directions
+    of Q.
+    """
 
     def __init__(self, target: Array) -> None:
         self.target = target
@@ -223,7 +265,8 @@ class EnteredAtoms:
 class GreedyPath:
     """A pursuit on the way: atoms and weights so far.
 
-    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M p)³) for the weights.
+    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M
+    p)³) for the weights.
 
     Attributes
     ----------
@@ -234,7 +277,11 @@ class GreedyPath:
     """
 
     def __init__(
-        self, scores: KeptScores, settings: CoPursuitSettings, agreement: float, search: AtomSearch | None = None
+        self,
+        scores: KeptScores,
+        settings: CoPursuitSettings,
+        agreement: float,
+        search: AtomSearch | None = None,
     ) -> None:
         self.scores, self.settings, self.agreement = scores, settings, agreement
         self.search = search or make_search(scores.costs(agreement), settings.search)
@@ -242,7 +289,8 @@ class GreedyPath:
         self.losses = [scores.loss]
         self.history: list[FloatArray] = []
         self._entered = [EnteredAtoms(target) for target in scores.targets]
-        self._running: FloatArray = np.zeros((0, len(self._entered)))  # weights with which the next step is found
+        # weights with which the next step is found
+        self._running: FloatArray = np.zeros((0, len(self._entered)))
 
     @property
     def weights(self) -> FloatArray:
@@ -251,7 +299,9 @@ class GreedyPath:
 
     @property
     def _coupling(self) -> tuple[Array, FloatArray] | None:
-        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among the entered."""
+        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
+        the entered.
+        """
         atoms = self.scores.atoms
         if atoms.unscored is None or self.agreement == 0:
             return None
@@ -259,17 +309,25 @@ class GreedyPath:
         places = (np.reshape(self.labels, (p, m)) + atoms.ends[:-1]).T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
         among = to_numpy(take_columns(rows, places))
-        return rows, np.asarray(np.kron(m * np.eye(m) - 1, np.ones((p, p))) * among, dtype=np.float64)
+        return rows, np.asarray(
+            np.kron(m * np.eye(m) - 1, np.ones((p, p))) * among, dtype=np.float64
+        )
 
     def promises(self) -> list[Array]:
-        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section 1.5)."""
+        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
+        1.5).
+        """
         fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
         exact = self.settings.objective == "exact"
         if not exact:  # one residual for all views, whatever they disagree about already
             fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
-        residuals = [entered.target - values for entered, values in zip(self._entered, fitted, strict=True)]
+        residuals = [
+            entered.target - values for entered, values in zip(self._entered, fitted, strict=True)
+        ]
         views = range(len(residuals))
-        promises = list(in_order(lambda v: self.scores.products(v, residuals[v]), views, residuals[0]))
+        promises = list(
+            in_order(lambda v: self.scores.products(v, residuals[v]), views, residuals[0])
+        )
         coupling = self._coupling if exact and self.labels else None
         if coupling is None:
             return promises
@@ -277,7 +335,8 @@ class GreedyPath:
         products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
         total = sum_of(products)
         for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
-            gaps = m * products[v][begin:end] - total[begin:end]  # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            gaps = m * products[v][begin:end] - total[begin:end]
             promises[v] = promises[v] - 2 * self.agreement * gaps
         return promises
 
@@ -292,7 +351,8 @@ class GreedyPath:
     def advance(self, step: Step | None = None) -> bool:
         """Take the best step, or a given one; False where no step gains anything.
 
-        The first step is always taken: a model has at least one atom per view, if need be with weight zero.
+        The first step is always taken: a model has at least one atom per view, if need be with
+        weight zero.
         """
         is_first = not self.labels
         step = step or self.search.best(self.promises(), self.allowed())
@@ -333,8 +393,11 @@ class GreedyPath:
         return total
 
 
-def joint_weights(entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float) -> FloatArray:
-    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal equations. O((M p)³).
+def joint_weights(
+    entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float
+) -> FloatArray:
+    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal
+    equations. O((M p)³).
 
     among : (M p, M p) the disagreement between entered atoms, view by view
     """
@@ -394,7 +457,9 @@ def pursue_views(atoms: ViewAtoms, settings: CoPursuitSettings) -> CoPursuitSolu
 
 
 def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
-    """Near-optimal models, the least F first: each is found from the best first step whose atom is in none before it."""
+    """Near-optimal models, the least F first: each is found from the best first step whose atom is
+    in none before it.
+    """
     paths = [greedy]
     while len(paths) < n_solutions:
         path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.search)
@@ -417,7 +482,9 @@ def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gre
 
 
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
-    """The given agreements, or a grid around where disagreement weighs as much as the loss on the scored rows."""
+    """The given agreements, or a grid around where disagreement weighs as much as the loss on the
+    scored rows.
+    """
     unscored = scores.atoms.unscored
     if unscored is None:
         return np.zeros(1)
@@ -443,27 +510,38 @@ def _untuned_number(atoms: ViewAtoms, settings: CoPursuitSettings) -> int:
 class _CoPursuitFold:
     """What a fold keeps and what it holds out: `kept` and `left` are (n_v,) rows per view."""
 
-    def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool) -> None:
+    def __init__(
+        self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool
+    ) -> None:
         index = row_numbers(atoms.problems)
         rows = np.concatenate([numbers[units] for numbers, units in zip(index, left, strict=True)])
         self.scores, self.together = KeptScores(atoms, kept, rows), together
-        self.judged = [v for v, units in enumerate(left) if len(units)]  # views with anything held out
+        # views with anything held out
+        self.judged = [v for v, units in enumerate(left) if len(units)]
         self.left = left
         self.problems = [atoms.problems[v].take(left[v]) for v in self.judged]
         self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.judged])
 
     def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
-        """Errors of the model so far: of the mean of the views, or of each where scores are its own."""
+        """Errors of the model so far: of the mean of the views, or of each where scores are its
+        own.
+        """
         predictions = []
         for v in self.judged:
             values = path.scores.atoms.scored[v]
             columns = take_columns(values, [labels[v] for labels in path.labels])
-            predictions.append(take(columns @ like(path.weights[:, v : v + 1], values), self.left[v]))
-        return view_errors(self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together)
+            predictions.append(
+                take(columns @ like(path.weights[:, v : v + 1], values), self.left[v])
+            )
+        return view_errors(
+            self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together
+        )
 
 
 def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
-    """At most ten folds of whole queries (rows, items of the only query), or the splits that were given."""
+    """At most ten folds of whole queries (rows, items of the only query), or the splits that were
+    given.
+    """
     problems = atoms.problems
     groups = [view.groups for view in atoms.views if view.groups is not None] or None
     folds: Folding | Splits | None
@@ -477,7 +555,9 @@ def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold
     if isinstance(folds, Folding):
         units = [folds.units(np.asarray([fold])) for fold in range(folds.n_folds)]
     else:
-        units = [(split_units(problems, train), split_units(problems, test)) for train, test in folds]
+        units = [
+            (split_units(problems, train), split_units(problems, test)) for train, test in folds
+        ]
     sound = [(kept, left) for kept, left in units if all(len(rows) for rows in kept)]
     if settings.splits is not None and len(sound) < len(units):
         raise ValueError("cv leaves a view without scored rows to train on.")
@@ -485,7 +565,9 @@ def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold
 
 
 def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray) -> Path | None:
-    """The held-out errors of every agreement and number of atoms; None where there is nothing to hold out."""
+    """The held-out errors of every agreement and number of atoms; None where there is nothing to
+    hold out.
+    """
     folds = _folds(atoms, settings)
     if not folds:
         return None
@@ -499,7 +581,10 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         numbers.append(tried)
         errors.append(held_out.errors)
         sizes = held_out.sizes
-    every, n_atoms = HeldOut(np.concatenate(errors, axis=1), sizes), np.concatenate(numbers).astype(np.float64)
+    every, n_atoms = (
+        HeldOut(np.concatenate(errors, axis=1), sizes),
+        np.concatenate(numbers).astype(np.float64),
+    )
     return Path.of(
         every,
         best_position(every.mean, -n_atoms),
@@ -517,11 +602,17 @@ def _first_least(errors: Sequence[float]) -> int:
     return int(np.argmax(np.asarray(errors) <= min(errors) * (1 + 1e-12)))
 
 
-def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agreement: float) -> tuple[Index, HeldOut]:
+def _held_out(
+    folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agreement: float
+) -> tuple[Index, HeldOut]:
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
     tunes = isinstance(settings.n_atoms, str)
-    last = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes) if tunes else int(np.max(settings.n_atoms))
+    last = (
+        min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes)
+        if tunes
+        else int(np.max(settings.n_atoms))
+    )
     candidates = set(range(1, last + 1) if tunes else np.atleast_1d(settings.n_atoms).tolist())
     numbers: list[int] = []
     columns: list[HeldOut] = []
@@ -531,7 +622,9 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
         return moved, folds[k].errors(paths[k], settings.scoring) if number in candidates else []
 
     for number in range(1, last + 1):
-        moved, tables = zip(*in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True)
+        moved, tables = zip(
+            *in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True
+        )
         if tunes and not any(moved):
             break
         if number in candidates:
@@ -539,7 +632,11 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
             columns.append(pooled([table for fold in tables for table in fold]))
             if len(columns[0].sizes) == 0:
                 break
-        if tunes and number - numbers[_first_least([column.mean[0] for column in columns])] >= PATIENCE_STEPS:
+        if (
+            tunes
+            and number - numbers[_first_least([column.mean[0] for column in columns])]
+            >= PATIENCE_STEPS
+        ):
             break
     errors = np.concatenate([column.errors for column in columns], axis=1)
     return np.asarray(numbers), HeldOut(errors, columns[0].sizes)

@@ -1,8 +1,9 @@
-"""Least squares on the first p columns of a matrix, for every p from one factorisation, and its hold-out.
+"""Least squares on the first p columns of a matrix, for every p from one factorisation, and its
+hold-out.
 
-With A = Q R the fit to p columns is a running sum over the columns of Q; left-out rows change it by ranks of one
-(docs/mathematics.md, section 3.8). Columns that add nothing to those before them get no weight. `GrowingColumns` makes
-Q and R while columns are still being chosen.
+With A = Q R the fit to p columns is a running sum over the columns of Q; left-out rows change it by
+ranks of one (docs/mathematics.md, section 3.8). Columns that add nothing to those before them get
+no weight. `GrowingColumns` makes Q and R while columns are still being chosen.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from corank.core.arrays import (
 )
 from corank.core.sums import BLOCK_ENTRIES
 
-# Shares of squared lengths. What a column adds to others is a difference of sums, so that half of the digits are noise
-# where it is small: with 1e-10 about five digits of the direction are left.
-NEGLIGIBLE_SHARE = 1e-10  # of the squared length that a column could have: one that adds less adds nothing
-MIN_KEPT_SHARE = 1e-10  # of a direction: what the rows outside of a fold must keep of it to determine its coefficient
-ROUNDING_SHARE = 1e-13  # of the trace of (I − Q_F Q_Fᵀ)⁻¹ in `left_out`: rounding of that share grows with the trace
-UNTUNED_COLUMNS = 10  # at most so many where nothing can be held out: few enough to be safe, enough to be of use
+# Shares of squared lengths. What a column adds to others is a difference of sums, so that half of
+# the digits are noise where it is small: with 1e-10 about five digits of the direction are left.
+# of the squared length that a column could have: one that adds less adds nothing
+NEGLIGIBLE_SHARE = 1e-10
+# of a direction: what the rows outside of a fold must keep of it to determine its coefficient
+MIN_KEPT_SHARE = 1e-10
+# of the trace of (I − Q_F Q_Fᵀ)⁻¹ in `left_out`: rounding of that share grows with the trace
+ROUNDING_SHARE = 1e-13
+# at most so many where nothing can be held out: few enough to be safe, enough to be of use
+UNTUNED_COLUMNS = 10
 FIRST_CAPACITY = 8  # columns that there is room for at the start; the room doubles when it is full
 
 
@@ -58,22 +63,29 @@ class Triangle:
         return int(self.kept[-1]) + 1 if len(self.kept) else 0
 
     def coefficients(self, numbers: Index, offset: float = 0.0) -> Array:
-        """Coefficients of all columns for each number of them: (p, len(numbers)). O(k² len(numbers))."""
+        """Coefficients of all columns for each number of them: (p, len(numbers)). O(k²
+        len(numbers)).
+        """
         xp = namespace(self.upper)
         used = like(np.searchsorted(self.kept, numbers)[None, :], self.upper)
         steps = like(np.arange(len(self.kept))[:, None], self.upper)
         z = self.z[:, 0] - (offset * self.z[:, 1] if offset else 0.0)
         masked = xp.where(steps < used, z[:, None], xp.zeros_like(z[:, None]))
-        return _spread(solve_upper(self.upper, masked) if len(self.kept) else masked, self.kept, self.n_columns)
+        return _spread(
+            solve_upper(self.upper, masked) if len(self.kept) else masked, self.kept, self.n_columns
+        )
 
     def orthonormal(self, columns: Array) -> tuple[Array, Array]:
-        """Q (n, p) of the columns (n, p) of any rows, zeros where a column adds nothing, and z (p, t)."""
+        """Q (n, p) of the columns (n, p) of any rows, zeros where a column adds nothing, and z (p,
+        t).
+        """
         kept = take_columns(columns, self.kept)
         q = solve_lower(self.upper.T, kept.T) if len(self.kept) else kept.T
         return _spread(q, self.kept, self.n_columns).T, _spread(self.z, self.kept, self.n_columns)
 
     def steps(self, columns: Array, offset: float = 0.0) -> Array:
-        """What every column adds to the predictions of other rows, given their columns (m, p): (m, p).
+        """What every column adds to the predictions of other rows, given their columns (m, p): (m,
+        p).
 
         The predictions for p columns are its running sums.
         """
@@ -99,7 +111,8 @@ def _floors(scales: Array) -> FloatArray:
 
 
 def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> Triangle:
-    """R and Qᵀ y of root columns (n, p), with √alpha I below them; columns that add nothing are left out.
+    """R and Qᵀ y of root columns (n, p), with √alpha I below them; columns that add nothing are
+    left out.
 
     scales : (p,) squared lengths that the columns could have: what they add is judged beside them
     """
@@ -113,7 +126,9 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
         chosen = columns if k == p else take_columns(columns, kept)
         stack = xp.concat([chosen, targets], axis=1)
         if alpha:
-            stack = xp.concat([stack, like(alpha**0.5 * np.eye(k, stack.shape[1]), columns)], axis=0)
+            stack = xp.concat(
+                [stack, like(alpha**0.5 * np.eye(k, stack.shape[1]), columns)], axis=0
+            )
         upper = triangle(stack)
         diagonal = to_numpy(xp.linalg.diagonal(upper[:, :k])) ** 2
         diagonal = np.concatenate([diagonal, np.zeros(k - len(diagonal))])  # more columns than rows
@@ -121,7 +136,8 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
         if len(weak) == 0:
             return Triangle(kept, upper[:k, :k], upper[:k, k:], p)
         first, later = int(weak[0]), kept[int(weak[0]) :]
-        remainders = np.sum(np.triu(to_numpy(upper[first:, first:k])) ** 2, axis=0)  # given the columns before `first`
+        # given the columns before `first`
+        remainders = np.sum(np.triu(to_numpy(upper[first:, first:k])) ** 2, axis=0)
         more = later[remainders > floors[later]]
         if len(more) == 0:  # the rank is used up: the usual case
             return Triangle(kept[:first], upper[:first, :first], upper[:first, k:], p)
@@ -129,7 +145,9 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
 
 
 def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> Triangle:
-    """R and z from the products AᵀA (p, p) and Aᵀ y (p, t): Cholesky, columns that add nothing left out. O(p³)."""
+    """R and z from the products AᵀA (p, p) and Aᵀ y (p, t): Cholesky, columns that add nothing left
+    out. O(p³).
+    """
     p, floors = gram.shape[0], _floors(scales)
     matrix = to_numpy(gram) + alpha * np.eye(p)
     try:
@@ -145,13 +163,19 @@ def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> 
 
 
 def _cholesky_of_independent(matrix: FloatArray, floors: FloatArray) -> tuple[FloatArray, Index]:
-    """The Cholesky factor of the rows and columns that add something, column by column, and their numbers."""
+    """The Cholesky factor of the rows and columns that add something, column by column, and their
+    numbers.
+    """
     p = len(matrix)
     lower = np.zeros((p, p))
     kept: list[int] = []
     for j in range(p):
         k = len(kept)
-        row = solve_lower(lower[:k, :k], matrix[np.asarray(kept), j][:, None])[:, 0] if k else np.zeros(0)
+        row = (
+            solve_lower(lower[:k, :k], matrix[np.asarray(kept), j][:, None])[:, 0]
+            if k
+            else np.zeros(0)
+        )
         remainder = matrix[j, j] - row @ row
         if remainder > floors[j]:
             lower[k, :k], lower[k, k] = row, np.sqrt(remainder)
@@ -159,13 +183,17 @@ def _cholesky_of_independent(matrix: FloatArray, floors: FloatArray) -> tuple[Fl
     return lower[: len(kept), : len(kept)], np.asarray(kept, dtype=np.int64)
 
 
-def left_out(q: Array, targets: Array, z: Array, blocks: Sequence[Index], numbers: Index) -> list[Array]:
-    """Residuals of each block under the fit to the first columns of Q without it, for each number of columns.
+def left_out(
+    q: Array, targets: Array, z: Array, blocks: Sequence[Index], numbers: Index
+) -> list[Array]:
+    """Residuals of each block under the fit to the first columns of Q without it, for each number
+    of columns.
 
-    Of a block F they are X (y_F − Q_F z) with X = (I − Q_F Q_Fᵀ)⁻¹ over the columns so far. One more column q changes X
-    by a rank of one: with x = X q, X grows by x xᵀ/kept and the residuals e by x (qᵀ e − z)/kept, where kept = 1 − qᵀ x
-    is what the other rows keep of the column. A column of which they keep nothing but rounding is passed over
-    (docs/mathematics.md, section 3.8). O(n m p) for blocks of m rows.
+    Of a block F they are X (y_F − Q_F z) with X = (I − Q_F Q_Fᵀ)⁻¹ over the columns so far. One
+    more column q changes X by a rank of one: with x = X q, X grows by x xᵀ/kept and the residuals e
+    by x (qᵀ e − z)/kept, where kept = 1 − qᵀ x is what the other rows keep of the column. A column
+    of which they keep nothing but rounding is passed over (docs/mathematics.md, section 3.8). O(n m
+    p) for blocks of m rows.
 
     Parameters
     ----------
@@ -197,7 +225,9 @@ def left_out(q: Array, targets: Array, z: Array, blocks: Sequence[Index], number
 
 
 def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
-    """`left_out` for b blocks of m rows: cube (b, m, p) of Q, residuals (b, m, t) → (b, m, len(tried), t)."""
+    """`left_out` for b blocks of m rows: cube (b, m, p) of Q, residuals (b, m, t) → (b, m,
+    len(tried), t).
+    """
     xp = namespace(cube)
     b, m, _ = cube.shape
     inverse = zeros_beside((b, m, m), cube) + like(np.eye(m), cube)[None, :, :]
@@ -223,7 +253,8 @@ def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
 class GrowingColumns:
     """Columns made orthonormal one after the other, A = Q R, while more of them are being chosen.
 
-    Gram–Schmidt, twice: O(n k) for the k-th column. Directions are also evaluated at m watched rows.
+    Gram–Schmidt, twice: O(n k) for the k-th column. Directions are also evaluated at m watched
+    rows.
 
     Parameters
     ----------
@@ -232,13 +263,15 @@ class GrowingColumns:
     negligible : share of a column's squared length; a column that adds less brings no direction
 
     Attributes
-    ----------
-    coordinates : one array per column, what it is in the directions so far and, last, in its own where it brings one
-    leading : numbers of the columns that brought a direction
+    ---------- coordinates : one array per column, what it is in the directions so far and, last, in
+    its own where it brings one leading : numbers of the columns that brought a direction
     """
 
-    def __init__(self, reference: Array, n_watched: int = 0, negligible: float = NEGLIGIBLE_SHARE) -> None:
-        self._unit = zeros_beside((FIRST_CAPACITY, reference.shape[0]), reference)  # Qᵀ, filled from above
+    def __init__(
+        self, reference: Array, n_watched: int = 0, negligible: float = NEGLIGIBLE_SHARE
+    ) -> None:
+        # Qᵀ, filled from above
+        self._unit = zeros_beside((FIRST_CAPACITY, reference.shape[0]), reference)
         self._watched = zeros_beside((FIRST_CAPACITY, n_watched), reference)
         self._negligible = negligible
         self.coordinates: list[FloatArray] = []
@@ -260,7 +293,8 @@ class GrowingColumns:
     def add(self, column: Array, watched: Array | None = None) -> tuple[Array, Array] | None:
         """Take in a column (n,), and its values at the watched rows (m,).
 
-        Returns its direction (n,) and the values of that at the watched rows (m,); None where it adds no direction.
+        Returns its direction (n,) and the values of that at the watched rows (m,); None where it
+        adds no direction.
         """
         xp, k = namespace(column), len(self.leading)
         known_directions = self.directions
@@ -277,7 +311,8 @@ class GrowingColumns:
         q = q / length
         if k == self._unit.shape[0]:
             self._unit, self._watched = (
-                xp.concat([rows, xp.zeros_like(rows)], axis=0) for rows in (self._unit, self._watched)
+                xp.concat([rows, xp.zeros_like(rows)], axis=0)
+                for rows in (self._unit, self._watched)
             )
         elsewhere = self._watched[k, :]
         if watched is not None:

@@ -1,9 +1,11 @@
-"""Least squares on kernel principal components, for every number of them from one factorisation ([Tsivtsivadze2009]).
+"""Least squares on kernel principal components, for every number of them from one factorisation
+([Tsivtsivadze2009]).
 
-Components are those of the kernel centred on the rows of the problem, largest first; a function on p of them minimises
-‖J (s − Ψ_p c)‖² + alpha ‖c‖². With J Ψ = Q R the predictions of all p are running sums over the columns of Ψ R⁻¹
-(docs/mathematics.md, sections 1.1 and 3.8). `RowComponents` factorises rows, `SummedComponents` the sums of one pass;
-`solve_components` chooses kernel width, alpha and number of components.
+Components are those of the kernel centred on the rows of the problem, largest first; a function on
+p of them minimises ‖J (s − Ψ_p c)‖² + alpha ‖c‖². With J Ψ = Q R the predictions of all p are
+running sums over the columns of Ψ R⁻¹ (docs/mathematics.md, sections 1.1 and 3.8). `RowComponents`
+factorises rows, `SummedComponents` the sums of one pass; `solve_components` chooses kernel width,
+alpha and number of components.
 """
 
 from __future__ import annotations
@@ -16,14 +18,38 @@ from typing import TypeAlias
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from corank.core.arrays import Array, FloatArray, Index, eigh, like, namespace, subtract_symmetric, take, to_numpy
-from corank.core.basis import EIGENVALUE_CUT, Basis, BasisSpec, KernelBasis, Selection, Whitening, make_basis
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    eigh,
+    like,
+    namespace,
+    subtract_symmetric,
+    take,
+    to_numpy,
+)
+from corank.core.basis import (
+    EIGENVALUE_CUT,
+    Basis,
+    BasisSpec,
+    KernelBasis,
+    Selection,
+    Whitening,
+    make_basis,
+)
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
 from corank.core.kernels import Kernel, finite_values
 from corank.core.loss import PairLoss, QueryLoss, WithinQueries
 from corank.core.observations import Problem, Rows, ScoredRows
 from corank.core.sums import N_TARGETS, Gram, Statistics
-from corank.solve.column_path import UNTUNED_COLUMNS, Triangle, left_out, triangle_of, triangle_of_gram
+from corank.solve.column_path import (
+    UNTUNED_COLUMNS,
+    Triangle,
+    left_out,
+    triangle_of,
+    triangle_of_gram,
+)
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
     HeldOut,
@@ -41,24 +67,31 @@ from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import KernelSettings, Training, constant_error, kernels_to_try
 
 MAX_FULL_ROWS = 3_000  # up to which a full eigendecomposition takes a few seconds at most
-MAX_ITERATED_SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast as the iteration
-# The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE of the largest one:
-# the shift keeps eigenvalues of zero, whose residuals are rounding, from being iterated for ever.
+# of the eigenvalues: for more of them the full decomposition is as fast as the iteration
+MAX_ITERATED_SHARE = 0.1
+# The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE
+# of the largest one: the shift keeps eigenvalues of zero, whose residuals are rounding, from being
+# iterated for ever.
 RESIDUAL_SHARE, SHIFT_SHARE = 1e-9, 1e-4
-MAX_RESTARTS = 300  # of the iteration; where it has not settled by then the full decomposition takes its place
+# of the iteration; where it has not settled by then the full decomposition takes its place
+MAX_RESTARTS = 300
 
 MAX_TUNED_NUMBER = 200  # components that "tune" looks at: all numbers from 1 to it
-TUNED_SHARE = 0.5  # of the rows, at most: as many components as rows predict left-out rows by the mean again
+# of the rows, at most: as many components as rows predict left-out rows by the mean again
+TUNED_SHARE = 0.5
 
 
 # ---------------------------------------------------------------- components
 
 
-def leading_eigenpairs(matrix: Array, count: int, size: float | None, seed: int = 0) -> tuple[Array, Array]:
+def leading_eigenpairs(
+    matrix: Array, count: int, size: float | None, seed: int = 0
+) -> tuple[Array, Array]:
     """The `count` largest eigenvalues, largest first, and their eigenvectors.
 
-    For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with the matrix, about
-    2 to 4 `count` products, n × 2 `count` numbers of memory beside the matrix. Else by the full decomposition, O(n³).
+    For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with
+    the matrix, about 2 to 4 `count` products, n × 2 `count` numbers of memory beside the matrix.
+    Else by the full decomposition, O(n³).
 
     Parameters
     ----------
@@ -81,7 +114,9 @@ def leading_eigenpairs(matrix: Array, count: int, size: float | None, seed: int 
 
 
 def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
-    """`leading_eigenpairs` by iteration; products are made in the library and on the device of the matrix."""
+    """`leading_eigenpairs` by iteration; products are made in the library and on the device of the
+    matrix.
+    """
     n = matrix.shape[0]
     rng = np.random.default_rng(seed)
 
@@ -90,11 +125,20 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
 
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     start = rng.standard_normal(n)
-    (largest,) = eigsh(operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False)
+    (largest,) = eigsh(
+        operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False
+    )
     shift = SHIFT_SHARE * float(largest)
-    shifted = LinearOperator((n, n), matvec=lambda vector: product(vector) + shift * vector, dtype=np.float64)
+    shifted = LinearOperator(
+        (n, n), matvec=lambda vector: product(vector) + shift * vector, dtype=np.float64
+    )
     values, vectors = eigsh(
-        shifted, count, which="LA", v0=rng.standard_normal(n), maxiter=MAX_RESTARTS, tol=RESIDUAL_SHARE
+        shifted,
+        count,
+        which="LA",
+        v0=rng.standard_normal(n),
+        maxiter=MAX_RESTARTS,
+        tol=RESIDUAL_SHARE,
     )
     values = np.maximum(values[::-1] - shift, 0.0)
     return like(values, matrix), like(np.ascontiguousarray(vectors[:, ::-1]), matrix)
@@ -102,7 +146,8 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
 
 @dataclass(frozen=True)
 class ComponentBasis:
-    """Components as functions on a basis: (Φ(x) − centre) · matrix, each of norm 1 and of mean 0 over the rows.
+    """Components as functions on a basis: (Φ(x) − centre) · matrix, each of norm 1 and of mean 0
+    over the rows.
 
     matrix : (r, p)
     eigenvalues : (p,) sums of squares of the components over the rows
@@ -141,8 +186,11 @@ class ComponentBasis:
         return Whitening(self.matrix, np.inf)
 
 
-def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: int) -> ComponentBasis:
-    """Components of the kernel centred on the basis points, which are the rows of the problem, with weights (n,).
+def row_components(
+    basis: KernelBasis, weights: Array | None, count: int, seed: int
+) -> ComponentBasis:
+    """Components of the kernel centred on the basis points, which are the rows of the problem, with
+    weights (n,).
 
     O(n² count) for few components of many rows, else O(n³); n² numbers of memory.
     """
@@ -160,8 +208,8 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
     matrix = subtract_symmetric(matrix, level, remainder[None, :], centring.queries)
     values, vectors = leading_eigenpairs(matrix, min(count, n), size, seed)
     values, vectors = _alive(values, vectors, _rounding(n) * size)
-    # rounding leaves a share of the level in components of small eigenvalue; at new points, which are not centred, it
-    # would be large
+    # rounding leaves a share of the level in components of small eigenvalue; at new points, which
+    # are not centred, it would be large
     vectors -= level[:, None] * (level @ vectors)[None, :]
     vectors /= xp.sqrt(values)[None, :]
     functions = vectors if weights is None else centring.root_weights[:, None] * vectors
@@ -169,7 +217,8 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
 
 
 def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBasis:
-    """Nyström components: principal components of the basis features at the rows of a problem, from one pass.
+    """Nyström components: principal components of the basis features at the rows of a problem, from
+    one pass.
 
     O(n r (r + d) + r³).
     """
@@ -177,7 +226,8 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
     zeros = like(np.zeros(n), problem.reference)
     rows = Rows(features, zeros, None, 1, weights, like(np.arange(n), zeros, "int64"))
-    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)  # centred as one query
+    # centred as one query
+    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)
     (moments,) = statistics.parts
     assert moments is not None
     values, vectors = eigh(statistics.total().features)
@@ -197,7 +247,9 @@ def _rounding(n: int) -> float:
 
 
 def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
-    """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel that is constant."""
+    """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel
+    that is constant.
+    """
     floor = max(EIGENVALUE_CUT * float(values[0]), lost)
     count = max(1, int(np.sum(to_numpy(values) > floor)))
     if float(values[0]) <= floor:
@@ -206,9 +258,11 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
 
 
 def mean_loss(problem: Problem) -> float:
-    """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components are judged by.
+    """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components
+    are judged by.
 
-    Beside it a component that is constant in every query is seen to be so, even where all components are.
+    Beside it a component that is constant in every query is seen to be so, even where all
+    components are.
     """
     operator = problem.operator
     if isinstance(operator, PairLoss):
@@ -217,7 +271,10 @@ def mean_loss(problem: Problem) -> float:
     xp = namespace(operator.totals)
     weights = operator.root_weights**2
     share = weights / take(operator.totals, operator.queries)
-    means = take(operator.within, operator.queries) * (1 - share) + take(operator.between, operator.queries) * share
+    means = (
+        take(operator.within, operator.queries) * (1 - share)
+        + take(operator.between, operator.queries) * share
+    )
     return float(xp.sum(weights * means) / xp.sum(weights))
 
 
@@ -249,21 +306,27 @@ class RowComponents:
         return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
-        """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components kept.
+        """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components
+        kept.
 
-        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m units.
+        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m
+        units.
         """
         problem, most = self.problem, int(numbers.max())
         if problem.groups is None:
             return self._items_held_out(blocks, numbers, most)
         columns = self.columns[:, :most]
-        q, z = triangle_of(columns, problem.targets, self.scales[:most], self.alpha).orthonormal(columns)
+        q, z = triangle_of(columns, problem.targets, self.scales[:most], self.alpha).orthonormal(
+            columns
+        )
         left = left_out(q, problem.targets, z, blocks, numbers)
         offsets = kept_means(problem.targets, blocks) if centred else np.zeros(len(blocks))
         return problem.predictions(without_offsets(left, blocks, offsets, problem.targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
-        """`held_out` for items of the only query: its mean is fitted instead of taken out, because it changes with them."""
+        """`held_out` for items of the only query: its mean is fitted instead of taken out, because
+        it changes with them.
+        """
         problem = self.problem
         assert isinstance(problem, ScoredRows)
         operator, xp = problem.operator, namespace(self.columns)
@@ -291,9 +354,16 @@ class RowComponents:
             residuals.append(left[..., 0])
         return problem.predictions_of_items(in_place(blocks, residuals, targets.shape[0]))
 
-    def refitted(self, train: Index, test: Index, numbers: Index, *, centred: bool) -> tuple[Array, float]:
-        """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean taken out of those."""
-        kept, rows = self.problem.take(train), self.problem.per_unit(self.rows[:, : int(numbers.max())])
+    def refitted(
+        self, train: Index, test: Index, numbers: Index, *, centred: bool
+    ) -> tuple[Array, float]:
+        """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean
+        taken out of those.
+        """
+        kept, rows = (
+            self.problem.take(train),
+            self.problem.per_unit(self.rows[:, : int(numbers.max())]),
+        )
         scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
         triangle = triangle_of(kept.unit_root(take(rows, train)), kept.targets, scales, self.alpha)
         offset = kept.mean_score if centred else 0.0
@@ -305,7 +375,9 @@ class RowComponents:
 
 @dataclass(frozen=True)
 class SummedComponents:
-    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is R."""
+    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is
+    R.
+    """
 
     components: ComponentBasis
     statistics: Statistics
@@ -316,7 +388,9 @@ class SummedComponents:
     def of(
         cls, problem: Problem, components: ComponentBasis, alpha: float, folds: Index | None = None
     ) -> SummedComponents:
-        """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums of each fold."""
+        """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums
+        of each fold.
+        """
         statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(components, statistics, alpha, components.eigenvalues * mean_loss(problem))
 
@@ -329,8 +403,12 @@ class SummedComponents:
         right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
         return triangle_of_gram(gram.features, right, self.scales, self.alpha)
 
-    def held_out(self, problem: Problem, folds: Index, numbers: Index, scoring: Scoring, *, centred: bool) -> HeldOut:
-        """Held-out errors of every number of components from the sums of folds, which were gathered."""
+    def held_out(
+        self, problem: Problem, folds: Index, numbers: Index, scoring: Scoring, *, centred: bool
+    ) -> HeldOut:
+        """Held-out errors of every number of components from the sums of folds, which were
+        gathered.
+        """
         blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
@@ -376,7 +454,11 @@ class ComponentSettings(KernelSettings):
     @property
     def numbers(self) -> Index:
         """The numbers of components to look at, increasing."""
-        candidates = range(1, MAX_TUNED_NUMBER + 1) if isinstance(self.n_components, str) else self.n_components
+        candidates = (
+            range(1, MAX_TUNED_NUMBER + 1)
+            if isinstance(self.n_components, str)
+            else self.n_components
+        )
         return np.unique(np.asarray(candidates, dtype=np.int64))
 
 
@@ -384,9 +466,10 @@ class ComponentSettings(KernelSettings):
 class ComponentSolution:
     """A fitted function on components.
 
-    coefficients : (r,) of the basis; constant : what centring adds to the function; offset : the mean score taken out
-    steps, shifts : (r, p), (p,) what every component adds to the coefficients and to the constant
-    limit : number of components beyond which more change nothing
+    coefficients : (r,) of the basis; constant : what centring adds to the function; offset : the
+        mean score taken out steps, shifts : (r, p), (p,) what every component adds to the
+        coefficients and to the constant limit : number of components beyond which more change
+        nothing
     """
 
     components: ComponentBasis
@@ -404,9 +487,11 @@ class ComponentSolution:
 
 @dataclass(frozen=True)
 class _ComponentTrial:
-    """One kernel and alpha: the system, the numbers of components looked at and their held-out errors.
+    """One kernel and alpha: the system, the numbers of components looked at and their held-out
+    errors.
 
-    gamma : the width of the kernel, None where it has none; rows : (r,) row numbers of the basis in X
+    gamma : the width of the kernel, None where it has none; rows : (r,) row numbers of the basis in
+        X
     """
 
     system: ComponentSystem
@@ -419,15 +504,21 @@ class _ComponentTrial:
 def solve_components(
     training: Training, settings: ComponentSettings, splits: Index | Splits | None
 ) -> ComponentSolution:
-    """Choose by held-out error what is to be tuned, then solve; `splits` None is the default hold-out."""
+    """Choose by held-out error what is to be tuned, then solve; `splits` None is the default
+    hold-out.
+    """
     problem = training.problem
     offset = problem.mean_score if settings.centred else 0.0
     constant = constant_error([problem], offset, settings.scoring)
-    kernels = kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed)
+    kernels = kernels_to_try(
+        training, settings.kernel, settings.gamma, settings.basis, settings.seed
+    )
     best: _ComponentTrial | None = None
     least = np.inf
     paths: list[Path] = []
-    for trial in (trial for kernel in kernels for trial in _trials(training, settings, kernel, splits)):
+    for trial in (
+        trial for kernel in kernels for trial in _trials(training, settings, kernel, splits)
+    ):
         if trial.errors is None or len(trial.errors.sizes) == 0:
             return _solution(trial, _untuned_number(trial), offset, None)
         paths.append(_path(trial, trial.errors, settings.scoring, constant))
@@ -445,11 +536,15 @@ def _path(trial: _ComponentTrial, errors: HeldOut, scoring: Scoring, constant: f
     mean, numbers = errors.mean, trial.numbers.astype(np.float64)
     best = int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0])
     alpha = trial.system.alpha
-    return Path.of(errors, best, scoring, constant, alpha=alpha, gamma=trial.gamma, n_components=numbers)
+    return Path.of(
+        errors, best, scoring, constant, alpha=alpha, gamma=trial.gamma, n_components=numbers
+    )
 
 
 def _untuned_number(trial: _ComponentTrial) -> int:
-    """The number of components where nothing can be held out: the largest candidate that still makes a difference."""
+    """The number of components where nothing can be held out: the largest candidate that still
+    makes a difference.
+    """
     sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
     return int(sensible[-1] if len(sensible) else trial.numbers[0])
 
@@ -460,7 +555,9 @@ def _trials(
     """One kernel with every alpha; its components are made once."""
     problem, spec = training.problem, settings.basis
     index, everything = training.index, training.everything
-    basis, rows = make_basis(spec, kernel, problem.features, index, everything, settings.selection, settings.seed)
+    basis, rows = make_basis(
+        spec, kernel, problem.features, index, everything, settings.selection, settings.seed
+    )
     by_rows = isinstance(spec, str) and isinstance(basis, KernelBasis)
     largest = int(settings.numbers[-1])
     if by_rows:
@@ -489,7 +586,9 @@ def _trials(
 def _folding(
     problem: Problem, settings: ComponentSettings, given: Index | Splits | None, *, by_rows: bool
 ) -> tuple[Index | None, Splits | None]:
-    """Folds that need no refitting, or splits that do; neither where there is nothing to choose or to hold out."""
+    """Folds that need no refitting, or splits that do; neither where there is nothing to choose or
+    to hold out.
+    """
     if not settings.tunes:
         return None, None
     if given is None:
@@ -524,7 +623,11 @@ def _errors(
 
 
 def _refitted(
-    problem: Problem, system: ComponentSystem, numbers: Index, splits: Splits, settings: ComponentSettings
+    problem: Problem,
+    system: ComponentSystem,
+    numbers: Index,
+    splits: Splits,
+    settings: ComponentSettings,
 ) -> HeldOut:
     """Held-out errors by one fit per split, components kept."""
     tables = []
@@ -535,16 +638,22 @@ def _refitted(
         else:
             kept, components = problem.take(train), system.components
             offset = kept.mean_score if settings.centred else 0.0
-            weights = SummedComponents.of(kept, components, system.alpha).triangle.coefficients(numbers, offset)
+            weights = SummedComponents.of(kept, components, system.alpha).triangle.coefficients(
+                numbers, offset
+            )
             every = np.arange(len(test))
             functions = components.matrix @ weights
             predictions = unit_predictions(held_out_units, components, functions, every) + offset  # type: ignore[arg-type]
         zeros = np.zeros(len(test), dtype=np.int64)
-        tables.append(errors_of(held_out_units, predictions, zeros, settings.scoring, np.full(1, offset)))
+        tables.append(
+            errors_of(held_out_units, predictions, zeros, settings.scoring, np.full(1, offset))
+        )
     return pooled(tables)
 
 
-def _solution(trial: _ComponentTrial, number: int, offset: float, path: Path | None) -> ComponentSolution:
+def _solution(
+    trial: _ComponentTrial, number: int, offset: float, path: Path | None
+) -> ComponentSolution:
     """The function on the first `number` components."""
     system = trial.system
     components = system.components

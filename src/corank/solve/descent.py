@@ -1,4 +1,6 @@
-"""Block coordinate descent: one view after the other, the others held (001 Algorithm 1), and its acceleration."""
+"""Block coordinate descent: one view after the other, the others held (001 Algorithm 1), and its
+acceleration.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from corank.core.arrays import Array, Index, cholesky, namespace, solve_lower, s
 
 @dataclass(frozen=True)
 class Descent:
-    """Where descent stopped: the solution (k, 1), how many sweeps, and the gradient relative to the right-hand side."""
+    """Where descent stopped: the solution (k, 1), how many sweeps, and the gradient relative to the
+    right-hand side.
+    """
 
     solution: Array
     n_iter: int
@@ -18,14 +22,21 @@ class Descent:
 
 
 def descend(
-    matrix: Array, right: Array, ends: Index, *, max_iter: int, tol: float, accelerated: bool = False
+    matrix: Array,
+    right: Array,
+    ends: Index,
+    *,
+    max_iter: int,
+    tol: float,
+    accelerated: bool = False,
 ) -> Descent:
-    """Solve A c = b for a positive definite A, block by block from zero, until ‖A c − b‖ <= tol ‖b‖.
+    """Solve A c = b for a positive definite A, block by block from zero, until ‖A c − b‖ <= tol
+    ‖b‖.
 
-    Plain: Gauss-Seidel sweeps, each block factorised once. They always converge, but may take very long where views
-    are strongly tied together (docs/mathematics.md, 3.12). Accelerated: conjugate gradients with one sweep forth and
-    one back as preconditioner, a step as much work as two sweeps.
-    Set-up O(Σ r_v³), a sweep O((Σ r_v)²).
+    Plain: Gauss-Seidel sweeps, each block factorised once. They always converge, but may take very
+    long where views are strongly tied together (docs/mathematics.md, 3.12). Accelerated: conjugate
+    gradients with one sweep forth and one back as preconditioner, a step as much work as two
+    sweeps. Set-up O(Σ r_v³), a sweep O((Σ r_v)²).
 
     Parameters
     ----------
@@ -46,13 +57,17 @@ def descend(
     return Descent(solution, sweeps, left / (_norm(right) or 1.0))
 
 
-def _sweep(matrix: Array, right: Array, start: Array, blocks: list[slice], factors: list[Array]) -> Array:
+def _sweep(
+    matrix: Array, right: Array, start: Array, blocks: list[slice], factors: list[Array]
+) -> Array:
     """Every block once, in the order given."""
     parts = {block.start: start[block, :] for block in blocks}
     xp = namespace(right)
     for block, factor in zip(blocks, factors, strict=True):
         whole = xp.concat([parts[key] for key in sorted(parts)], axis=0)
-        rest = right[block, :] - matrix[block, :] @ whole + matrix[block, block] @ parts[block.start]
+        rest = (
+            right[block, :] - matrix[block, :] @ whole + matrix[block, block] @ parts[block.start]
+        )
         parts[block.start] = solve_factored(factor, rest)
     return xp.concat([parts[key] for key in sorted(parts)], axis=0)
 
@@ -63,7 +78,12 @@ def solve_factored(factor: Array, right: Array) -> Array:
 
 
 def _conjugate(
-    matrix: Array, right: Array, blocks: list[slice], factors: list[Array], max_iter: int, goal: float
+    matrix: Array,
+    right: Array,
+    blocks: list[slice],
+    factors: list[Array],
+    max_iter: int,
+    goal: float,
 ) -> Descent:
     xp = namespace(right)
 

@@ -1,8 +1,10 @@
-"""The functions that a pursuit picks from, as a matrix D with one row per scored row and one column per atom.
+"""The functions that a pursuit picks from, as a matrix D with one row per scored row and one column
+per atom.
 
-D is held in memory, computed again in each pass (`StreamedKernels`), or made of the columns of CSR features. It knows
-nothing of the loss: the root J is applied to the few vectors that meet D, so that all folds share one D and one pass
-over it. Only squared lengths, diag(Dᵀ L D), need the loss; they are summed over all rows and over those of each fold.
+D is held in memory, computed again in each pass (`StreamedKernels`), or made of the columns of CSR
+features. It knows nothing of the loss: the root J is applied to the few vectors that meet D, so
+that all folds share one D and one pass over it. Only squared lengths, diag(Dᵀ L D), need the loss;
+they are summed over all rows and over those of each fold.
 """
 
 from __future__ import annotations
@@ -37,11 +39,15 @@ from corank.core.kernels import NATIVE, Kernel, finite_values
 from corank.core.loss import QueryLoss
 from corank.core.sums import CHUNK_ROWS, WRITE_ROWS
 
-MAX_HELD_BYTES = 2**29  # of kernel values that are kept; more of them are computed again in each pass
-TILE_ROWS = 512  # rows and points of a tile of kernel values: 2 MB, which stay in the cache of one core
-JOB_TILES = 32  # tiles per job of a thread: sums of jobs are added in order, so that threads do not change results
+# of kernel values that are kept; more of them are computed again in each pass
+MAX_HELD_BYTES = 2**29
+# rows and points of a tile of kernel values: 2 MB, which stay in the cache of one core
+TILE_ROWS = 512
+# tiles per job of a thread: sums of jobs are added in order, so that threads do not change results
+JOB_TILES = 32
 LENGTH_ENTRIES = 2**19  # entries of a block whose squares are summed: 4 MB
-ROUNDING = 1e-26  # share of the squared length before means are taken out: a smaller one is their rounding
+# share of the squared length before means are taken out: a smaller one is their rounding
+ROUNDING = 1e-26
 
 
 # ---------------------------------------------------------------- squared lengths
@@ -51,8 +57,8 @@ ROUNDING = 1e-26  # share of the squared length before means are taken out: a sm
 class RowSet:
     """A set of rows under a loss.
 
-    operator : J of these rows; rows : their numbers, None for all
-    cut : whether J is made of blocks of the J of all rows, as it is where whole queries are left out
+    operator : J of these rows; rows : their numbers, None for all cut : whether J is made of blocks
+        of the J of all rows, as it is where whole queries are left out
     """
 
     operator: QueryLoss
@@ -61,7 +67,9 @@ class RowSet:
 
 
 class InBlocks:
-    """Squared lengths from blocks of columns, so that means are taken out before anything is squared."""
+    """Squared lengths from blocks of columns, so that means are taken out before anything is
+    squared.
+    """
 
     size: int
 
@@ -74,7 +82,8 @@ class InBlocks:
         whole = sets[0].operator
         n, workspace = whole.n_rows, threading.local()
         step = min(self.size, max(4, LENGTH_ENTRIES // n))
-        # sets whose J is cut from that of all rows share the squares of one block; the others root their rows themselves
+        # sets whose J is cut from that of all rows share the squares of one block; the others root
+        # their rows themselves
         cuts = [number for number, rows in enumerate(sets) if rows.cut]
         shared = SquaredRoots(whole, np.stack([_counts(sets[number].rows, n) for number in cuts]))
         others = {
@@ -87,7 +96,8 @@ class InBlocks:
             space = None
             if isinstance(whole.root_weights, np.ndarray):
                 if not hasattr(workspace, "space"):
-                    workspace.space = np.empty((3, n * step))  # kept: fresh memory costs more than the arithmetic
+                    # kept: fresh memory costs more than the arithmetic
+                    workspace.space = np.empty((3, n * step))
                 space = workspace.space[:, : n * (atoms.stop - atoms.start)].reshape(3, n, -1)
             block = self.block(atoms, None if space is None else space[0])
             with np.errstate(all="ignore"):  # values that are not finite are refused below
@@ -104,7 +114,8 @@ class InBlocks:
 
 
 class SquaredRoots:
-    """Σ (J d)_i² over rows, for columns d (n, b): t_q Σ w (d − mean)² + b_q W_q mean², summed over queries q.
+    """Σ (J d)_i² over rows, for columns d (n, b): t_q Σ w (d − mean)² + b_q W_q mean², summed over
+    queries q.
 
     counts : (t, n) how often each row is counted in t sums, equal for all rows of a query
     """
@@ -116,19 +127,28 @@ class SquaredRoots:
         self._rows = counts * take(operator.within, operator.queries)[None, :]
         self._queries: Array | None = None
         if operator.comparison.needs_queries:
-            per_query = segment_sum(counts.T, operator.queries, operator.n_queries) / operator.counts[:, None]
+            per_query = (
+                segment_sum(counts.T, operator.queries, operator.n_queries)
+                / operator.counts[:, None]
+            )
             if xp.any(operator.between > 0):
                 self._queries = (per_query * operator.between[:, None]).T
 
     def sums(self, columns: Array, space: Array | None) -> Array:
-        """The t sums of every column: (t, b). Columns are overwritten where there is space (>= n, b) for their means."""
+        """The t sums of every column: (t, b). Columns are overwritten where there is space (>= n,
+        b) for their means.
+        """
         operator = self._operator
         weights = operator.root_weights[:, None]
         if space is None:
             columns = columns * weights
         else:
             columns *= weights
-        squares = columns * columns if space is None else np.multiply(columns, columns, out=space[: len(columns)])
+        squares = (
+            columns * columns
+            if space is None
+            else np.multiply(columns, columns, out=space[: len(columns)])
+        )
         raw = self._rows @ squares
         if not operator.comparison.needs_queries:
             return raw
@@ -137,7 +157,9 @@ class SquaredRoots:
             columns = columns - operator.direction[:, None] * take(levels, operator.queries)
             lengths = self._rows @ (columns * columns)
         else:
-            row_levels = np.take(levels, operator.queries, axis=0, out=space[: len(columns)], mode="clip")
+            row_levels = np.take(
+                levels, operator.queries, axis=0, out=space[: len(columns)], mode="clip"
+            )
             row_levels *= operator.direction[:, None]
             columns -= row_levels
             lengths = self._rows @ np.multiply(columns, columns, out=columns)
@@ -159,12 +181,17 @@ def _counts(rows: Index | None, n: int) -> NumpyArray:
 
 
 def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
-    """diag(Dᵀ L D) for a CSR matrix (n, N): (N,). Means are taken out of the entries, then zeros are counted in.
+    """diag(Dᵀ L D) for a CSR matrix (n, N): (N,). Means are taken out of the entries, then zeros
+    are counted in.
 
     O(nnz log nnz).
     """
     entries, size = matrix.tocoo(), matrix.shape[1]
-    rows, columns, values = entries.row, entries.col.astype(np.int64), entries.data.astype(np.float64)
+    rows, columns, values = (
+        entries.row,
+        entries.col.astype(np.int64),
+        entries.data.astype(np.float64),
+    )
     weights = operator.root_weights[rows] ** 2
     if not operator.comparison.needs_queries:
         return np.bincount(columns, weights * values**2, minlength=size)
@@ -178,7 +205,9 @@ def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
     spread += (total - present) * means**2
     squares = operator.within[query] * spread + operator.between[query] * sums * means
     lengths = np.bincount(column, squares, minlength=size)
-    raw = np.bincount(columns, weights * operator.within[operator.queries[rows]] * values**2, minlength=size)
+    raw = np.bincount(
+        columns, weights * operator.within[operator.queries[rows]] * values**2, minlength=size
+    )
     return np.where(lengths <= ROUNDING * raw, 0.0, lengths)
 
 
@@ -214,7 +243,8 @@ class HeldValues(InBlocks):
 class StreamedKernels(InBlocks):
     """Kernels at N points, computed again in each pass: memory for tiles only.
 
-    `symmetric` where the points are the rows of the problem: a tile then serves its mirror image too.
+    `symmetric` where the points are the rows of the problem: a tile then serves its mirror image
+    too.
     """
 
     def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool) -> None:
@@ -246,11 +276,15 @@ class StreamedKernels(InBlocks):
     def products(self, vectors: Array) -> Array:
         """V D (t, N), tile by tile; sums do not depend on the number of threads."""
         if not self._tiled:
-            return namespace(vectors).concat([self._of_chunks(basis, vectors) for basis in self._bases], axis=1)
+            return namespace(vectors).concat(
+                [self._of_chunks(basis, vectors) for basis in self._bases], axis=1
+            )
         result = np.zeros((vectors.shape[0], self.size))
         jobs = [
             (number, first)
-            for number, first in product(range(len(self._bases)), range(0, len(self._tiles), JOB_TILES))
+            for number, first in product(
+                range(len(self._bases)), range(0, len(self._tiles), JOB_TILES)
+            )
             if first <= number or not self._mirrored
         ]
         sums = in_order(lambda job: self._of_tiles(*job, vectors), jobs, vectors)
@@ -266,7 +300,8 @@ class StreamedKernels(InBlocks):
         return sum_of(products)
 
     def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
-        """V D for one run of points over a job's tiles of rows, and what those tiles give for points that are their rows.
+        """V D for one run of points over a job's tiles of rows, and what those tiles give for
+        points that are their rows.
 
         Of a symmetric D only the tiles up to the diagonal are computed.
         """
@@ -282,7 +317,9 @@ class StreamedKernels(InBlocks):
             basis.write(rows, tile)
             direct += vectors[:, begin : begin + count] @ tile
             if self._mirrored and place < number:
-                mirrored.append(vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size] @ tile.T)
+                mirrored.append(
+                    vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size] @ tile.T
+                )
         return direct, np.concatenate(mirrored, axis=1) if mirrored else direct[:, :0]
 
     def columns(self, atoms: Index) -> Array:
@@ -318,7 +355,12 @@ class SparseColumns:
     def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N). O(nnz log nnz) per set."""
         matrices = [self.matrix if rows.rows is None else self.matrix[rows.rows] for rows in sets]
-        return np.stack([sparse_lengths(matrix, rows.operator) for matrix, rows in zip(matrices, sets, strict=True)])
+        return np.stack(
+            [
+                sparse_lengths(matrix, rows.operator)
+                for matrix, rows in zip(matrices, sets, strict=True)
+            ]
+        )
 
 
 Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns
@@ -354,7 +396,11 @@ class Atoms:
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""
         if self.points is None:
-            return SparseColumns(self.values) if is_sparse(self.values) else HeldValues(float64(self.values))
+            return (
+                SparseColumns(self.values)
+                if is_sparse(self.values)
+                else HeldValues(float64(self.values))
+            )
         symmetric = self.points is features and kernel.name in NATIVE
         if 8 * features.shape[0] * self.size > MAX_HELD_BYTES:
             return StreamedKernels(kernel, features, self.points, symmetric=symmetric)
@@ -366,6 +412,10 @@ def _held(basis: KernelBasis, features: Array) -> Array:
     if not (isinstance(features, np.ndarray) or is_sparse(features)):
         return basis.features(features)
     values = np.empty((features.shape[0], basis.size))
-    for _ in in_order(lambda run: basis.write(take(features, run), values[run]), _runs(features, WRITE_ROWS), values):
+    for _ in in_order(
+        lambda run: basis.write(take(features, run), values[run]),
+        _runs(features, WRITE_ROWS),
+        values,
+    ):
         pass
     return values

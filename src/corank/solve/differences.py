@@ -1,8 +1,10 @@
-"""The evidence of score differences under Gaussian noise, exact, and the search for width, amplitude and noise.
+"""The evidence of score differences under Gaussian noise, exact, and the search for width,
+amplitude and noise.
 
-With y = J s the within-query contrasts of the scores (or the observed margins), y ~ N(0, amplitude · J K Jᵀ + noise · I)
-on as many numbers as the loss has rank; docs/mathematics.md, section 1.4, says why not on all pairs. One
-eigendecomposition of J K Jᵀ serves every amplitude and noise (section 3.7).
+With y = J s the within-query contrasts of the scores (or the observed margins), y ~ N(0, amplitude
+· J K Jᵀ + noise · I) on as many numbers as the loss has rank; docs/mathematics.md, section 1.4,
+says why not on all pairs. One eigendecomposition of J K Jᵀ serves every amplitude and noise
+(section 3.7).
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from corank.solve.posterior import Widths, seen_rows, weighted_distances, widene
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 LOG_TAU = float(np.log(2 * np.pi))
-# Log amplitude and log noise beside the scale of the data: within them alpha = noise / amplitude stays above rounding.
+# Log amplitude and log noise beside the scale of the data: within them alpha = noise / amplitude
+# stays above rounding.
 LOG_RANGES = ((-14.0, 12.0), (-16.0, 4.0))
 LOG_STARTS = (-0.7, -3.0)  # of both: a noisy function, and one that explains nearly everything
-SCANNED_WIDTHS = 4.0 ** np.arange(-6.0, 7.0)  # factors of the width at the start, looked at before the search
+# factors of the width at the start, looked at before the search
+SCANNED_WIDTHS = 4.0 ** np.arange(-6.0, 7.0)
 LOG_WIDTH_TOLERANCE = 0.02  # of that search: 2 % of the width
 SEARCH_STEPS = 50  # of L-BFGS, for one width per column
 SLOPE_STEP = 1e-4  # of the log width, for slopes by differences
@@ -66,7 +70,8 @@ class Spectral:
     def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:
         """The log evidence and its slopes in log amplitude and log noise."""
         variances = amplitude * self.values + noise
-        # directions in which there is noise only; less than 0 where the means of queries are among the eigenvectors
+        # directions in which there is noise only; less than 0 where the means of queries are among
+        # the eigenvectors
         n_others = self.dimension - len(self.values)
         log_evidence = -0.5 * (
             float(np.sum(self.energies / variances + np.log(variances)))
@@ -74,7 +79,8 @@ class Spectral:
             + n_others * np.log(noise)
             + self.dimension * LOG_TAU
         )
-        pulls = 0.5 * (self.energies / variances - 1) / variances  # squares of variances may overflow
+        # squares of variances may overflow
+        pulls = 0.5 * (self.energies / variances - 1) / variances
         amplitude_slope = amplitude * np.sum(pulls * self.values)
         noise_slope = noise * np.sum(pulls) + 0.5 * (self.remainder / noise - n_others)
         return log_evidence, np.asarray([amplitude_slope, noise_slope])
@@ -106,7 +112,9 @@ class Spectral:
             return amplitude, noise, self.log_evidence(amplitude, noise)[0]
         starts = [np.full(sum(learned), start) for start in LOG_STARTS]
         bounds = [ends for ends, is_learned in zip(LOG_RANGES, learned, strict=True) if is_learned]
-        results = [minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+        results = [
+            minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts
+        ]
         result = min(results, key=lambda end: float(end.fun))
         return (*at(result.x), -float(result.fun))
 
@@ -120,13 +128,17 @@ def spread_of(system: DualSystem | PrimalSystem, amplitude: float, noise: float)
         vectors = system.views[0].basis.whitening.matrix @ spectrum.vectors
         roots = vectors * xp.sqrt(amplitude * amplitude * spectrum.values / variances)[None, :]
     else:
-        roots = amplitude * system.problems[0].operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
+        roots = amplitude * system.problems[0].operator.root_transposed(
+            spectrum.vectors / xp.sqrt(variances)[None, :]
+        )
     return roots @ roots.T
 
 
 @dataclass(frozen=True)
 class DifferenceSolution:
-    """The system of the best kernel, amplitude and noise, and which parameters lie at the end of their range."""
+    """The system of the best kernel, amplitude and noise, and which parameters lie at the end of
+    their range.
+    """
 
     system: DualSystem | PrimalSystem
     amplitude: float
@@ -176,7 +188,9 @@ class Contrasts:
         return replace(self.best(kernel), at_bounds=("gamma",) if at_end else ())
 
     def _best_columns(self, kernel: Kernel, start: float) -> tuple[Kernel, bool]:
-        """The kernel with one width per column, from a common log width, and whether any lies at its upper end."""
+        """The kernel with one width per column, from a common log width, and whether any lies at
+        its upper end.
+        """
         reach, d = float(np.log(SCANNED_WIDTHS[-1])), self.problem.features.shape[1]
         result = minimize(
             self._descent,
@@ -186,7 +200,8 @@ class Contrasts:
             bounds=[(-reach, reach)] * d,
             options={"maxiter": SEARCH_STEPS},
         )
-        at_end = bool(np.max(result.x) > reach - 1e-6)  # at the lower end are columns that play no part
+        # at the lower end are columns that play no part
+        at_end = bool(np.max(result.x) > reach - 1e-6)
         return kernel.stretched(np.asarray(result.x)), at_end
 
     def _descent(self, logs: FloatArray) -> tuple[float, FloatArray]:
@@ -194,7 +209,9 @@ class Contrasts:
         kernel = self.basis.kernel
         solution = self.best(kernel.stretched(logs))
         if isinstance(solution.system, DualSystem):
-            return -solution.log_evidence, -width_slopes(solution.system, solution.amplitude, solution.noise)
+            return -solution.log_evidence, -width_slopes(
+                solution.system, solution.amplitude, solution.noise
+            )
         steps = SLOPE_STEP * np.eye(len(logs))
         ahead = [self.best(kernel.stretched(logs + step)).log_evidence for step in steps]
         return -solution.log_evidence, -(np.asarray(ahead) - solution.log_evidence) / SLOPE_STEP
@@ -213,7 +230,8 @@ def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArr
 
 
 def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
-    """The log width, relative to the start, of largest evidence: a scan, then a search around its best.
+    """The log width, relative to the start, of largest evidence: a scan, then a search around its
+    best.
 
     Returns it and whether it lies at the end of its range.
     """

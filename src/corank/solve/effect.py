@@ -1,4 +1,6 @@
-"""Did the unscored rows help? The whole choice of parameters, with and without them, on folds that took no part in it."""
+"""Did the unscored rows help? The whole choice of parameters, with and without them, on folds that
+took no part in it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a fit leaves behind to judge its choices: the kernel between units, the errors found, or the system itself."""
+    """What a fit leaves behind to judge its choices: the kernel between units, the errors found, or
+    the system itself.
+    """
 
     source: CoKernel | DualSystem | PrimalSystem | None
     found: HeldOut | None
@@ -55,42 +59,64 @@ class Evidence:
 
     @property
     def judge(self) -> Scoring:
-        """The error by which procedures are judged: rankers by order, unless they chose by another one.
+        """The error by which procedures are judged: rankers by order, unless they chose by another
+        one.
 
         Many scored rows leave only the error that was chosen by.
         """
         if self.scoring != "rescaled" or self.cokernel is None:
             return self.scoring
         comparison = getattr(self.cokernel.problems[0], "comparison", None)
-        return "rescaled" if comparison is not None and not comparison.needs_queries else "disagreement"
+        return (
+            "rescaled"
+            if comparison is not None and not comparison.needs_queries
+            else "disagreement"
+        )
 
-    def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> dict[str, HeldOut] | None:
-        """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
+    def nested(
+        self, agreements: dict[str, FloatArray], judge: Scoring | None = None
+    ) -> dict[str, HeldOut] | None:
+        """Every procedure chooses an alpha and one of its agreements on some folds, and is judged
+        on the others.
 
-        `judge` is the error to judge by where that is not the one of the choice; many scored rows leave no such
-        freedom. With few scored rows the choice is made again without the outer fold. With many, where one row more or
-        less says little, it is made on the errors of the other folds. None where there is too little to hold anything
-        out.
+        `judge` is the error to judge by where that is not the one of the choice; many scored rows
+        leave no such freedom. With few scored rows the choice is made again without the outer fold.
+        With many, where one row more or less says little, it is made on the errors of the other
+        folds. None where there is too little to hold anything out.
         """
         if self.folding is None or self.folding.n_folds < 3:
             return None
         grid = self.grid
         if self.source is not None:
-            grid = Grid(grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()])))
+            grid = Grid(
+                grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()]))
+            )
         procedures = {name: grid.pairs_at(values) for name, values in agreements.items()}
-        if any(len(pairs) == 0 for pairs in procedures.values()):  # not tried, and nothing was kept to try it with
+        # not tried, and nothing was kept to try it with
+        if any(len(pairs) == 0 for pairs in procedures.values()):
             return None
         if self.cokernel is not None:
-            return self._chosen_without_outer_fold(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
+            return self._chosen_without_outer_fold(
+                self.cokernel, self.folding, grid, procedures, judge or self.scoring
+            )
         errors = self.found
         if self.source is not None and not isinstance(self.source, CoKernel):
-            errors = held_out(self.source, self.folding, grid, scoring=self.scoring, centred=self.centred)
+            errors = held_out(
+                self.source, self.folding, grid, scoring=self.scoring, centred=self.centred
+            )
         if errors is None or len(errors.sizes) < 2:
             return None
-        return {name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()}
+        return {
+            name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()
+        }
 
     def _chosen_without_outer_fold(
-        self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index], judge: Scoring
+        self,
+        cokernel: CoKernel,
+        folding: Folding,
+        grid: Grid,
+        procedures: dict[str, Index],
+        judge: Scoring,
     ) -> dict[str, HeldOut] | None:
         cokernel.matrix(0.0)  # made once, before threads need it
 
@@ -128,18 +154,28 @@ class Evidence:
         inner, outer = folding.take(kept), folding.take(left)
         if inner.n_folds < 2:
             return {}
-        if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
+        # a view would lose all its scores
+        if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):
             return {}
         part, together = cokernel.take(kept), same_scores(cokernel.problems)
         offset = mean_score(part.problems) if self.centred else 0.0
-        offsets = kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
+        offsets = (
+            kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
+        )
         predictions = left_out(part, inner, grid, offsets)
-        errors = pooled(view_errors(part.problems, inner, predictions, offsets, self.scoring, together=together))
+        errors = pooled(
+            view_errors(part.problems, inner, predictions, offsets, self.scoring, together=together)
+        )
         if len(errors.sizes) == 0:
             return {}
-        problems: list[Any] = [problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)]
+        problems: list[Any] = [
+            problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)
+        ]
         if folding.items:  # compared within their folds
-            problems = [problem.regrouped(codes) for problem, codes in zip(problems, outer.codes, strict=True)]
+            problems = [
+                problem.regrouped(codes)
+                for problem, codes in zip(problems, outer.codes, strict=True)
+            ]
         result = {}
         for name, pairs in procedures.items():
             best = chosen_pair(errors, grid, pairs, self.scoring)
@@ -147,10 +183,17 @@ class Evidence:
             slope = 1.0
             if judge == "rescaled":  # the factor that fits the inner held-out predictions best
                 chosen = [values[:, best : best + 1] for values in predictions]
-                tables = view_errors(part.problems, inner, chosen, offsets, "rescaled", together=together)
-                cross, square = (np.concatenate([getattr(table, k) for table in tables]) for k in ("cross", "square"))
+                tables = view_errors(
+                    part.problems, inner, chosen, offsets, "rescaled", together=together
+                )
+                cross, square = (
+                    np.concatenate([getattr(table, k) for table in tables])
+                    for k in ("cross", "square")
+                )
                 slope += float(best_slope(cross, square, least=-1.0)[0])
-            values = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
+            values = cokernel.predictions(
+                kept, left, np.asarray([alpha]), agreement / alpha, offset
+            )
             values = [slope * (own - offset) + offset for own in values]
             judged = view_errors(
                 problems,
@@ -175,13 +218,18 @@ class Evidence:
         for number in range(int(rounds.max()) + 1):
             inside = rounds == number
             others = HeldOut(held.errors[~inside], held.sizes[~inside])
-            errors[inside, 0] = held.errors[inside][:, chosen_pair(others, grid, pairs, self.scoring)]
+            errors[inside, 0] = held.errors[inside][
+                :, chosen_pair(others, grid, pairs, self.scoring)
+            ]
         return HeldOut(errors, held.sizes)
 
 
-Verdict: TypeAlias = Literal["helped", "hurt", "cannot tell with this many scores", "made no difference"]
+Verdict: TypeAlias = Literal[
+    "helped", "hurt", "cannot tell with this many scores", "made no difference"
+]
 FEWEST_HELD_OUT = 4  # queries, rows, comparisons or folds: fewer say nothing
-MATERIAL_SHARE = 0.05  # of the error without unscored rows: less is no help and no harm worth a word
+# of the error without unscored rows: less is no help and no harm worth a word
+MATERIAL_SHARE = 0.05
 HELPED_LEVEL, HURT_LEVEL = 0.05, 0.002
 
 
@@ -191,13 +239,15 @@ class UnscoredEffect:
     """Whether the unscored rows helped, on folds that chose no parameter.
 
     Attributes
-    ----------
-    verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold chose to do without them,
+    ---------- verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold
+    chose to do without them,
         "made no difference"
-    error_with, error_without : held-out error with agreement chosen as it was asked for, and without any: the share of
+    error_with, error_without : held-out error with agreement chosen as it was asked for, and
+        without any: the share of
         misordered pairs for rankers, the squared error for regressors, or what `scoring` says
     difference : error_without − error_with, paired by what was held out; above 0 where they helped
-    standard_error : of the difference; there is a verdict where the difference is at least a twentieth of
+        standard_error : of the difference; there is a verdict where the difference is at least a
+        twentieth of
         `error_without` and its interval (95 % for "helped", 99.8 % for "hurt") excludes 0
     n_held_out : number of queries (rows, comparisons, folds of items) behind it
     """
@@ -211,29 +261,41 @@ class UnscoredEffect:
 
     def __str__(self) -> str:
         return (
-            f"unscored rows: {self.verdict} (held-out error {self.error_without:.3g} without them, "
-            f"{self.error_with:.3g} with them, settings chosen again each time; difference {self.difference:.2g} with a "
-            f"standard error of {self.standard_error:.2g}, over {self.n_held_out} held-out parts)"
+            f"unscored rows: {self.verdict} (held-out error {self.error_without:.3g} without them,"
+            f" {self.error_with:.3g} with them, settings chosen again each time; difference"
+            f" {self.difference:.2g} with a standard error of {self.standard_error:.2g}, over"
+            f" {self.n_held_out} held-out parts)"
         )
 
 
 def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
-    """The effect of agreement, alpha chosen anew on both sides; None where there is too little to tell anything."""
-    nested = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
+    """The effect of agreement, alpha chosen anew on both sides; None where there is too little to
+    tell anything.
+    """
+    nested = evidence.nested(
+        {"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge
+    )
     if nested is None:
         return None
     agreeing, plain = nested["with"], nested["without"]
     gap, spread = difference(plain, agreeing)
-    return judged_effect(float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes))
+    return judged_effect(
+        float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes)
+    )
 
 
 def judged_effect(
-    error_with: float, error_without: float, difference: float, standard_error: float, n_held_out: int
+    error_with: float,
+    error_without: float,
+    difference: float,
+    standard_error: float,
+    n_held_out: int,
 ) -> UnscoredEffect:
     """The effect with its verdict.
 
-    There is one where the difference is no trifle and its interval excludes 0: that of 95 % for "helped", of 99.8 % for
-    "hurt", which is so much rarer that weaker signs of it are mostly chance (the study `default` counts both).
+    There is one where the difference is no trifle and its interval excludes 0: that of 95 % for
+    "helped", of 99.8 % for "hurt", which is so much rarer that weaker signs of it are mostly chance
+    (the study `default` counts both).
     """
     verdict: Verdict = "cannot tell with this many scores"
     if difference == 0 and standard_error == 0:
@@ -242,4 +304,6 @@ def judged_effect(
         level = HELPED_LEVEL if difference > 0 else HURT_LEVEL
         if abs(difference) > stdtrit(n_held_out - 1, 1 - level / 2) * standard_error:
             verdict = "helped" if difference > 0 else "hurt"
-    return UnscoredEffect(verdict, error_with, error_without, difference, standard_error, n_held_out)
+    return UnscoredEffect(
+        verdict, error_with, error_without, difference, standard_error, n_held_out
+    )

@@ -2,15 +2,18 @@
 
 `held_out` knows four ways to the same errors, and takes the cheapest that serves:
 
-* "kernel": units (scored rows, comparisons) are deleted rows of the kernel between units, one decomposition per ratio
+* "kernel": units (scored rows, comparisons) are deleted rows of the kernel between units, one
+  decomposition per ratio
   of agreement and alpha. For few units beside the features or unscored rows.
 * "inverse": units are deleted from one decomposition per agreement of the whole system.
 * "sums": models without a fold come from the sums of the other folds. For many units in few folds.
-* "refit": one fit per split, with the sums over unscored rows kept. For splits that are no folds, and for losses without
+* "refit": one fit per split, with the sums over unscored rows kept. For splits that are no folds,
+  and for losses without
   a closed form.
 
-Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query are not, because
-the query's mean and weight change with them (docs/mathematics.md, section 3). Kernel and basis are kept throughout.
+Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query
+are not, because the query's mean and weight change with them (docs/mathematics.md, section 3).
+Kernel and basis are kept throughout.
 """
 
 from __future__ import annotations
@@ -57,9 +60,11 @@ Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
 Way: TypeAlias = Literal["kernel", "inverse", "sums", "refit"]
 
-MAX_FOLDS_WITH_SUMS = 20  # more of them are left out one by one, or summed in several passes: sums take memory
-# Predictions whose squares are less than this share of the squared scores are zero but for rounding, which grows with the
-# level of the scores: 1e-22 where they lie 1e4 times their spread from zero.
+# more of them are left out one by one, or summed in several passes: sums take memory
+MAX_FOLDS_WITH_SUMS = 20
+# Predictions whose squares are less than this share of the squared scores are zero but for
+# rounding, which grows with the level of the scores: 1e-22 where they lie 1e4 times their spread
+# from zero.
 ROUNDING = 1e-20
 EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 
@@ -103,19 +108,25 @@ class HeldOut:
 
     @classmethod
     def rescaled(
-        cls, target: FloatArray, cross: FloatArray, square: FloatArray, sizes: FloatArray, *, least: float = 0.0
+        cls,
+        target: FloatArray,
+        cross: FloatArray,
+        square: FloatArray,
+        sizes: FloatArray,
+        *,
+        least: float = 0.0,
     ) -> HeldOut:
-        """The loss ‖J (s − slope·f)‖² of predictions f under the one slope per pair that fits all folds best.
+        """The loss ‖J (s − slope·f)‖² of predictions f under the one slope per pair that fits all
+        folds best.
 
-        An order does not depend on the scale of f, but the plain loss blames alpha for shrinking it.
+        An order does not depend on the scale of f, but the plain loss blames alpha for shrinking
+        it.
 
         Parameters
-        ----------
-        target : (g,) or (g, k), ‖J s‖² of each fold
-        cross : (g, k), (J s)·(J f)
-        square : (g, k), ‖J f‖²
-        sizes : (g,) how much each fold counts; folds of size 0 are left out
-        least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the digits of small losses
+        ---------- target : (g,) or (g, k), ‖J s‖² of each fold cross : (g, k), (J s)·(J f) square :
+        (g, k), ‖J f‖² sizes : (g,) how much each fold counts; folds of size 0 are left out least :
+        the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the digits of
+        small losses
         """
         target = target if target.ndim == 2 else target[:, None]
         square = np.where(square.sum(axis=0) > ROUNDING * target.sum(axis=0), square, 0.0)
@@ -140,7 +151,8 @@ class HeldOut:
 
 
 def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> FloatArray:
-    """argmin Σ_g ‖J s − slope·J f‖² from cross = (J s)·(J f) and square = ‖J f‖² (g, k), not below `least`: (k,).
+    """argmin Σ_g ‖J s − slope·J f‖² from cross = (J s)·(J f) and square = ‖J f‖² (g, k), not below
+    `least`: (k,).
 
     0 where all predictions are 0.
     """
@@ -156,10 +168,11 @@ def best_position(error: FloatArray, alpha: FloatArray) -> int:
 
 
 def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
-    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by what was held out.
+    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by
+    what was held out.
 
-    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores cannot tell it from
-    a smaller one: then the simpler model is taken.
+    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores
+    cannot tell it from a smaller one: then the simpler model is taken.
     """
     best = best_position(held.mean, alphas)
     if scoring != "rescaled" or len(held.sizes) < 2:
@@ -170,7 +183,9 @@ def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
 
 
 def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
-    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least error."""
+    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least
+    error.
+    """
     rows = pairs // len(grid.alphas)
     best = []
     for row in np.unique(rows):
@@ -185,7 +200,8 @@ def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> in
 class FoldErrors:
     """Errors (folds, pairs) and sizes (folds,).
 
-    Where one slope is to be found for all folds: ‖J r‖² as errors, cross = (J r)·(J f) and square = ‖J f‖², r = s − f.
+    Where one slope is to be found for all folds: ‖J r‖² as errors, cross = (J r)·(J f) and square =
+    ‖J f‖², r = s − f.
     """
 
     errors: FloatArray
@@ -201,12 +217,17 @@ def pooled(tables: Sequence[FoldErrors]) -> HeldOut:
     cross = [table.cross for table in tables if table.cross is not None]
     square = [table.square for table in tables if table.square is not None]
     if cross:
-        return HeldOut.rescaled(errors, np.concatenate(cross), np.concatenate(square), sizes, least=-1.0)
+        return HeldOut.rescaled(
+            errors, np.concatenate(cross), np.concatenate(square), sizes, least=-1.0
+        )
     return HeldOut(errors[sizes > 0], sizes[sizes > 0])
 
 
-def errors_of(problem: Any, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> FoldErrors:
-    """The errors of held-out predictions (n_units, pairs), which contain the offset (folds,) of their fold.
+def errors_of(
+    problem: Any, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray
+) -> FoldErrors:
+    """The errors of held-out predictions (n_units, pairs), which contain the offset (folds,) of
+    their fold.
 
     `folds` has one number per unit, −1 for units that were never held out.
     """
@@ -218,7 +239,10 @@ def errors_of(problem: Any, predictions: Array, folds: Index, scoring: Scoring, 
         shares = shares[np.isfinite(shares).all(axis=1)]
         return FoldErrors(shares, np.ones(len(shares)))
     n_folds = int(folds.max()) + 1
-    sizes = [float(problem.freedom(block)) if len(block) else 0.0 for block in fold_blocks(folds, n_folds)]
+    sizes = [
+        float(problem.freedom(block)) if len(block) else 0.0
+        for block in fold_blocks(folds, n_folds)
+    ]
     residuals = problem.residuals(predictions)
     numbers = like(np.where(folds < 0, n_folds, folds), residuals, "int64")
 
@@ -242,7 +266,9 @@ def view_errors(
     *,
     together: bool,
 ) -> list[FoldErrors]:
-    """Errors of the mean of the views where all have the same scores (`together`), else of every view by itself."""
+    """Errors of the mean of the views where all have the same scores (`together`), else of every
+    view by itself.
+    """
     if together and len(predictions) > 1:
         predictions = [sum_of(predictions) / len(predictions)]
     return [
@@ -266,9 +292,9 @@ def held_out(
     """The held-out errors of every pair of parameters.
 
     Parameters
-    ----------
-    folds : unions of whole groups or items of the only query; or splits of the units
-    centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
+    ---------- folds : unions of whole groups or items of the only query; or splits of the units
+    centred : whether the mean score of the rows that are kept is taken out first (regression with
+    an intercept)
     """
     way = hold_out_way(system, folds)
     if way == "refit" or not isinstance(folds, Folding):
@@ -281,7 +307,11 @@ def held_out(
         predictions = left_out(system.cokernel, folds, grid, offsets)
     else:
         predictions = _left_out_per_agreement(system, folds, grid, offsets)
-    return pooled(view_errors(system.problems, folds, predictions, offsets, scoring, together=system.same_scores))
+    return pooled(
+        view_errors(
+            system.problems, folds, predictions, offsets, scoring, together=system.same_scores
+        )
+    )
 
 
 def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> Way:
@@ -296,13 +326,16 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
     if system.few_units:
         return "kernel"
     weighting = getattr(getattr(system.problems[0], "comparison", None), "weighting", "size")
-    if folds.items and weighting != "size":  # without items the others weigh something else beside the disagreement
+    # without items the others weigh something else beside the disagreement
+    if folds.items and weighting != "size":
         return "kernel" if summed is None else "sums"
     return "sums" if summed is not None and _wants_sums(summed, folds) else "inverse"
 
 
 def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
-    """Whether models from sums are cheaper than leaving units out, which is cubic in the size of a fold."""
+    """Whether models from sums are cheaper than leaving units out, which is cubic in the size of a
+    fold.
+    """
     size, largest = system.size, max(len(block) for block in folds.blocks())
     if folds.n_folds > MAX_FOLDS_WITH_SUMS:
         return largest > 4 * size
@@ -337,8 +370,8 @@ def leave_out(
 ) -> list[Array]:
     """Residuals of each block under the model fitted without it, for every alpha.
 
-    With S = V diag(w) Vᵀ = (J K Jᵀ + alpha I)⁻¹ they are (S_UU)⁻¹ (S y)_U; with `complement`, S = I − V diag(w) Vᵀ.
-    O(n k m) per alpha for n rows in blocks of m.
+    With S = V diag(w) Vᵀ = (J K Jᵀ + alpha I)⁻¹ they are (S_UU)⁻¹ (S y)_U; with `complement`, S = I
+    − V diag(w) Vᵀ. O(n k m) per alpha for n rows in blocks of m.
 
     Parameters
     ----------
@@ -373,7 +406,10 @@ def leave_out(
                 solved = right / (1 - inner if complement else inner)[:, None, :, None]
             else:
                 cube = xp.reshape(chosen, (*shape, k))
-                columns = [_solve_blocks(cube, weights[:, j], right[:, :, j, :], complement) for j in range(a)]
+                columns = [
+                    _solve_blocks(cube, weights[:, j], right[:, :, j, :], complement)
+                    for j in range(a)
+                ]
                 solved = xp.stack(columns, axis=2)
             results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
     empty = zeros_beside((0, a, t), vectors)
@@ -398,10 +434,14 @@ def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArr
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         ratio, pairs = group
-        return _left_out_of_dual(cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets)
+        return _left_out_of_dual(
+            cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets
+        )
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
-    return _predictions_of(cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items)
+    return _predictions_of(
+        cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items
+    )
 
 
 def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
@@ -415,10 +455,13 @@ def inverse_weights(values: Array, alphas: FloatArray) -> Array:
     return 1 / (values[:, None] + like(alphas, values)[None, :])
 
 
-def without_offsets(left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int) -> Array:
+def without_offsets(
+    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
+) -> Array:
     """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
     residuals = [
-        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0] for both, o in zip(left, offsets, strict=True)
+        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
+        for both, o in zip(left, offsets, strict=True)
     ]
     return in_place(blocks, residuals, n)
 
@@ -433,12 +476,17 @@ def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -
 
 
 def _items_left_out(
-    problems: Sequence[Any], values: Array, vectors: Array, alphas: FloatArray, blocks: Sequence[Index]
+    problems: Sequence[Any],
+    values: Array,
+    vectors: Array,
+    alphas: FloatArray,
+    blocks: Sequence[Index],
 ) -> Array:
     """√w (s − f − level) of items left out of the only query of every view: (N, a).
 
-    J = √within P D^½: with the level of the query taken out of the eigenvectors they diagonalise the bordered system of
-    docs/mathematics.md, section 3, in which alpha is divided by what the query costs without the items.
+    J = √within P D^½: with the level of the query taken out of the eigenvectors they diagonalise
+    the bordered system of docs/mathematics.md, section 3, in which alpha is divided by what the
+    query costs without the items.
     """
     levels = _levels(problems)
     xp = namespace(levels)
@@ -457,7 +505,11 @@ def _items_left_out(
         total = operator.totals - xp.sum(weights * weights)
         _, within = operator.comparison.scales(total, operator.counts - float(len(first)))
         (left,) = leave_out(
-            vectors, inverse_weights(values, alphas / float(within[0])), targets, [block], projected=projected
+            vectors,
+            inverse_weights(values, alphas / float(within[0])),
+            targets,
+            [block],
+            projected=projected,
         )
         residuals.append(left[..., 0])
     return in_place(chosen, residuals, targets.shape[0])
@@ -517,13 +569,17 @@ def _left_out_of_primal(
         rows, targets = _unit_roots(system, spectrum.vectors, units)
         inner = folding.take(units).blocks()
         left = leave_out(rows, weights, targets, inner, projected=projected, complement=True)
-        places.append(np.concatenate([start + own for start, own in zip(starts, units, strict=False)]))
+        places.append(
+            np.concatenate([start + own for start, own in zip(starts, units, strict=False)])
+        )
         residuals.append(without_offsets(left, inner, offsets[folds], len(places[-1])))
     return in_place(places, residuals, int(starts[-1]))
 
 
 def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Index]:
-    """All folds where the features of their units are held, else runs of folds with about one block of features."""
+    """All folds where the features of their units are held, else runs of folds with about one block
+    of features.
+    """
     present = np.flatnonzero([len(block) > 0 for block in blocks])
     if "all_unit_features" in vars(system):
         yield present
@@ -533,7 +589,9 @@ def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Ind
     yield from np.split(present, np.flatnonzero(np.diff(numbers)) + 1)
 
 
-def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) -> tuple[Array, Array]:
+def _unit_roots(
+    system: PrimalSystem, vectors: Array, units: Sequence[Index]
+) -> tuple[Array, Array]:
     """J Φ V and (J s, J 1) of chosen units, which are whole groups: (N, k), (N, 2)."""
     roots, targets = [], []
     for v, (view, span, chosen) in enumerate(zip(system.views, system.spans, units, strict=True)):
@@ -552,7 +610,9 @@ def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) ->
 def _items_left_out_of_primal(
     system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
-    """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a penalty."""
+    """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a
+    penalty.
+    """
     blocks = folding.blocks()
     every = [np.arange(len(codes)) for codes in folding.codes]
     rows, targets = _unit_roots(system, spectrum.vectors, every)
@@ -565,7 +625,8 @@ def _items_left_out_of_primal(
         targets[:, :1],
         blocks,
         projected=xp.concat(
-            [system.projected_targets(spectrum.vectors)[:, :1], zeros_beside((n_levels, 1), rows)], axis=0
+            [system.projected_targets(spectrum.vectors)[:, :1], zeros_beside((n_levels, 1), rows)],
+            axis=0,
         ),
         complement=True,
     )
@@ -580,12 +641,12 @@ CoefficientsWithout: TypeAlias = Callable[[int], tuple[Sequence[Array], float]]
 def losses_from_sums(
     statistics: Sequence[Statistics], without: CoefficientsWithout, n_folds: int, scoring: Scoring
 ) -> list[FoldErrors]:
-    """The losses of every fold under coefficients that did not see it, from its sums: one table per entry.
+    """The losses of every fold under coefficients that did not see it, from its sums: one table per
+    entry.
 
     Parameters
-    ----------
-    statistics : one or more sets of sums
-    without : the number of a fold → coefficients (r, pairs) for every set of sums, and the mean that was taken out
+    ---------- statistics : one or more sets of sums without : the number of a fold → coefficients
+    (r, pairs) for every set of sums, and the mean that was taken out
     """
 
     def products(fold: int) -> list[tuple[list[FloatArray], float]]:
@@ -599,13 +660,17 @@ def losses_from_sums(
             result.append(([to_numpy(value) for value in values], float(gram.freedom)))
         return result
 
-    present = [fold for fold in range(n_folds) if any(sums.of(fold).freedom > 0 for sums in statistics)]
+    present = [
+        fold for fold in range(n_folds) if any(sums.of(fold).freedom > 0 for sums in statistics)
+    ]
     results = list(in_order(products, present, statistics[0].queries[0].matrix))
     tables = []
     for number in range(len(statistics)):
         rows = [result[number] for result in results]
         sizes = np.asarray([size for _, size in rows])
-        errors, *others = np.stack([values for values, _ in rows], axis=1) if rows else np.zeros((1, 0, 1))
+        errors, *others = (
+            np.stack([values for values, _ in rows], axis=1) if rows else np.zeros((1, 0, 1))
+        )
         tables.append(FoldErrors(errors, sizes, *others))
     return tables
 
@@ -616,17 +681,25 @@ def _errors_from_sums(
     """Errors of models from the sums of all folds but one."""
     runs = _with_fold_sums(system, folding)
     if scoring != "disagreement":
-        return [table for part, folds in runs for table in _losses(part, folds, grid, scoring, centred)]
+        return [
+            table for part, folds in runs for table in _losses(part, folds, grid, scoring, centred)
+        ]
     predictions: list[Any] = [0.0 for _ in system.views]
     for part, folds in runs:
         values = _predictions_from_sums(part, folds, grid, centred)
         predictions = [before + more for before, more in zip(predictions, values, strict=True)]
     offsets = np.zeros(folding.n_folds)
-    return view_errors(system.problems, folding, predictions, offsets, scoring, together=system.same_scores)
+    return view_errors(
+        system.problems, folding, predictions, offsets, scoring, together=system.same_scores
+    )
 
 
-def _with_fold_sums(system: PrimalSystem, folding: Folding) -> Iterator[tuple[PrimalSystem, Folding]]:
-    """The system with sums of all folds but one; very many folds in several passes, some of them at a time."""
+def _with_fold_sums(
+    system: PrimalSystem, folding: Folding
+) -> Iterator[tuple[PrimalSystem, Folding]]:
+    """The system with sums of all folds but one; very many folds in several passes, some of them at
+    a time.
+    """
     if system.has_fold_sums:
         yield system, folding
     elif folding.n_folds <= MAX_FOLDS_WITH_SUMS:
@@ -640,7 +713,9 @@ def _with_fold_sums(system: PrimalSystem, folding: Folding) -> Iterator[tuple[Pr
             yield part, folds
 
 
-def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool) -> list[FoldErrors]:
+def _losses(
+    system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
+) -> list[FoldErrors]:
     n_views = len(system.views)
     joint = len(system.statistics) == 1
 
@@ -653,27 +728,41 @@ def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring
     return losses_from_sums(system.statistics, without, folding.n_folds, scoring)
 
 
-def _predictions_from_sums(system: PrimalSystem, folding: Folding, grid: Grid, centred: bool) -> list[Array]:
-    """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per view."""
+def _predictions_from_sums(
+    system: PrimalSystem, folding: Folding, grid: Grid, centred: bool
+) -> list[Array]:
+    """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per
+    view.
+    """
 
     def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
         white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
         coefficients = [
-            view.basis.whitening.matrix @ white[span, :] for view, span in zip(system.views, system.spans, strict=True)
+            view.basis.whitening.matrix @ white[span, :]
+            for view, span in zip(system.views, system.spans, strict=True)
         ]
         parts = zip(system.views, coefficients, left, strict=True)
-        return [unit_predictions(view.problem, view.basis, columns, units) + offset for view, columns, units in parts]
+        return [
+            unit_predictions(view.problem, view.basis, columns, units) + offset
+            for view, columns, units in parts
+        ]
 
     return _placed(folding, of_fold)
 
 
-def _placed(folding: Folding, of_fold: Callable[[int, Sequence[Index]], Sequence[Array]]) -> list[Array]:
-    """Predictions of every fold, given its units of every view, where they belong: (n_v, pairs) per view."""
+def _placed(
+    folding: Folding, of_fold: Callable[[int, Sequence[Index]], Sequence[Array]]
+) -> list[Array]:
+    """Predictions of every fold, given its units of every view, where they belong: (n_v, pairs) per
+    view.
+    """
     blocks = [fold_blocks(codes, folding.n_folds) for codes in folding.codes]
     by_fold = [of_fold(fold, left) for fold, left in enumerate(zip(*blocks, strict=True))]
     return [
         in_place(own, values, len(codes))
-        for own, values, codes in zip(blocks, zip(*by_fold, strict=True), folding.codes, strict=True)
+        for own, values, codes in zip(
+            blocks, zip(*by_fold, strict=True), folding.codes, strict=True
+        )
     ]
 
 
@@ -691,7 +780,11 @@ def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units:
 
 
 def _refitted(
-    system: DualSystem | PrimalSystem, folds: Folding | Splits, grid: Grid, scoring: Scoring, centred: bool
+    system: DualSystem | PrimalSystem,
+    folds: Folding | Splits,
+    grid: Grid,
+    scoring: Scoring,
+    centred: bool,
 ) -> list[FoldErrors]:
     """One fit per fold or split: of rows scored in any view, or of comparisons."""
     problems = system.problems
@@ -701,7 +794,9 @@ def _refitted(
             raise ValueError("cv leaves a view without scored rows to train on.")
         offset = 0.0
         if centred:
-            offset = mean_score([problem.take(units) for problem, units in zip(problems, kept, strict=True)])
+            offset = mean_score(
+                [problem.take(units) for problem, units in zip(problems, kept, strict=True)]
+            )
         return _refitted_predictions(system, kept, left, grid, offset), offset
 
     together = system.same_scores
@@ -712,7 +807,9 @@ def _refitted(
             predictions, offsets[fold] = refit(folds.units(np.asarray([fold]))[0], left)
             return predictions
 
-        return view_errors(problems, folds, _placed(folds, of_fold), offsets, scoring, together=together)
+        return view_errors(
+            problems, folds, _placed(folds, of_fold), offsets, scoring, together=together
+        )
     tables: list[FoldErrors] = []
     for train, test in folds:
         left = split_units(problems, test)
@@ -721,19 +818,30 @@ def _refitted(
         tested = [problems[v].take(left[v]) for v in judged]
         codes = [np.zeros(len(left[v]), dtype=np.int64) for v in judged]
         predictions = [predictions[v] for v in judged]
-        tables += view_errors(tested, Folding(codes), predictions, np.full(1, offset), scoring, together=together)
+        tables += view_errors(
+            tested, Folding(codes), predictions, np.full(1, offset), scoring, together=together
+        )
     return tables
 
 
 def _refitted_predictions(
-    system: DualSystem | PrimalSystem, kept: Sequence[Index], left: Sequence[Index], grid: Grid, offset: float
+    system: DualSystem | PrimalSystem,
+    kept: Sequence[Index],
+    left: Sequence[Index],
+    grid: Grid,
+    offset: float,
 ) -> list[Array]:
-    """Predictions for the units left by models fitted on the units kept, every pair: one (n, pairs) per view."""
+    """Predictions for the units left by models fitted on the units kept, every pair: one (n, pairs)
+    per view.
+    """
     views = system.views
     xp = namespace(views[0].problem.reference)
     if system.few_units:
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
-        found = [system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset) for r, pairs in groups]
+        found = [
+            system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset)
+            for r, pairs in groups
+        ]
         return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
     restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
     again: DualSystem | PrimalSystem
@@ -748,14 +856,20 @@ def _refitted_predictions(
     result = []
     for v, (view, units) in enumerate(zip(views, left, strict=True)):
         coefficients = xp.concat([path[v] for path in paths], axis=1)
-        result.append(unit_predictions(view.problem, restricted[v].basis, coefficients, units) + offset)
+        result.append(
+            unit_predictions(view.problem, restricted[v].basis, coefficients, units) + offset
+        )
     return result
 
 
 def _restricted(view: ViewData, units: Index, system: DualSystem | PrimalSystem) -> ViewData:
     """The view with some of its units; in the dual form rows leave its basis with them."""
     basis = view.basis
-    if isinstance(system, DualSystem) and isinstance(view.problem, ScoredRows) and isinstance(basis, KernelBasis):
+    if (
+        isinstance(system, DualSystem)
+        and isinstance(view.problem, ScoredRows)
+        and isinstance(basis, KernelBasis)
+    ):
         points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
         gram = basis.own_gram
         if gram is not None:

@@ -1,4 +1,5 @@
-"""Who beat whom, each pair of winner and loser once: from explicit comparisons, or from scores within queries.
+"""Who beat whom, each pair of winner and loser once: from explicit comparisons, or from scores
+within queries.
 
 Also how the items of new comparisons are matched with those that are there.
 """
@@ -72,13 +73,17 @@ class PairData:
         return int(self.features.shape[0])
 
     def apply(self, rows: Array, span: slice = slice(None)) -> Array:
-        """Winner less loser, (N, c), of values at the items (n, c); `span`: for these comparisons only."""
+        """Winner less loser, (N, c), of values at the items (n, c); `span`: for these comparisons
+        only.
+        """
         return take(rows, self.winners[span]) - take(rows, self.losers[span])
 
     def transposed(self, values: Array) -> Array:
         """The transpose of `apply`: (N, c) → (n, c)."""
         ends = [like(rows, values, "int64") for rows in (self.winners, self.losers)]
-        return segment_sum(values, ends[0], self.n_items) - segment_sum(values, ends[1], self.n_items)
+        return segment_sum(values, ends[0], self.n_items) - segment_sum(
+            values, ends[1], self.n_items
+        )
 
     def spans(self, rows: Array) -> list[slice]:
         """All comparisons in blocks whose values of `apply(rows)` fit into the cache."""
@@ -98,7 +103,9 @@ class PairData:
         return distances
 
     def laplacian_product(self, weights: FloatArray, rows: Array) -> Array:
-        """Aᵀ diag(weights) A rows, (n, c), for weights (N,), rows (n, c) and A the matrix of `apply`. O((n + N) c)."""
+        """Aᵀ diag(weights) A rows, (n, c), for weights (N,), rows (n, c) and A the matrix of
+        `apply`. O((n + N) c).
+        """
         if not isinstance(rows, np.ndarray):
             column = like(weights, rows)[:, None]
             step = max(1, block_entries(rows, BLOCK_ENTRIES) // max(1, len(self)))
@@ -107,8 +114,12 @@ class PairData:
                 [self.transposed(column * self.apply(rows[:, span])) for span in spans], axis=1
             )
         order, others, bounds = self._neighbours
-        degrees = np.bincount(self.winners, weights, self.n_items) + np.bincount(self.losers, weights, self.n_items)
-        adjacency = sparse.csr_array((np.tile(weights, 2)[order], others, bounds), shape=(self.n_items,) * 2)
+        degrees = np.bincount(self.winners, weights, self.n_items) + np.bincount(
+            self.losers, weights, self.n_items
+        )
+        adjacency = sparse.csr_array(
+            (np.tile(weights, 2)[order], others, bounds), shape=(self.n_items,) * 2
+        )
         product: Array = np.empty(rows.shape)
         step = max(1, PRODUCT_ENTRIES // max(1, rows.shape[1]))
 
@@ -122,18 +133,25 @@ class PairData:
 
     @cached_property
     def _neighbours(self) -> tuple[Index, Index, Index]:
-        """A CSR matrix whose rows are the items and whose entries their opponents, in place `order` of winners and losers.
+        """A CSR matrix whose rows are the items and whose entries their opponents, in place `order`
+        of winners and losers.
 
         Returns order (2N,), opponents (2N,) and the bounds of each item's entries (n + 1,).
         """
-        items, others = np.concatenate([[self.winners, self.losers], [self.losers, self.winners]], axis=1)
+        items, others = np.concatenate(
+            [[self.winners, self.losers], [self.losers, self.winners]], axis=1
+        )
         order = np.argsort(items, kind="stable")
         return order, others[order], np.searchsorted(items[order], np.arange(self.n_items + 1))
 
     @cached_property
     def parts(self) -> Index:
-        """The number of each item's part: the items that chains of comparisons connect with it. (n,)"""
-        graph = sparse.csr_array((np.ones(len(self)), (self.winners, self.losers)), shape=(self.n_items,) * 2)
+        """The number of each item's part: the items that chains of comparisons connect with it.
+        (n,)
+        """
+        graph = sparse.csr_array(
+            (np.ones(len(self)), (self.winners, self.losers)), shape=(self.n_items,) * 2
+        )
         return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
     @property
@@ -142,12 +160,18 @@ class PairData:
         return len(np.unique(self.parts[self.winners]))
 
     def centred(self, rows: Array) -> Array:
-        """Rows (n, c) less the mean of their part, which no comparison sees: sums of large values would be rounded."""
+        """Rows (n, c) less the mean of their part, which no comparison sees: sums of large values
+        would be rounded.
+        """
         parts = like(self.parts, rows, "int64")
         sizes = np.bincount(self.parts)
-        return rows - take(segment_sum(rows, parts, len(sizes)) / like(sizes, rows)[:, None], self.parts)
+        return rows - take(
+            segment_sum(rows, parts, len(sizes)) / like(sizes, rows)[:, None], self.parts
+        )
 
-    def extended(self, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
+    def extended(
+        self, features: Array, winners: Index, losers: Index, counts: FloatArray
+    ) -> PairData:
         """With more comparisons, between items (m, d) that may be among those that are there."""
         items, first, second = joined_items(self.features, features, winners, losers)
         return PairData.merged(
@@ -158,8 +182,11 @@ class PairData:
         )
 
 
-def joined_items(items: Array, features: Array, winners: Index, losers: Index) -> tuple[Array, Index, Index]:
-    """Items (n, d) with those compared rows (p,) of other items (m, d) that are not among them, and the places of both.
+def joined_items(
+    items: Array, features: Array, winners: Index, losers: Index
+) -> tuple[Array, Index, Index]:
+    """Items (n, d) with those compared rows (p,) of other items (m, d) that are not among them, and
+    the places of both.
 
     Items with equal features are one item.
     """
@@ -183,20 +210,29 @@ def joined_items(items: Array, features: Array, winners: Index, losers: Index) -
 
 
 def _keys(features: Array) -> list[bytes]:
-    """One key per row, equal for equal rows: its bytes, and for CSR those of its entries in order of columns."""
+    """One key per row, equal for equal rows: its bytes, and for CSR those of its entries in order
+    of columns.
+    """
     if is_sparse(features):
         tidy = sparse.csr_array(features)
         tidy.sum_duplicates()
         tidy.eliminate_zeros()
         bounds = zip(tidy.indptr[:-1], tidy.indptr[1:], strict=True)
-        return [tidy.indices[a:b].astype(np.int64).tobytes() + tidy.data[a:b].tobytes() for a, b in bounds]
+        return [
+            tidy.indices[a:b].astype(np.int64).tobytes() + tidy.data[a:b].tobytes()
+            for a, b in bounds
+        ]
     return [row.tobytes() for row in np.ascontiguousarray(to_numpy(features) + 0.0)]  # + 0: −0 is 0
 
 
-def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first_new: int = 0) -> tuple[Index, Index]:
-    """Winners and losers: pairs of rows of one query with different scores, each once; a seeded sample of `most`.
+def untied_pairs(
+    scores: FloatArray, queries: Index, most: int, seed: int, first_new: int = 0
+) -> tuple[Index, Index]:
+    """Winners and losers: pairs of rows of one query with different scores, each once; a seeded
+    sample of `most`.
 
-    Pairs of two rows before `first_new` are left out. Pairs that are not taken are not listed: O(n log n + most).
+    Pairs of two rows before `first_new` are left out. Pairs that are not taken are not listed: O(n
+    log n + most).
     """
     order = np.lexsort((scores, queries))
     new = order >= first_new
@@ -212,7 +248,9 @@ def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first
         chosen = np.sort(np.random.default_rng(seed).choice(total, size=most, replace=False))
     winner = np.searchsorted(ends, chosen, side="right")
     number = chosen - (ends - beaten)[winner]
-    among_new = new_places[np.minimum(new_before[query[winner]] + number, max(len(new_places) - 1, 0))]
+    among_new = new_places[
+        np.minimum(new_before[query[winner]] + number, max(len(new_places) - 1, 0))
+    ]
     loser = np.where(new[winner], query[winner] + number, among_new)
     return order[winner], order[loser]
 
@@ -224,4 +262,8 @@ def _begins(*keys: NumpyArray) -> Index:
     starts[:1] = True
     for key in keys:
         starts[1:] |= key[1:] != key[:-1]
-    return np.maximum.accumulate(np.where(starts, np.arange(n), 0)) if n else np.zeros(0, dtype=np.int64)
+    return (
+        np.maximum.accumulate(np.where(starts, np.arange(n), 0))
+        if n
+        else np.zeros(0, dtype=np.int64)
+    )

@@ -22,13 +22,10 @@ class Path:
     """Everything that was tried.
 
     Attributes
-    ----------
-    alpha : (a,) candidates
-    gamma : (a,) kernel widths that go with them, NaN where the kernel has none
-    error : (a,) held-out error
-    standard_error : (a,) of that error, over what was held out
-    best : position of the chosen one
-    scoring : what the error is: "squared" (held-out loss), "rescaled" (the same under the best factor) or
+    ---------- alpha : (a,) candidates gamma : (a,) kernel widths that go with them, NaN where the
+    kernel has none error : (a,) held-out error standard_error : (a,) of that error, over what was
+    held out best : position of the chosen one scoring : what the error is: "squared" (held-out
+    loss), "rescaled" (the same under the best factor) or
         "disagreement"
     constant : the same error of a function that is constant: what any model should beat
     agreement : (a,) that go with them, for learners with several views
@@ -58,7 +55,9 @@ class Path:
         gamma: float | None,
         **numbers: FloatArray,
     ) -> Self:
-        """The path of held-out errors (a,); alpha may be one for all, gamma is None where the kernel has no width."""
+        """The path of held-out errors (a,); alpha may be one for all, gamma is None where the
+        kernel has no width.
+        """
         count = errors.errors.shape[1]
         return cls(
             alpha=np.full(count, alpha),
@@ -89,11 +88,17 @@ class Path:
 
 
 def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
-    """The paths of several kernel widths as one; None for no paths. best : number of the path to take, None: least error."""
+    """The paths of several kernel widths as one; None for no paths. best : number of the path to
+    take, None: least error.
+    """
     if len(paths) < 2:
         return paths[0] if paths else None
     if best is None:
         best = int(np.argmin([float(path.error[path.best]) for path in paths]))
     columns = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
-    joined: Any = {name: np.concatenate([getattr(path, name) for path in paths]) for name in columns}
-    return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
+    joined: Any = {
+        name: np.concatenate([getattr(path, name) for path in paths]) for name in columns
+    }
+    return replace(
+        paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best
+    )

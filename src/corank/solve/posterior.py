@@ -1,6 +1,8 @@
-"""A Gaussian posterior over a function in the span of a basis: means, variances, covariances, differences.
+"""A Gaussian posterior over a function in the span of a basis: means, variances, covariances,
+differences.
 
-Also what both Gaussian processes need to learn kernel widths: a kernel of another width, and slopes in widths.
+Also what both Gaussian processes need to learn kernel widths: a kernel of another width, and slopes
+in widths.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ Widths: TypeAlias = Literal[
     "given", "one", "each"
 ]  # learn none (that of the kernel), one for all columns, one per column
 
-MAX_ONE_THREAD_POINTS = 400  # basis points up to which one thread is fastest: matrices are too small to share
+# basis points up to which one thread is fastest: matrices are too small to share
+MAX_ONE_THREAD_POINTS = 400
 
 
 # ---------------------------------------------------------------- the posterior
@@ -74,7 +77,11 @@ class GaussianPart:
     def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
         """Mean and variance of f(a) − f(b), row by row: (n,) each."""
         phi = self._basis(first, points) - self._basis(second, points)
-        prior = self.kernel.diagonal(first) + self.kernel.diagonal(second) - 2 * self.kernel.row_by_row(first, second)
+        prior = (
+            self.kernel.diagonal(first)
+            + self.kernel.diagonal(second)
+            - 2 * self.kernel.row_by_row(first, second)
+        )
         variances = self.amplitude * prior - self._explained(phi)
         return phi @ like(self.coefficients, phi), at_least_zero(variances)
 
@@ -93,13 +100,17 @@ def widened(kernel: Kernel, step: float) -> Kernel:
 
 
 def seen_rows(kernel: Kernel, rows: Array, *, each: bool) -> Array:
-    """Rows with the column scales of the kernel; dense where every column has a slope of its own (`each`)."""
+    """Rows with the column scales of the kernel; dense where every column has a slope of its own
+    (`each`).
+    """
     X = kernel.seen(float64(rows))
     return X.toarray() if each and is_sparse(X) else X
 
 
 def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> FloatArray:
-    """Σ_ij weights_ij (x_i − z_j)², one per column (`each`, dense rows) or summed over all columns: (d,) or (1,)."""
+    """Σ_ij weights_ij (x_i − z_j)², one per column (`each`, dense rows) or summed over all columns:
+    (d,) or (1,).
+    """
     xp = namespace(weights)
     if not is_sparse(X) and not is_sparse(
         Z
@@ -109,5 +120,7 @@ def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> Flo
     rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
     if each:
         return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
-    total = rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
+    total = (
+        rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
+    )
     return np.asarray([float(total)])

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Array, block_entries, dtype_name, in_order, is_sparse, namespace, runs_of_rows, take
+from corank.core.arrays import (
+    Array,
+    block_entries,
+    dtype_name,
+    in_order,
+    is_sparse,
+    namespace,
+    runs_of_rows,
+    take,
+)
 from corank.core.basis import Basis, FeatureBasis
 from corank.core.sums import BLOCK_ENTRIES, WRITE_ROWS
 
@@ -32,4 +41,6 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
         basis.write(block, phi[: len(block)])
         return phi[: len(block)] @ coefficients
 
-    return namespace(coefficients).concat(list(in_order(values, runs_of_rows(n, step), coefficients)))
+    return namespace(coefficients).concat(
+        list(in_order(values, runs_of_rows(n, step), coefficients))
+    )

@@ -1,8 +1,9 @@
-"""The evidence of comparisons for a kernel, its gradient, and the search for kernel width and amplitude.
+"""The evidence of comparisons for a kernel, its gradient, and the search for kernel width and
+amplitude.
 
-A function f ~ N(0, amplitude · k), seen through whitened features of a basis; comparisons enter by expectation
-propagation. The gradient is that of the evidence at its fixed point, ½ tr((ββᵀ − R) dK) with β the slopes of the
-posterior and R = (K + diag(1/τ))⁻¹ (docs/mathematics.md, section 3.11).
+A function f ~ N(0, amplitude · k), seen through whitened features of a basis; comparisons enter by
+expectation propagation. The gradient is that of the evidence at its fixed point, ½ tr((ββᵀ − R) dK)
+with β the slopes of the posterior and R = (K + diag(1/τ))⁻¹ (docs/mathematics.md, section 3.11).
 """
 
 from __future__ import annotations
@@ -13,21 +14,35 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from corank.core.arrays import Array, FloatArray, in_one_thread, is_sparse, like, namespace, solve_lower, take, to_numpy
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    in_one_thread,
+    is_sparse,
+    like,
+    namespace,
+    solve_lower,
+    take,
+    to_numpy,
+)
 from corank.core.basis import KernelBasis, pivoted_rows
 from corank.core.kernels import Kernel, finite_values, squared_norms
 from corank.solve.expectation_propagation import Posterior, Sites, propagate
 from corank.solve.pair_data import PairData
 from corank.solve.posterior import Widths, seen_rows, weighted_distances, widened
 
-FIRST_WIDTHS = 4.0 ** np.arange(-3, 3)  # factors of the width at the start, looked at before the search
-FIRST_AMPLITUDES = (1.0, 16.0)  # variances of the function that go with them: undecided answers, and decided ones
+# factors of the width at the start, looked at before the search
+FIRST_WIDTHS = 4.0 ** np.arange(-3, 3)
+# variances of the function that go with them: undecided answers, and decided ones
+FIRST_AMPLITUDES = (1.0, 16.0)
 MAX_WIDTH_FACTOR = 4.0**6  # between the width at the start and where the search may go, both ways
 AMPLITUDE_RANGE = (1e-4, 1e6)  # variances of the function within which the search stays
-USUAL_LOG_VARIANCE, LOG_VARIANCE_SPREAD = np.log(4.0), 2.0  # prior of the function's log variance, before any answer
+# prior of the function's log variance, before any answer
+USUAL_LOG_VARIANCE, LOG_VARIANCE_SPREAD = np.log(4.0), 2.0
 ROUGH_TOLERANCE = 1e-3  # of expectation propagation in the first look, which only ranks places
 SEARCH_TOLERANCE = 1e-6  # of expectation propagation during the search, whose steps need gradients
-SEARCH_SWEEPS = 100  # of expectation propagation during the search; a place that takes more is no good one
+# of expectation propagation during the search; a place that takes more is no good one
+SEARCH_SWEEPS = 100
 SEARCH_STEPS = 60  # of L-BFGS
 SLOPE_STEP = 1e-3  # of the log width, for slopes by differences where the kernel has no gradient
 FEW_POINTS = 200  # of the basis on which the search begins where there are more than twice as many
@@ -42,7 +57,9 @@ MAX_EVIDENCE_FALL = 5.0  # nats below the best width: kernels beyond have a shar
 
 @dataclass(frozen=True)
 class PreferenceTask:
-    """Comparisons, and the basis that spans the function; `whole` where its points are the compared items."""
+    """Comparisons, and the basis that spans the function; `whole` where its points are the compared
+    items.
+    """
 
     data: PairData
     basis: KernelBasis
@@ -52,13 +69,17 @@ class PreferenceTask:
         """The task on a basis of `size` of the points."""
         rows = pivoted_rows(self.basis.kernel, self.basis.points, size, np.random.default_rng(0))
         return PreferenceTask(
-            self.data, replace(self.basis, points=take(self.basis.points, np.sort(rows))), whole=False
+            self.data,
+            replace(self.basis, points=take(self.basis.points, np.sort(rows))),
+            whole=False,
         )
 
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A kernel with its posterior; `features` (n, r) are the whitened features of the items that the posterior is over."""
+    """A kernel with its posterior; `features` (n, r) are the whitened features of the items that
+    the posterior is over.
+    """
 
     basis: KernelBasis
     amplitude: float
@@ -105,15 +126,19 @@ def _whitened(data: PairData, basis: KernelBasis) -> Array:
 def amplitude_slope(data: PairData, fitted: FittedKernel) -> float:
     """d log evidence / d log amplitude. O(n r + N)."""
     posterior = fitted.posterior
-    pulled = to_numpy(fitted.features.T @ data.transposed(like(posterior.slopes, fitted.features)[:, None]))
+    pulled = to_numpy(
+        fitted.features.T @ data.transposed(like(posterior.slopes, fitted.features)[:, None])
+    )
     explained = np.sum(posterior.counts * posterior.sites.precision * posterior.variances)
     return 0.5 * float(np.sum(pulled * pulled) - explained)
 
 
 def width_slopes(task: PreferenceTask, fitted: FittedKernel, *, each: bool) -> FloatArray:
-    """d log evidence / d log gamma of an rbf kernel: (1,), or one per column where `each`. O(n² (r + d)) on all items.
+    """d log evidence / d log gamma of an rbf kernel: (1,), or one per column where `each`. O(n² (r
+    + d)) on all items.
 
-    With H = ββᵀ − R carried to the items the evidence moves by ½ Σ H ∘ dK, dK = −gamma · squared distance ∘ K.
+    With H = ββᵀ − R carried to the items the evidence moves by ½ Σ H ∘ dK, dK = −gamma · squared
+    distance ∘ K.
     """
     slopes = (_slopes_on_items if task.whole else _slopes_on_points)(task.data, fitted, each)
     gamma = fitted.kernel.gamma
@@ -122,7 +147,9 @@ def width_slopes(task: PreferenceTask, fitted: FittedKernel, *, each: bool) -> F
 
 
 def _item_terms(data: PairData, fitted: FittedKernel) -> tuple[Array, Array, FloatArray]:
-    """β on the items (n, 1), AᵀTAS for the spread S of the items (n, r) and the sites' total precisions (N,)."""
+    """β on the items (n, 1), AᵀTAS for the spread S of the items (n, r) and the sites' total
+    precisions (N,).
+    """
     posterior = fitted.posterior
     total = posterior.counts * posterior.sites.precision
     pull = data.transposed(like(posterior.slopes, fitted.features)[:, None])
@@ -148,10 +175,18 @@ def _slopes_on_items(data: PairData, fitted: FittedKernel, each: bool) -> FloatA
 def _slopes_on_points(data: PairData, fitted: FittedKernel, each: bool) -> FloatArray:
     """Σ H ∘ dK for a basis of other points: K = Φ K_rr⁻¹ Φᵀ moves with Φ and with K_rr."""
     pull, turned, total = _item_terms(data, fitted)
-    X, points = (seen_rows(fitted.kernel, rows, each=each) for rows in (data.features, fitted.basis.points))
-    phi, gram, white = fitted.basis.features(data.features), fitted.basis.gram, fitted.basis.whitening.matrix
+    X, points = (
+        seen_rows(fitted.kernel, rows, each=each) for rows in (data.features, fitted.basis.points)
+    )
+    phi, gram, white = (
+        fitted.basis.features(data.features),
+        fitted.basis.gram,
+        fitted.basis.whitening.matrix,
+    )
     back = (phi @ white) @ white.T  # Φ K_rr⁻¹
-    moved = pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.laplacian_product(total, back)
+    moved = (
+        pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.laplacian_product(total, back)
+    )
     first = weighted_distances(moved * phi, X, points, each=each)
     second = weighted_distances((back.T @ moved) * gram, points, points, each=each)
     return fitted.amplitude * (2 * first - second)
@@ -179,7 +214,9 @@ class EvidenceSearch:
 
 @dataclass(frozen=True)
 class PreferenceSolution:
-    """The fitted kernel, which parameters lie at the end of their range, and the sweeps it took in all."""
+    """The fitted kernel, which parameters lie at the end of their range, and the sweeps it took in
+    all.
+    """
 
     fitted: FittedKernel
     at_bounds: tuple[str, ...]
@@ -187,11 +224,13 @@ class PreferenceSolution:
 
 
 def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
-    """The kernel parameters of largest evidence: a first look at several widths, then L-BFGS with the gradient.
+    """The kernel parameters of largest evidence: a first look at several widths, then L-BFGS with
+    the gradient.
 
-    Answers that do not contradict each other leave the amplitude open: a wide prior on it keeps a few of them from
-    making the model sure of everything. Where the basis is large the search is made on a few of its points first, after
-    which the whole basis takes a step or two. Sites are carried from one evaluation to the next.
+    Answers that do not contradict each other leave the amplitude open: a wide prior on it keeps a
+    few of them from making the model sure of everything. Where the basis is large the search is
+    made on a few of its points first, after which the whole basis takes a step or two. Sites are
+    carried from one evaluation to the next.
     """
     ascent = Ascent(task, search)
     place, unit = np.zeros(ascent.size), np.ones(ascent.size)
@@ -207,9 +246,11 @@ def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
 
 
 class Ascent:
-    """The log evidence as a function of log variance and log widths, with a wide prior on the function's variance.
+    """The log evidence as a function of log variance and log widths, with a wide prior on the
+    function's variance.
 
-    The variance is amplitude times that of the kernel, which is 1 for rbf and has the units of X for others.
+    The variance is amplitude times that of the kernel, which is 1 for rbf and has the units of X
+    for others.
     """
 
     def __init__(self, task: PreferenceTask, search: EvidenceSearch) -> None:
@@ -253,9 +294,11 @@ class Ascent:
         return min(peaks, key=lambda peak: self.descent(peak[0])[0]) if len(peaks) > 1 else peaks[0]
 
     def climb(self, start: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From a start to the largest evidence: its place, and the width of the peak in each parameter.
+        """From a start to the largest evidence: its place, and the width of the peak in each
+        parameter.
 
-        unit : the width that the peak is thought to have; the first step is measured by it, and no longer than 1
+        unit : the width that the peak is thought to have; the first step is measured by it, and no
+            longer than 1
         """
         here = self.descent(start)
         unit = np.minimum(unit, 1 / np.sqrt(np.maximum(np.abs(here[1]), 1.0)))
@@ -280,34 +323,45 @@ class Ascent:
         """Minus the log evidence and its gradient."""
         fitted = self.fitted(parameters, tolerance=SEARCH_TOLERANCE, sweeps=SEARCH_SWEEPS)
         prior, prior_slope = self._prior(fitted.amplitude)
-        slopes = [amplitude_slope(self.task.data, fitted) + prior_slope] if self.search.amplitude is None else []
+        slopes = (
+            [amplitude_slope(self.task.data, fitted) + prior_slope]
+            if self.search.amplitude is None
+            else []
+        )
         if self.n_widths:
             slopes.extend(self._width_slopes(parameters, fitted))
         return -fitted.posterior.log_evidence - prior, -np.asarray(slopes)
 
     def _prior(self, amplitude: float) -> tuple[float, float]:
-        """The log density of an amplitude before any answer, up to a constant, and its slope in log amplitude."""
+        """The log density of an amplitude before any answer, up to a constant, and its slope in log
+        amplitude.
+        """
         if self.search.amplitude is not None:
             return 0.0, 0.0
         away = (float(np.log(amplitude * self.variance)) - USUAL_LOG_VARIANCE) / LOG_VARIANCE_SPREAD
         return -0.5 * away**2, -away / LOG_VARIANCE_SPREAD
 
     def _width_slopes(self, parameters: FloatArray, fitted: FittedKernel) -> FloatArray:
-        """d log evidence / d log width: by formula for rbf, else by differences of evidences to the last digit."""
+        """d log evidence / d log width: by formula for rbf, else by differences of evidences to the
+        last digit.
+        """
         if self.kernel.name == "rbf":
             return width_slopes(self.task, fitted, each=self.search.widths == "each")
         slopes = []
         for position in range(self.n_amplitudes, self.size):
             step = np.zeros(self.size)
             step[position] = SLOPE_STEP
-            above, below = (self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1))
+            above, below = (
+                self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1)
+            )
             slopes.append((above - below) / (2 * SLOPE_STEP))
         return np.asarray(slopes)
 
     def first_look(self) -> list[FloatArray]:
         """Places to start from: the best of several widths and amplitudes, judged roughly.
 
-        With one width per column there are several peaks: the best place of every amplitude is a start.
+        With one width per column there are several peaks: the best place of every amplitude is a
+        start.
         """
         widths = np.log(FIRST_WIDTHS) if self.n_widths else np.zeros(1)
         amplitudes = np.log(FIRST_AMPLITUDES) if self.search.amplitude is None else np.zeros(1)
@@ -323,32 +377,43 @@ class Ascent:
         return ranked if self.search.widths == "each" else ranked[:1]
 
     def at_bounds(self, parameters: FloatArray) -> tuple[str, ...]:
-        """Names of the parameters at the end of their range, which the search would have driven further."""
+        """Names of the parameters at the end of their range, which the search would have driven
+        further.
+        """
         low, high = np.asarray(self.bounds).reshape(-1, 2).T  # empty where nothing is learned
         below, above = parameters < low + 1e-6, parameters > high - 1e-6
         if self.search.widths == "each":  # a column that plays no part is no reason to warn
             below[-self.n_widths :] &= below[-self.n_widths :].all()
         names = ["amplitude"] * self.n_amplitudes + ["gamma"] * self.n_widths
-        return tuple(dict.fromkeys(name for name, out in zip(names, below | above, strict=True) if out))
+        return tuple(
+            dict.fromkeys(name for name, out in zip(names, below | above, strict=True) if out)
+        )
 
 
 def _usual_variance(task: PreferenceTask) -> float:
-    """The variance of a function under the kernel at the start, or half that of differences where it is not constant."""
+    """The variance of a function under the kernel at the start, or half that of differences where
+    it is not constant.
+    """
     basis, data = task.basis, task.data
     variances = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
     if float(np.ptp(variances)) <= 1e-9 * float(variances.max()):
         return float(variances[0]) or 1.0
-    return 0.5 * float(np.mean(data.squared_distances(_whitened(data, basis)))) or 1.0 if len(data) else 1.0
+    return (
+        0.5 * float(np.mean(data.squared_distances(_whitened(data, basis)))) or 1.0
+        if len(data)
+        else 1.0
+    )
 
 
 # ---------------------------------------------------------------- averaging over widths
 
 
 def average(task: PreferenceTask, best: FittedKernel) -> list[tuple[float, FittedKernel]]:
-    """The best width, then those around it, with their shares: the evidence under a prior flat in log width.
+    """The best width, then those around it, with their shares: the evidence under a prior flat in
+    log width.
 
-    Out to where the evidence has fallen by MAX_EVIDENCE_FALL, both ways, within the range of the search
-    ([Tsivtsivadze2009] fig. 1).
+    Out to where the evidence has fallen by MAX_EVIDENCE_FALL, both ways, within the range of the
+    search ([Tsivtsivadze2009] fig. 1).
     """
     kernels, start = [best], task.basis.kernel.gamma
     assert start is not None
@@ -371,4 +436,6 @@ def with_shares(kernels: list[FittedKernel]) -> list[tuple[float, FittedKernel]]
     """Fitted kernels with their shares, which are in proportion to their evidence and sum to 1."""
     logs = np.asarray([fitted.posterior.log_evidence for fitted in kernels])
     shares = np.exp(logs - logs.max())
-    return [(float(share), fitted) for share, fitted in zip(shares / shares.sum(), kernels, strict=True)]
+    return [
+        (float(share), fitted) for share, fitted in zip(shares / shares.sum(), kernels, strict=True)
+    ]

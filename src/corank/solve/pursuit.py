@@ -1,9 +1,11 @@
-"""Pursuit: atoms enter one by one, each the one that lowers ‖J (s − f)‖² most, and how many of them there shall be.
+"""Pursuit: atoms enter one by one, each the one that lowers ‖J (s − f)‖² most, and how many of them
+there shall be.
 
-`PursuitRun` is one greedy run over a set of rows, whatever the way of refitting (docs/mathematics.md, section 3.9;
-[Tsivtsivadze2013] fig. 1, [Vincent2002]). `pursue` goes from training data and settings to a sparse solution: all folds
-are run side by side with the run on all rows, whose beginning is the model for any number of atoms. Rows that are held
-out are no atoms either: an atom at a held-out row would say nothing about new rows.
+`PursuitRun` is one greedy run over a set of rows, whatever the way of refitting
+(docs/mathematics.md, section 3.9; [Tsivtsivadze2013] fig. 1, [Vincent2002]). `pursue` goes from
+training data and settings to a sparse solution: all folds are run side by side with the run on all
+rows, whose beginning is the model for any number of atoms. Rows that are held out are no atoms
+either: an atom at a held-out row would say nothing about new rows.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take, zeros_beside
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    device,
+    like,
+    namespace,
+    segment_sum,
+    take,
+    zeros_beside,
+)
 from corank.core.folds import Splits, default_codes, fold_splits
 from corank.core.kernels import Kernel
 from corank.core.observations import ScoredRows
@@ -23,16 +35,25 @@ from corank.solve.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingC
 from corank.solve.dictionary import Atoms, Dictionary, RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
 from corank.solve.path import Path, joined_path
-from corank.solve.tuning import KernelSettings, Training, constant_error, kernels_to_try, untuned_width
+from corank.solve.tuning import (
+    KernelSettings,
+    Training,
+    constant_error,
+    kernels_to_try,
+    untuned_width,
+)
 
 Refit: TypeAlias = Literal["back", "basic", "final", "pre"]
 REFITS: tuple[Refit, ...] = ("back", "basic", "final", "pre")
 
-GAIN_TIE = 1e-10  # share of a gain: others that fall short of it by less are equal, and the first atom enters
+# share of a gain: others that fall short of it by less are equal, and the first atom enters
+GAIN_TIE = 1e-10
 NEGLIGIBLE_GAIN = 1e-20  # share of the loss at the start: a step that takes less away fits rounding
-PATIENCE_STEPS = 10  # without a lower held-out error, after which a search for the number of atoms ends
+# without a lower held-out error, after which a search for the number of atoms ends
+PATIENCE_STEPS = 10
 MAX_TUNED_STEPS = 1_000  # that such a search tries at most
-NO_SPREAD = 1e-14  # share of the level of the scores: scores that spread by less are alike but for rounding
+# share of the level of the scores: scores that spread by less are alike but for rounding
+NO_SPREAD = 1e-14
 
 
 # ---------------------------------------------------------------- one greedy run
@@ -41,18 +62,15 @@ NO_SPREAD = 1e-14  # share of the level of the scores: scores that spread by les
 class PursuitRun:
     """One greedy run over a set of rows.
 
-    "basic" gives a weight to the atom that enters and may pick it again; "final" picks the same atoms and refits all
-    weights at the end; "back" refits after every step; "pre" picks the atom that is best after refitting. Correlations
-    Dᵀ L (s − f) are kept up to date by one product with D per step, and so is what the chosen atoms leave of every
-    atom's length.
+    "basic" gives a weight to the atom that enters and may pick it again; "final" picks the same
+    atoms and refits all weights at the end; "back" refits after every step; "pre" picks the atom
+    that is best after refitting. Correlations Dᵀ L (s − f) are kept up to date by one product with
+    D per step, and so is what the chosen atoms leave of every atom's length.
 
     Parameters
-    ----------
-    rows : RowSet of k out of n rows
-    target : (k,) = J s
-    lengths : (N,) = diag(Dᵀ L D) over these rows
-    watched : numbers of rows whose predictions are kept, None for none
-    alike : whether atoms are values of one kernel, so that one much shorter than the others is nothing
+    ---------- rows : RowSet of k out of n rows target : (k,) = J s lengths : (N,) = diag(Dᵀ L D)
+    over these rows watched : numbers of rows whose predictions are kept, None for none alike :
+    whether atoms are values of one kernel, so that one much shorter than the others is nothing
 
     Attributes
     ----------
@@ -80,7 +98,8 @@ class PursuitRun:
         self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
         self._residual = self._refitted = target
         self._correlations = xp.zeros_like(lengths)
-        self._pending: tuple[Array, float] | None = (target, -1.0)  # c −= amount · Dᵀ Jᵀ direction, not yet done
+        # c −= amount · Dᵀ Jᵀ direction, not yet done
+        self._pending: tuple[Array, float] | None = (target, -1.0)
         n_watched = 0 if watched is None else len(watched)
         self._values = zeros_beside(n_watched, target)
         self._columns = GrowingColumns(target, n_watched)
@@ -100,10 +119,16 @@ class PursuitRun:
             return None
         direction, _ = self._pending
         values = self._rows.operator.root_transposed(direction[:, None])[:, 0]
-        return values if self._rows.rows is None else scattered_sums(values, self._rows.rows, self._n_rows)
+        return (
+            values
+            if self._rows.rows is None
+            else scattered_sums(values, self._rows.rows, self._n_rows)
+        )
 
     def absorb(self, product: Array) -> None:
-        """Take in that product (N,): correlations with the new residual, and what is left of every atom."""
+        """Take in that product (N,): correlations with the new residual, and what is left of every
+        atom.
+        """
         assert self._pending is not None
         _, amount = self._pending
         self._correlations = self._correlations - amount * product
@@ -118,9 +143,13 @@ class PursuitRun:
         self._lengths_left = namespace(lengths).where(self._numbers == atom, 0.0 * lengths, lengths)
 
     def choose(self) -> int | None:
-        """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where none gains anything."""
+        """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where
+        none gains anything.
+        """
         xp, correlations = namespace(self._lengths), self._correlations
-        live = (self._lengths > self._shortest) & (self._lengths_left > NEGLIGIBLE_SHARE * self._lengths)
+        live = (self._lengths > self._shortest) & (
+            self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
+        )
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         safe_lengths = xp.where(live, lengths, xp.ones_like(lengths))
         gains = xp.where(live, correlations * correlations / safe_lengths, -xp.ones_like(lengths))
@@ -135,10 +164,14 @@ class PursuitRun:
         rows, watched = self._rows.rows, self._watched
         xp = namespace(column)
         values = self._values if watched is None else take(column, watched)
-        root_column = self._rows.operator.root((column if rows is None else take(column, rows))[:, None])[:, 0]
+        root_column = self._rows.operator.root(
+            (column if rows is None else take(column, rows))[:, None]
+        )[:, 0]
         is_new = atom not in self.entered
         if self._refit in ("basic", "final"):
-            amount = float(xp.sum(root_column * self._residual)) / float(xp.sum(root_column * root_column))
+            amount = float(xp.sum(root_column * self._residual)) / float(
+                xp.sum(root_column * root_column)
+            )
             self._residual = self._residual - amount * root_column
             self._pending = root_column, amount
         if self._refit == "basic":
@@ -170,7 +203,9 @@ class PursuitRun:
         return True
 
     def weights(self) -> FloatArray:
-        """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹. O(k² steps)."""
+        """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹.
+        O(k² steps).
+        """
         weights = np.zeros((len(self.entered), len(self.steps)))
         if self._refit == "basic":
             for step, (atom, amount) in enumerate(zip(self.steps, self._amounts, strict=True)):
@@ -186,18 +221,24 @@ class PursuitRun:
 
 
 def scattered_sums(values: Array, rows: Index, n: int) -> Array:
-    """Values (k,) of some rows at their places among n, zeros elsewhere; those of a row that comes twice are added."""
+    """Values (k,) of some rows at their places among n, zeros elsewhere; those of a row that comes
+    twice are added.
+    """
     if isinstance(values, np.ndarray):
         return np.bincount(rows, values, minlength=n)
     return segment_sum(values[:, None], like(rows, values, "int64"), n)[:, 0]
 
 
 def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
-    """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all runs together."""
+    """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all
+    runs together.
+    """
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
         waiting = [(run, vector) for run in active if (vector := run.pending) is not None]
         if waiting:
-            products = dictionary.products(namespace(waiting[0][1]).stack([vector for _, vector in waiting]))
+            products = dictionary.products(
+                namespace(waiting[0][1]).stack([vector for _, vector in waiting])
+            )
             for number, (run, _) in enumerate(waiting):
                 run.absorb(products[number, ...])
         choices = [(run, atom) for run in active if (atom := run.choose()) is not None]
@@ -250,7 +291,9 @@ class PursuitSolution:
 
 @dataclass(frozen=True)
 class _PursuitFold:
-    """Rows that are kept, as a set and its target, and rows that are held out, without their features."""
+    """Rows that are kept, as a set and its target, and rows that are held out, without their
+    features.
+    """
 
     kept: RowSet
     target: Array
@@ -277,7 +320,8 @@ class _PursuitTrial:
 def pursue(
     training: Training, settings: PursuitSettings, atoms: Atoms, splits: Index | Splits | None
 ) -> PursuitSolution:
-    """Choose by held-out error what is to be tuned; the model is the beginning of the run on all rows.
+    """Choose by held-out error what is to be tuned; the model is the beginning of the run on all
+    rows.
 
     splits : None for the default hold-out
     """
@@ -300,10 +344,15 @@ def pursue(
 
         def start(number: int, rows: RowSet, goal: Array, watched: Index | None) -> PursuitRun:
             n, alike = whole.operator.n_rows, atoms.points is not None
-            return PursuitRun(rows, n, goal, lengths[number, ...], settings.refit, watched, alike=alike)
+            return PursuitRun(
+                rows, n, goal, lengths[number, ...], settings.refit, watched, alike=alike
+            )
 
         runs = [start(0, whole, target, None)]
-        runs += [start(number, fold.kept, fold.target, fold.rows) for number, fold in enumerate(folds, start=1)]
+        runs += [
+            start(number, fold.kept, fold.target, fold.rows)
+            for number, fold in enumerate(folds, start=1)
+        ]
         return _trial(dictionary, runs, folds, kernel, settings, rank)
 
     trials = [trial(kernel) for kernel in _kernels(training, settings, atoms, tuned=bool(folds))]
@@ -311,7 +360,9 @@ def pursue(
     if folds:
         constant = constant_error([problem], offset, settings.scoring)
         paths = [_path(candidate, settings.scoring, constant) for candidate in trials]
-        best = min(zip(trials, paths, strict=True), key=lambda pair: float(pair[1].error[pair[1].best]))[0]
+        best = min(
+            zip(trials, paths, strict=True), key=lambda pair: float(pair[1].error[pair[1].best])
+        )[0]
         path = joined_path(paths)
         assert path.n_atoms is not None
         asked = int(path.n_atoms[path.best])
@@ -339,8 +390,12 @@ def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
     return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
 
 
-def _kernels(training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool) -> list[Kernel]:
-    """The kernel with every width to try; with one that needs no tuning where nothing can be held out."""
+def _kernels(
+    training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool
+) -> list[Kernel]:
+    """The kernel with every width to try; with one that needs no tuning where nothing can be held
+    out.
+    """
     if atoms.points is None:
         return [Kernel("linear")]
     gamma = settings.gamma
@@ -367,7 +422,11 @@ def _trial(
         return _PursuitTrial(kernel, runs[0], np.asarray([steps]))
     limit = int(given[-1])
     if tunes:  # with "basic" and "final" an atom may come again
-        limit = MAX_TUNED_STEPS if settings.refit in ("basic", "final") else min(MAX_TUNED_STEPS, carried)
+        limit = (
+            MAX_TUNED_STEPS
+            if settings.refit in ("basic", "final")
+            else min(MAX_TUNED_STEPS, carried)
+        )
     tables: list[HeldOut] = []
     n_tried = 0
     while n_tried < limit and (n_tried == 0 or not all(run.ended for run in runs[1:])):
@@ -384,12 +443,16 @@ def _trial(
         longest = max(1, max(len(run.steps) for run in runs[1:]))
         numbers = np.arange(1, min(n_tried, longest) + 1)
     advance(dictionary, runs[:1], int(numbers[-1]))
-    errors = np.concatenate([table.errors for table in tables], axis=1)[:, np.minimum(numbers, n_tried) - 1]
+    errors = np.concatenate([table.errors for table in tables], axis=1)[
+        :, np.minimum(numbers, n_tried) - 1
+    ]
     return _PursuitTrial(kernel, runs[0], numbers, HeldOut(errors, tables[0].sizes))
 
 
 def _end_of_search(means: FloatArray) -> int | None:
-    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it still may fall."""
+    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
+    still may fall.
+    """
     best, since = means[0], 0
     for step, error in enumerate(means[1:], start=2):
         since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
@@ -404,14 +467,20 @@ def _path(trial: _PursuitTrial, scoring: Scoring, constant: float) -> Path:
     errors, numbers = trial.errors, trial.numbers.astype(np.float64)
     assert errors is not None
     best = chosen_position(errors, -numbers, scoring)
-    return Path.of(errors, best, scoring, constant, alpha=np.nan, gamma=trial.kernel.gamma, n_atoms=numbers)
+    return Path.of(
+        errors, best, scoring, constant, alpha=np.nan, gamma=trial.kernel.gamma, n_atoms=numbers
+    )
 
 
 # ---------------------------------------------------------------- what is held out
 
 
-def _folds(training: Training, settings: PursuitSettings, given: Index | Splits | None) -> list[_PursuitFold]:
-    """Every split as what is kept and what is held out; none where no error can be told on what is held out."""
+def _folds(
+    training: Training, settings: PursuitSettings, given: Index | Splits | None
+) -> list[_PursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is
+    held out.
+    """
     problem = training.problem
     assert isinstance(problem, ScoredRows)
     if given is None:  # at most ten folds of queries, items or rows
@@ -419,10 +488,14 @@ def _folds(training: Training, settings: PursuitSettings, given: Index | Splits 
     if given is None:
         return []
     nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    bare = replace(problem, rows=replace(problem.rows, features=nothing))  # kernels come from the dictionary
+    # kernels come from the dictionary
+    bare = replace(problem, rows=replace(problem.rows, features=nothing))
     folds = [_fold(bare, train, test, settings.centred) for train, test in fold_splits(given)]
     constants = [0.0 * fold.held_out.reference[:, None] for fold in folds]
-    tables = [fold.errors(constant, settings.scoring) for fold, constant in zip(folds, constants, strict=True)]
+    tables = [
+        fold.errors(constant, settings.scoring)
+        for fold, constant in zip(folds, constants, strict=True)
+    ]
     return folds if len(pooled(tables).sizes) else []
 
 
@@ -430,26 +503,38 @@ def _fold(problem: ScoredRows, train: Index, test: Index, centred: bool) -> _Pur
     kept, held_out = problem.take(train), problem.take(test)
     offset = kept.mean_score if centred else 0.0
     target = kept.targets[:, 0] - offset * kept.targets[:, 1]
-    return _PursuitFold(RowSet(kept.operator, train, _cuts(problem, train)), target, held_out, test, offset)
+    return _PursuitFold(
+        RowSet(kept.operator, train, _cuts(problem, train)), target, held_out, test, offset
+    )
 
 
 def _cuts(problem: ScoredRows, rows: Index) -> bool:
-    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows one by one."""
+    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
+    one by one.
+    """
     if not problem.comparison.needs_queries:
         return True
     if problem.groups is None:
         return False
-    counts, sizes = (np.bincount(g, minlength=problem.n_queries) for g in (problem.groups[rows], problem.groups))
+    counts, sizes = (
+        np.bincount(g, minlength=problem.n_queries) for g in (problem.groups[rows], problem.groups)
+    )
     return len(np.unique(rows)) == len(rows) and bool(np.all((counts == 0) | (counts == sizes)))
 
 
 def _errors(
-    folds: Sequence[_PursuitFold], runs: Sequence[PursuitRun], begin: int, end: int, scoring: Scoring
+    folds: Sequence[_PursuitFold],
+    runs: Sequence[PursuitRun],
+    begin: int,
+    end: int,
+    scoring: Scoring,
 ) -> HeldOut:
     """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
     tables = []
     for fold, run in zip(folds, runs, strict=True):
-        path = run.predictions or [namespace(fold.held_out.reference).zeros_like(fold.held_out.reference)]
+        path = run.predictions or [
+            namespace(fold.held_out.reference).zeros_like(fold.held_out.reference)
+        ]
         values = [path[min(step, len(path) - 1)] for step in range(begin, end)]
         predictions = namespace(path[0]).stack(values, axis=1) + fold.offset
         tables.append(fold.errors(predictions, scoring))

@@ -1,10 +1,12 @@
-"""Regularised least squares on M >= 1 views that agree on unscored rows, in closed form (docs/mathematics.md, section 3).
+"""Regularised least squares on M >= 1 views that agree on unscored rows, in closed form
+(docs/mathematics.md, section 3).
 
     min Σ_v ‖J_v (s_v − f_v)‖² + alpha Σ_v ρ_v ‖f_v‖² + 2·agreement Σ_{u<v} ‖J̄ (f_v − f_u)‖²
 
-after [Tsivtsivadze2010] eq. 14-18 and [Brefeld2006] def. 3.1, 3.2; one view is M = 1, without the last term.
-`DualSystem` works with kernel values between rows, `PrimalSystem` with sums over basis functions. Both answer the same
-questions, so tuning and hold-out need not know which of them they hold.
+after [Tsivtsivadze2010] eq. 14-18 and [Brefeld2006] def. 3.1, 3.2; one view is M = 1, without the
+last term. `DualSystem` works with kernel values between rows, `PrimalSystem` with sums over basis
+functions. Both answer the same questions, so tuning and hold-out need not know which of them they
+hold.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None 
 def too_small(alpha: float, size: float) -> str:
     """The message where alpha is lost to rounding beside numbers of a size."""
     return (
-        f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is lost to rounding; "
-        "use a larger one, or alpha='tune'."
+        f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is"
+        " lost to rounding; use a larger one, or alpha='tune'."
     )
 
 
@@ -68,11 +70,10 @@ def too_small(alpha: float, size: float) -> str:
 class ViewData:
     """One view of the data.
 
-    problem : its scored rows under their loss, or its comparisons
-    columns : of X that it sees, None for all
-    penalty : ρ
-    groups : (n_units,) what is held out together, under numbers that all views share; None for items of one query
-    rows : (r,) row numbers of the basis, None where that is the columns themselves
+    problem : its scored rows under their loss, or its comparisons columns : of X that it sees, None
+        for all penalty : ρ groups : (n_units,) what is held out together, under numbers that all
+        views share; None for items of one query rows : (r,) row numbers of the basis, None where
+        that is the columns themselves
     """
 
     problem: Any
@@ -111,7 +112,9 @@ class System:
 
     @cached_property
     def same_scores(self) -> bool:
-        """Whether every view has the same scores on the same rows: then the mean of the views is judged."""
+        """Whether every view has the same scores on the same rows: then the mean of the views is
+        judged.
+        """
         return same_scores(self.problems)
 
     @property
@@ -165,7 +168,10 @@ def _trace(matrix: Array) -> float:
 
 def contrasts(n_views: int) -> FloatArray:
     """H: (M − 1, M) orthonormal rows orthogonal to 1, so that Σ_{u<v} (f_v − f_u)² = M ‖H f‖²."""
-    rows = [np.r_[np.ones(k), -k, np.zeros(n_views - k - 1)] / np.sqrt(k * (k + 1)) for k in range(1, n_views)]
+    rows = [
+        np.r_[np.ones(k), -k, np.zeros(n_views - k - 1)] / np.sqrt(k * (k + 1))
+        for k in range(1, n_views)
+    ]
     return np.reshape(rows, (n_views - 1, n_views))
 
 
@@ -173,7 +179,9 @@ def contrasts(n_views: int) -> FloatArray:
 
 
 def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:
-    """The sums of one pass over the whitened features of a problem; `folds` has one number per unit. O(n r (r + d))."""
+    """The sums of one pass over the whitened features of a problem; `folds` has one number per
+    unit. O(n r (r + d)).
+    """
     features = FeatureMap(basis)
     statistics = problem.statistics(features, features.size, folds)
     white = basis.whitening
@@ -181,14 +189,16 @@ def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = No
 
 
 class PrimalSystem(System):
-    """(B + alpha I + 2·agreement D) c = b on whitened features of all views side by side. One pass over each set of rows.
+    """(B + alpha I + 2·agreement D) c = b on whitened features of all views side by side. One pass
+    over each set of rows.
 
-    B is block diagonal (scored rows), D has (M − 1) C_vv on and −C_uv off the diagonal, C the sums over unscored rows.
-    Scored rows O(n Σ r_v²), unscored rows O(m (Σ r_v)²), a pair of parameters O((Σ r_v)³).
+    B is block diagonal (scored rows), D has (M − 1) C_vv on and −C_uv off the diagonal, C the sums
+    over unscored rows. Scored rows O(n Σ r_v²), unscored rows O(m (Σ r_v)²), a pair of parameters
+    O((Σ r_v)³).
 
     Parameters
-    ----------
-    statistics : sums over scored rows where they were gathered already: whitened, without penalties, one per view or
+    ---------- statistics : sums over scored rows where they were gathered already: whitened,
+    without penalties, one per view or
         one for all views side by side
     disagreement : D where it is known already: it does not depend on the scored rows
     """
@@ -223,7 +233,9 @@ class PrimalSystem(System):
     def statistics(self) -> Sequence[Statistics]:
         """The sums over scored rows, one per view or one for all views side by side."""
         if self._statistics is None:
-            self._statistics = [whitened_statistics(view.problem, view.basis) for view in self.views]
+            self._statistics = [
+                whitened_statistics(view.problem, view.basis) for view in self.views
+            ]
         return self._statistics
 
     def gather(self, folding: Folding) -> None:
@@ -233,11 +245,16 @@ class PrimalSystem(System):
             features = JointFeatures([view.basis for view in self.views])
             problem = self.views[0].problem.with_features(rows)
             folds = _every_fold(folding.codes[0], folding.n_folds)
-            self._statistics = [features.whitened(problem.statistics(features, features.size, folds))]
+            self._statistics = [
+                features.whitened(problem.statistics(features, features.size, folds))
+            ]
         else:
             self._statistics = [
                 _with_folds(
-                    whitened_statistics(view.problem, view.basis, _every_fold(codes, folding.n_folds)), folding.n_folds
+                    whitened_statistics(
+                        view.problem, view.basis, _every_fold(codes, folding.n_folds)
+                    ),
+                    folding.n_folds,
                 )
                 for view, codes in zip(self.views, folding.codes, strict=True)
             ]
@@ -267,7 +284,12 @@ class PrimalSystem(System):
         ]
 
     def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
-        return stack_rows([g.right(offset) / float(np.sqrt(v.penalty)) for g, v in zip(grams, self.views, strict=True)])
+        return stack_rows(
+            [
+                g.right(offset) / float(np.sqrt(v.penalty))
+                for g, v in zip(grams, self.views, strict=True)
+            ]
+        )
 
     def right(self, offset: float = 0.0) -> Array:
         """b: (Σ r_v, 1)."""
@@ -296,8 +318,14 @@ class PrimalSystem(System):
         if self.unscored is None or self.n_unscored == 0:
             return zeros_beside((self.size, self.size), reference)
         features = JointFeatures([view.basis for view in self.views])
-        sums = sum_unscored(self.unscored, features, [view.columns for view in self.views], reference)
-        joint = features.whitened(Statistics(self.unscored.comparison, (sums,), (None,))).total().features
+        sums = sum_unscored(
+            self.unscored, features, [view.columns for view in self.views], reference
+        )
+        joint = (
+            features.whitened(Statistics(self.unscored.comparison, (sums,), (None,)))
+            .total()
+            .features
+        )
         widths = np.diff(self.ends)
         roots = np.repeat([view.penalty**-0.5 for view in self.views], widths)
         signs = np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1)
@@ -323,7 +351,9 @@ class PrimalSystem(System):
         return self.to_bases(self.spectrum(agreement).solve(self.right(offset), alphas))
 
     def agreement_path(self, alpha: float, agreements: FloatArray, offset: float) -> list[Array]:
-        """Coefficients for every agreement at one alpha from one eigendecomposition: D in the metric of B + alpha I."""
+        """Coefficients for every agreement at one alpha from one eigendecomposition: D in the
+        metric of B + alpha I.
+        """
         xp = namespace(self.scored)
         spectrum = self.spectrum()
         root = spectrum.vectors / xp.sqrt(spectrum.values + alpha)[None, :]
@@ -333,19 +363,26 @@ class PrimalSystem(System):
         return self.to_bases(directions @ (damping * (directions.T @ self.right(offset))))
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
-        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
+        view.
+        """
         return self.to_bases(solve_shifted(self.matrix(agreement), alpha, self.right(offset)))
 
     def solve_partitioned(self, alpha: float, agreement: float, offset: float) -> list[Array]:
-        """Two views one after the other ([Brefeld2006] section 3.2): Cholesky of two halves instead of the whole."""
+        """Two views one after the other ([Brefeld2006] section 3.2): Cholesky of two halves instead
+        of the whole.
+        """
         if len(self.views) != 2:
             raise ValueError(f"the partitioned form is for two views, got {len(self.views)}.")
         cut = int(self.ends[1])
         matrix, right = add_diagonal(self.matrix(agreement), alpha), self.right(offset)
         across = matrix[:cut, cut:]
-        solved = solve_positive(matrix[cut:, cut:] * 1.0, namespace(matrix).concat([across.T, right[cut:, :]], axis=1))
+        solved = solve_positive(
+            matrix[cut:, cut:] * 1.0, namespace(matrix).concat([across.T, right[cut:, :]], axis=1)
+        )
         first = solve_positive(
-            symmetrised(matrix[:cut, :cut] - across @ solved[:, :-1]), right[:cut, :] - across @ solved[:, -1:]
+            symmetrised(matrix[:cut, :cut] - across @ solved[:, :-1]),
+            right[:cut, :] - across @ solved[:, -1:],
         )
         second = solved[:, -1:] - solved[:, :-1] @ first
         return self.to_bases(namespace(matrix).concat([first, second], axis=0))
@@ -364,7 +401,8 @@ class PrimalSystem(System):
     def path_without(
         self, fold: int, alphas: FloatArray, agreements: FloatArray, *, centred: bool
     ) -> tuple[Array, float]:
-        """Whitened features' coefficients (Σ r_v, pairs) without a fold, penalties taken out, and the mean taken out.
+        """Whitened features' coefficients (Σ r_v, pairs) without a fold, penalties taken out, and
+        the mean taken out.
 
         One eigendecomposition per agreement.
         """
@@ -386,7 +424,9 @@ class PrimalSystem(System):
         return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
 
     def unit_features(self, view: int, units: Index, directions: Array | None = None) -> Array:
-        """A view's whitened features of units, penalty inside, in the directions (r_v, k) where given."""
+        """A view's whitened features of units, penalty inside, in the directions (r_v, k) where
+        given.
+        """
         data = self.views[view]
         turned = self.maps[view] if directions is None else self.maps[view] @ directions
         return data.problem.unit_features(data.basis.features, units) @ turned
@@ -408,7 +448,9 @@ class PrimalSystem(System):
 
     @cached_property
     def cokernel(self) -> CoKernel:
-        """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
+        """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition
+        of D.
+        """
         if self.n_unscored == 0:
             values = zeros_beside(self.size, self.views[0].problem.reference)
             units = padded(self.all_unit_features)
@@ -437,11 +479,15 @@ def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
         return statistics
     empty = Gram(0.0 * statistics.queries[0].matrix)
     return Statistics(
-        statistics.comparison, (*statistics.queries, *[empty] * missing), (*statistics.parts, *[None] * missing)
+        statistics.comparison,
+        (*statistics.queries, *[empty] * missing),
+        (*statistics.parts, *[None] * missing),
     )
 
 
-def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array) -> Gram:
+def sum_unscored(
+    unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array
+) -> Gram:
     """The sums over all unscored rows, views side by side; rows of scans are summed pass by pass."""
     scanned = [part for part in unscored.rows.parts if hasattr(part, "summed")]
     held = tuple(part for part in unscored.rows.parts if not hasattr(part, "summed"))
@@ -474,7 +520,9 @@ class JointFeatures:
 
     def write(self, rows: SideBySide, out: Array) -> None:
         """(n, size) into a NumPy array."""
-        for phi, features, (begin, end) in zip(self.maps, rows.features(), pairwise(self.ends), strict=True):
+        for phi, features, (begin, end) in zip(
+            self.maps, rows.features(), pairwise(self.ends), strict=True
+        ):
             phi.write(features, out[:, begin:end])
 
     def whitened(self, statistics: Statistics) -> Statistics:
@@ -483,7 +531,8 @@ class JointFeatures:
             return statistics
         reference = statistics.queries[0].matrix
         blocks = [
-            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix for phi in self.maps
+            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix
+            for phi in self.maps
         ]
         return statistics.mapped(block_diagonal(blocks))
 
@@ -492,12 +541,14 @@ class JointFeatures:
 
 
 class DualSystem(System):
-    """a = Rᵀ (R 𝐊 Rᵀ + alpha I)⁻¹ [J s; 0]: size Σ n_v + (M − 1) m, no normal equations (docs/mathematics.md, section 3).
+    """a = Rᵀ (R 𝐊 Rᵀ + alpha I)⁻¹ [J s; 0]: size Σ n_v + (M − 1) m, no normal equations
+    (docs/mathematics.md, section 3).
 
-    R stacks every view's J over √(2·agreement·M) (H ⊗ J̄) on the unscored rows; 𝐊 is block diagonal. Each view's basis
-    is its scored and all unscored rows, in that order. One view alone may have the columns as its basis: then 𝐊 is
-    linear, and the expansion over rows is summed up, Xᵀ a. Valid for singular 𝐊; the smallest eigenvalue is at least
-    alpha. Building it costs O(n² d), one alpha O(n³/3), all alphas one eigendecomposition.
+    R stacks every view's J over √(2·agreement·M) (H ⊗ J̄) on the unscored rows; 𝐊 is block
+    diagonal. Each view's basis is its scored and all unscored rows, in that order. One view alone
+    may have the columns as its basis: then 𝐊 is linear, and the expansion over rows is summed up,
+    Xᵀ a. Valid for singular 𝐊; the smallest eigenvalue is at least alpha. Building it costs O(n²
+    d), one alpha O(n³/3), all alphas one eigendecomposition.
     """
 
     def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
@@ -524,7 +575,9 @@ class DualSystem(System):
                 points = basis.points if basis.size == n else take(basis.points, np.arange(n))
                 block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
-            self._largest = max(self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty)
+            self._largest = max(
+                self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty
+            )
             blocks.append(block if view.penalty == 1 else block / view.penalty)
         return blocks
 
@@ -554,13 +607,19 @@ class DualSystem(System):
             self._sides.append(self._operator.root(gram[n:, :n]).T)
             inner = self._operator.conjugate(gram[n:, n:] * 1.0)
             outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
-            self._agreeing = self._agreeing + (inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner))
+            self._agreeing = self._agreeing + (
+                inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner)
+            )
 
     @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
         # of one view nothing else needs the kernel values: they may be overwritten
-        blocks = self._kernel_blocks() if len(self.views) == 1 else [block * 1.0 for block in self.kernels]
+        blocks = (
+            self._kernel_blocks()
+            if len(self.views) == 1
+            else [block * 1.0 for block in self.kernels]
+        )
         pairs = zip(self.problems, blocks, strict=True)
         return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
 
@@ -581,9 +640,12 @@ class DualSystem(System):
 
     @property
     def scale(self) -> float:
-        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows, 1 where that is rounding."""
+        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows, 1 where that
+        is rounding.
+        """
         scale = _trace(self.scored) / sum(problem.operator.weight for problem in self.problems)
-        rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest  # of rows that are all alike
+        # of rows that are all alike
+        rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest
         return scale if scale > rounding else 1.0
 
     def _weight_of_disagreement(self) -> float:
@@ -609,22 +671,31 @@ class DualSystem(System):
         return self._largest if agreement == 0 else None
 
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
-        """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a) per view."""
+        """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a)
+        per view.
+        """
         spectrum = self.spectrum(agreement)
         right = self._right(offset, spectrum.values.shape[0])
         return self._to_bases(spectrum.solve(right, alphas), agreement)
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
-        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
+        view.
+        """
         matrix = self.matrix(agreement)
-        if alpha < 4 * EPSILON * self._largest:  # coefficients of 1/alpha no longer cancel where they should
+        # coefficients of 1/alpha no longer cancel where they should
+        if alpha < 4 * EPSILON * self._largest:
             raise ValueError(too_small(alpha, self._largest))
         right = self._right(offset, matrix.shape[0])
-        return self._to_bases(solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement)
+        return self._to_bases(
+            solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement
+        )
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
-        return namespace(targets).concat([targets, zeros_beside((size - targets.shape[0], 1), targets)], axis=0)
+        return namespace(targets).concat(
+            [targets, zeros_beside((size - targets.shape[0], 1), targets)], axis=0
+        )
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
         """Rᵀ z, view by view: scored rows first, then unscored ones."""
@@ -652,13 +723,18 @@ class DualSystem(System):
 
     @property
     def few_units(self) -> bool:
-        """Whether there are so few units that `cokernel` is the cheaper form: always without unscored rows."""
+        """Whether there are so few units that `cokernel` is the cheaper form: always without
+        unscored rows.
+        """
         n = self.scored.shape[0]
-        return len(self.contrasts) == 0 or n <= max(len(self.contrasts) * self.n_unscored, FEW_UNITS)
+        return len(self.contrasts) == 0 or n <= max(
+            len(self.contrasts) * self.n_unscored, FEW_UNITS
+        )
 
     @cached_property
     def cokernel(self) -> CoKernel:
-        """The loss as a kernel between units, K − C (A + 1/(2 M ratio))⁻¹ Cᵀ: the unscored rows taken out.
+        """The loss as a kernel between units, K − C (A + 1/(2 M ratio))⁻¹ Cᵀ: the unscored rows
+        taken out.
 
         One eigendecomposition of A.
         """
@@ -666,7 +742,9 @@ class DualSystem(System):
         if len(self.contrasts) == 0:
             curve = SpectralCurve(self.scored[0, :0], factor)
             nothing = [problem.targets[:, :0] for problem in self.problems]
-            return CoKernel(self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest)
+            return CoKernel(
+                self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest
+            )
         values, vectors = eigh(self._agreeing)
         m = self.n_unscored
         units = []
@@ -704,7 +782,9 @@ def block_diagonal(blocks: Sequence[Array]) -> Array:
 def kron(left: FloatArray, right: Array) -> Array:
     """The Kronecker product of a small matrix with a large one."""
     xp = namespace(right)
-    return xp.concat([xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0)
+    return xp.concat(
+        [xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0
+    )
 
 
 def mean_score(problems: Sequence[Problem]) -> float:

@@ -1,13 +1,14 @@
 """Scores of unscored queries that make the leave-query-out error of all queries small.
 
-[Pahikkala2007] eqs. (10) and (11), in the forms of docs/mathematics.md, section 3.10. With
-S = (J K Jᵀ + alpha I)⁻¹ over all rows, scored and unscored, and z = J y, the model without query U leaves the residuals
-(S_UU)⁻¹ (S z)_U: linear in the unknown scores, so (11) is least squares. Only z counts in it; the mean of an unscored
-query is that of the predictions it is pulled to. With d² the weight of a query in the loss, J y = d·(y − mean), the
-unknown z_V is pulled by pull/d² to z of those predictions.
+[Pahikkala2007] eqs. (10) and (11), in the forms of docs/mathematics.md, section 3.10. With S = (J K
+Jᵀ + alpha I)⁻¹ over all rows, scored and unscored, and z = J y, the model without query U leaves
+the residuals (S_UU)⁻¹ (S z)_U: linear in the unknown scores, so (11) is least squares. Only z
+counts in it; the mean of an unscored query is that of the predictions it is pulled to. With d² the
+weight of a query in the loss, J y = d·(y − mean), the unknown z_V is pulled by pull/d² to z of
+those predictions.
 
-`DualTransduction` works with S (a basis of all rows), `PrimalTransduction` with sums of size r over any number of rows
-(a basis of r functions).
+`DualTransduction` works with S (a basis of all rows), `PrimalTransduction` with sums of size r over
+any number of rows (a basis of r functions).
 """
 
 from __future__ import annotations
@@ -44,9 +45,12 @@ from corank.core.observations import ScoredRows
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 
-LARGE_QUERY_ROWS = 128  # from which a query is solved for alone, without the columns whose answer is the identity
-MIRROR_ROWS = 256  # of a block of a matrix that is mirrored: the block and its image stay in the cache
-MIN_LENGTH = 1e-12  # of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
+# from which a query is solved for alone, without the columns whose answer is the identity
+LARGE_QUERY_ROWS = 128
+# of a block of a matrix that is mirrored: the block and its image stay in the cache
+MIRROR_ROWS = 256
+# of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
+MIN_LENGTH = 1e-12
 
 Sums = TypeVar("Sums", bound="_Sums")
 
@@ -76,8 +80,8 @@ class QueryRun:
 class Layout:
     """All rows in the order of their parts, within a part by the size of queries, query by query.
 
-    The parts are the folds in which scored queries are held out to choose parameters, the scored queries that never
-    are, and, last, the unscored queries.
+    The parts are the folds in which scored queries are held out to choose parameters, the scored
+    queries that never are, and, last, the unscored queries.
 
     order : (N,) row numbers
     bounds : (n_folds + 3,) first row of every part, and the end
@@ -91,7 +95,8 @@ class Layout:
 
     @classmethod
     def of(cls, queries: Index, scored: Index, folds: Index) -> Layout:
-        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for none. O(N log N).
+        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for
+        none. O(N log N).
 
         All rows of a query are scored, in one fold, or none is.
         """
@@ -153,7 +158,9 @@ def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
 
 
 def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
-    """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions (m,)."""
+    """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
+    (m,).
+    """
     xp, m = namespace(z), z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
     zeros = zeros_beside((len(problem.rows) - m, 1), z)
@@ -164,11 +171,13 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
 
 
 class DualTransduction:
-    """All rows as basis: S is built once per alpha, the held-out residuals of all queries are T z, T = diag(S_UU)⁻¹ S.
+    """All rows as basis: S is built once per alpha, the held-out residuals of all queries are T z,
+    T = diag(S_UU)⁻¹ S.
 
-    min ‖T (z_A + z_V)‖² + ‖√p (z_V − t)‖² with t = J f and p = pull/d²: (TᵀT + diag p)_VV z_V = p t − (TᵀT z_A)_V.
-    The means of queries are eigenvectors of S, so T leaves them alone and no unknown has to be taken out of z_V.
-    O(N³): one Cholesky factorisation with inverse, TᵀT in N m² and a Cholesky factorisation of size m for m of N rows.
+    min ‖T (z_A + z_V)‖² + ‖√p (z_V − t)‖² with t = J f and p = pull/d²: (TᵀT + diag p)_VV z_V = p t
+    − (TᵀT z_A)_V. The means of queries are eigenvectors of S, so T leaves them alone and no unknown
+    has to be taken out of z_V. O(N³): one Cholesky factorisation with inverse, TᵀT in N m² and a
+    Cholesky factorisation of size m for m of N rows.
 
     Parameters
     ----------
@@ -190,7 +199,11 @@ class DualTransduction:
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
         """One Cholesky factorisation with inverse, and one of size m."""
-        n, targets, inverse = self.layout.n_scored, self.problem.targets[:, :1], self._inverse(alpha)
+        n, targets, inverse = (
+            self.layout.n_scored,
+            self.problem.targets[:, :1],
+            self._inverse(alpha),
+        )
         xp = namespace(inverse)
         columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
         left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
@@ -198,13 +211,17 @@ class DualTransduction:
         target = root_of_unscored(self.problem, predicted)
         weights = pull / row_weights(self.problem)[n:]
         z = _solve_pulled(products[:-1, :-1], weights, target, products[:-1, -1:])
-        coefficients = self.problem.operator.root_transposed(inverse @ xp.concat([targets[:n, :], z]))
+        coefficients = self.problem.operator.root_transposed(
+            inverse @ xp.concat([targets[:n, :], z])
+        )
         if isinstance(self.basis, FeatureBasis):
             coefficients = like(float64(self.problem.features).T @ coefficients, coefficients)
         return Completion(completed_scores(self.problem, predicted, z), coefficients[:, 0])
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
-        """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the unscored rows."""
+        """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
+        unscored rows.
+        """
         layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
         xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
         left = held_out_residuals(inverse, inverse, layout.runs, first=0)
@@ -215,9 +232,16 @@ class DualTransduction:
             unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
             scored = np.setdiff1d(np.arange(n), fold_rows)
             z, strength = take(targets, scored), 1 / take(weights, unscored)
-            predicted = -solve_positive(block_of(inverse, unscored, unscored), block_of(inverse, unscored, scored) @ z)
-            inner, right = block_of(products, unscored, unscored), block_of(products, unscored, scored) @ z
-            columns = [_solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls]
+            predicted = -solve_positive(
+                block_of(inverse, unscored, unscored), block_of(inverse, unscored, scored) @ z
+            )
+            inner, right = (
+                block_of(products, unscored, unscored),
+                block_of(products, unscored, scored) @ z,
+            )
+            columns = [
+                _solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls
+            ]
             result.append(xp.concat(columns, axis=1)[: len(fold_rows), :])
         n_never = len(layout.rows(layout.n_folds))
         result.append(zeros_beside((n_never, len(pulls)), inverse))
@@ -232,14 +256,18 @@ def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) 
 def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
     """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
 
-    The first columns of B are those of S from row `first` on: for a large query, those at its rows become the identity.
+    The first columns of B are those of S from row `first` on: for a large query, those at its rows
+    become the identity.
     """
     xp = namespace(inverse)
     blocks = []
     for run in runs:
         if run.size >= LARGE_QUERY_ROWS:
             queries = (query.rows for query in run.pieces(1))
-            blocks += [_large_query(inverse[rows, rows], right[rows, :], rows.start - first) for rows in queries]
+            blocks += [
+                _large_query(inverse[rows, rows], right[rows, :], rows.start - first)
+                for rows in queries
+            ]
             continue
         run_right = right[run.rows, :]
         ends = run.begin + run.size * np.arange(run.count + 1)
@@ -264,13 +292,18 @@ def _large_query(inner: Array, right: Array, column: int) -> Array:
 
 
 def inverse_positive(matrix: Array) -> Array:
-    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten; ValueError for others.
+    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
+    ValueError for others.
 
     O(k³): a third for the Cholesky factor, the rest for the inverse.
     """
     if not isinstance(matrix, np.ndarray):
         xp, factor = namespace(matrix), cholesky(matrix)
-        return xp.cholesky_inverse(factor) if hasattr(xp, "cholesky_inverse") else xp.linalg.inv(matrix)
+        return (
+            xp.cholesky_inverse(factor)
+            if hasattr(xp, "cholesky_inverse")
+            else xp.linalg.inv(matrix)
+        )
     lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise ValueError("matrix is not positive definite")
@@ -290,17 +323,18 @@ def inverse_positive(matrix: Array) -> Array:
 class PrimalTransduction:
     """A subset of the rows, or the columns, as basis: only sums of size r couple the queries.
 
-    With Φ the whitened features, L Lᵀ = ΦᵀJᵀJΦ + alpha I and F = J Φ L⁻ᵀ, alpha·S is I − F Fᵀ, and what the model
-    without query U leaves of z is H_U⁻¹ (z_U − F_U b), H_U = I − F_U F_Uᵀ, b = Fᵀ z (r,). Given b the queries of (11)
-    part; a multiplier μ (r,) holds b = Fᵀ z. Turned within queries so that H is diagonal (h), with w = 1/(1 + p h²),
-    p = pull/d², v what the scored queries alone give for b and δ = b − v:
+    With Φ the whitened features, L Lᵀ = ΦᵀJᵀJΦ + alpha I and F = J Φ L⁻ᵀ, alpha·S is I − F Fᵀ, and
+    what the model without query U leaves of z is H_U⁻¹ (z_U − F_U b), H_U = I − F_U F_Uᵀ, b = Fᵀ z
+    (r,). Given b the queries of (11) part; a multiplier μ (r,) holds b = Fᵀ z. Turned within
+    queries so that H is diagonal (h), with w = 1/(1 + p h²), p = pull/d², v what the scored queries
+    alone give for b and δ = b − v:
 
         (Σ_A Fᵀ h⁻² F + Σ_V Fᵀ p w F) δ − X μ = Σ_A Fᵀ h⁻² (z − F v)
         X δ + (Σ_V Fᵀ h² w F) μ = 0,    X = alpha L⁻¹ L⁻ᵀ + Σ_A FᵀF + Σ_V Fᵀ p h² w F
         z_V = F v + w F δ − h² w F μ
 
-    for scored rows A and unscored rows V. The fit to all scores has the coefficients L⁻ᵀ b. O(N r (r + d)) for N rows,
-    and 2 N r numbers of memory.
+    for scored rows A and unscored rows V. The fit to all scores has the coefficients L⁻ᵀ b. O(N r
+    (r + d)) for N rows, and 2 N r numbers of memory.
 
     Parameters
     ----------
@@ -313,7 +347,9 @@ class PrimalTransduction:
         white, n = basis.whitening, len(problem.rows)
         step = max(64, BLOCK_ENTRIES // basis.size)
         blocks = (basis.features(take(problem.features, run)) for run in runs_of_rows(n, step))
-        phi = namespace(problem.reference).concat([b if white.trivial else b @ white.matrix for b in blocks], axis=0)
+        phi = namespace(problem.reference).concat(
+            [b if white.trivial else b @ white.matrix for b in blocks], axis=0
+        )
         phi, _, _ = centre_runs(phi, layout.starts, None)
         phi *= namespace(phi).sqrt(row_weights(problem))[:, None]
         self.features = phi  # J Φ
@@ -323,24 +359,39 @@ class PrimalTransduction:
         """Two passes over the rows of size N r², and a system of size 2 r."""
         state = _AtAlpha(self, alpha)
         *scored_blocks, unscored_blocks = state.blocks
-        scored = ScoredSums.of([block for blocks in scored_blocks for block in blocks], self.problem.targets[:, :1])
+        scored = ScoredSums.of(
+            [block for blocks in scored_blocks for block in blocks], self.problem.targets[:, :1]
+        )
         solution = state.solve(scored, UnscoredSums.of(unscored_blocks, pull))
-        z = namespace(self.gram).concat([solution.values(block, pull) for block in unscored_blocks], axis=0)
-        coefficients = (self.basis.whitening.matrix @ solve_upper(state.lower.T, solution.right))[:, 0]
+        z = namespace(self.gram).concat(
+            [solution.values(block, pull) for block in unscored_blocks], axis=0
+        )
+        coefficients = (self.basis.whitening.matrix @ solve_upper(state.lower.T, solution.right))[
+            :, 0
+        ]
         return Completion(completed_scores(self.problem, predicted, z), coefficients)
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """The sums of every fold once, and those of all unscored rows once per pull."""
         state, xp = _AtAlpha(self, alpha), namespace(self.gram)
         *scored_blocks, unscored_blocks = state.blocks
-        scored = [ScoredSums.of(blocks, self.problem.targets[:, :1]) if blocks else None for blocks in scored_blocks]
+        scored = [
+            ScoredSums.of(blocks, self.problem.targets[:, :1]) if blocks else None
+            for blocks in scored_blocks
+        ]
         never = zeros_beside((len(self.layout.rows(self.layout.n_folds)), 1), self.gram)
         columns = []
         for pull in (float(pull) for pull in pulls):
             unscored = UnscoredSums.of(unscored_blocks, pull)
             values = []
             for fold, blocks in enumerate(scored_blocks[: self.layout.n_folds]):
-                kept = _summed([sums for number, sums in enumerate(scored) if number != fold and sums is not None])
+                kept = _summed(
+                    [
+                        sums
+                        for number, sums in enumerate(scored)
+                        if number != fold and sums is not None
+                    ]
+                )
                 solution = state.solve(kept, unscored + UnscoredSums.of(blocks, pull))
                 values += [solution.values(block, pull) for block in blocks]
             columns.append(xp.concat([*values, never], axis=0))
@@ -351,7 +402,9 @@ Transduction: TypeAlias = DualTransduction | PrimalTransduction
 
 
 class _AtAlpha:
-    """What depends on alpha but not on pull: L, and the turned rows of F in blocks, one list per part of the layout."""
+    """What depends on alpha but not on pull: L, and the turned rows of F in blocks, one list per
+    part of the layout.
+    """
 
     def __init__(self, system: PrimalTransduction, alpha: float) -> None:
         xp, gram = namespace(system.gram), system.gram
@@ -377,7 +430,9 @@ class _AtAlpha:
         across = self.penalty + scored.plain + unscored.across
         top = xp.concat([scored.telling + unscored.pulled, -across], axis=1)
         bottom = xp.concat([across, unscored.held], axis=1)
-        right = xp.concat([scored.telling_right - scored.telling @ alone, xp.zeros_like(alone)], axis=0)
+        right = xp.concat(
+            [scored.telling_right - scored.telling @ alone, xp.zeros_like(alone)], axis=0
+        )
         both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
         return PrimalCompletion(alone, both[:r, :], both[r:, :])
 
@@ -400,16 +455,19 @@ class PrimalCompletion:
         kept = block.kept[:, None]
         free = block.free(pull)[:, None]
         f = block.features
-        return block.back(f @ self.alone + free * (f @ self.change) - kept**2 * free * (f @ self.multiplier))
+        return block.back(
+            f @ self.alone + free * (f @ self.change) - kept**2 * free * (f @ self.multiplier)
+        )
 
 
 @dataclass(frozen=True)
 class Turned:
-    """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is diagonal.
+    """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is
+    diagonal.
 
-    rows : their place in the layout
-    features : (k, r) turned rows of F; kept : (k,) h, the diagonal; weight : d²
-    vectors : (queries, size, size) what they were turned by; for a query of more rows than basis functions the (r, r)
+    rows : their place in the layout features : (k, r) turned rows of F; kept : (k,) h, the
+        diagonal; weight : d² vectors : (queries, size, size) what they were turned by; for a query
+        of more rows than basis functions the (r, r)
         directions of its `source` (size, r), rows of F: it has r turned rows, the others are zero
     """
 
@@ -422,7 +480,8 @@ class Turned:
 
     @classmethod
     def of(cls, run: QueryRun, features: Array, weight: float) -> Turned:
-        """From the rows of F (count·size, r) of a run, which is one query where that has more than r rows.
+        """From the rows of F (count·size, r) of a run, which is one query where that has more than
+        r rows.
 
         O(count·size²·(size + r)), for such a large query O(size·r²).
         """
@@ -435,7 +494,14 @@ class Turned:
             squares, vectors = xp.linalg.eigh(features.T @ features)
             turned, source = xp.sqrt(at_least_zero(squares))[:, None] * vectors.T, features
         kept = xp.reshape(1 - squares, (-1,))
-        return cls(run.rows, turned, xp.where(kept > EPSILON, kept, 0 * kept + EPSILON), weight, vectors, source)
+        return cls(
+            run.rows,
+            turned,
+            xp.where(kept > EPSILON, kept, 0 * kept + EPSILON),
+            weight,
+            vectors,
+            source,
+        )
 
     def free(self, pull: float) -> Array:
         """w = 1/(1 + p h²): (k,)."""

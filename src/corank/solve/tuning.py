@@ -1,8 +1,10 @@
-"""How alpha, agreement and kernel width are chosen: by held-out error, for one view and for several.
+"""How alpha, agreement and kernel width are chosen: by held-out error, for one view and for
+several.
 
-`tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of a scan that do not
-fit into memory (`ScannedProblem` in `corank.streaming.fits`) are two kinds of problem: each says which views and kernel
-widths there are, makes the system of one of them, and says what is held out.
+`tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of
+a scan that do not fit into memory (`ScannedProblem` in `corank.streaming.fits`) are two kinds of
+problem: each says which views and kernel widths there are, makes the system of one of them, and
+says what is held out.
 """
 
 from __future__ import annotations
@@ -15,12 +17,28 @@ import numpy as np
 
 from corank.core.arrays import Array, Index, add_diagonal, namespace, take
 from corank.core.basis import BasisSpec, candidate_rows
-from corank.core.folds import Folding, Splits, default_folding, given_folding, has_item_form, same_scores
+from corank.core.folds import (
+    Folding,
+    Splits,
+    default_folding,
+    given_folding,
+    has_item_form,
+    same_scores,
+)
 from corank.core.kernels import Kernel, scale_gamma
 from corank.core.observations import Problem
 from corank.solve.descent import descend
 from corank.solve.effect import Evidence
-from corank.solve.holdout import EQUAL, MAX_FOLDS_WITH_SUMS, Grid, HeldOut, Scoring, chosen_pair, held_out, hold_out_way
+from corank.solve.holdout import (
+    EQUAL,
+    MAX_FOLDS_WITH_SUMS,
+    Grid,
+    HeldOut,
+    Scoring,
+    chosen_pair,
+    held_out,
+    hold_out_way,
+)
 from corank.solve.path import Path, joined_path
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
 
@@ -28,13 +46,16 @@ Candidates: TypeAlias = float | str | tuple[float, ...]
 
 GRID = np.logspace(-6, 3, 20)  # of alpha, in units of the mean eigenvalue of the loss
 STEP = GRID[1] / GRID[0]
-AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]  # in units of where both losses weigh the same
+# in units of where both losses weigh the same
+AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
-MAX_KEPT_SIZE = 2_000  # rows of the matrix of a system that a model keeps to judge fixed parameters with
+# rows of the matrix of a system that a model keeps to judge fixed parameters with
+MAX_KEPT_SIZE = 2_000
 
 
 def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> float:
-    """The error of a constant: ‖J (s − offset)‖² over the rank of the loss, or one half of the pairs.
+    """The error of a constant: ‖J (s − offset)‖² over the rank of the loss, or one half of the
+    pairs.
 
     From the scored rows of all views; of one view where all have the same scores.
     """
@@ -83,11 +104,15 @@ class KernelSettings:
 
 
 def untuned_width(gamma: Candidates) -> Candidates:
-    """The width where nothing can be held out: the first of a list, or that of the scale of the rows."""
+    """The width where nothing can be held out: the first of a list, or that of the scale of the
+    rows.
+    """
     return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
 
 
-def kernels_to_try(training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int) -> list[Kernel]:
+def kernels_to_try(
+    training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int
+) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
     if not kernel.has_width:
         return [kernel]
@@ -113,10 +138,10 @@ def kernels_to_try(training: Training, kernel: Kernel, gamma: Candidates, spec: 
 class Settings:
     """What a learner was asked for, checked.
 
-    alpha, agreement : a number, "tune" or candidates
-    centred : whether the mean score is taken out first and put back (an intercept)
-    compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by them
-    solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
+    alpha, agreement : a number, "tune" or candidates centred : whether the mean score is taken out
+        first and put back (an intercept) compared : whether held-out errors are wanted although
+        neither alpha nor agreement is chosen by them solver, max_iter, tol : how the chosen
+        parameters are solved for; see `CoRLS`
     """
 
     alpha: Candidates
@@ -132,16 +157,18 @@ class Settings:
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return self.compared or not (isinstance(self.alpha, float) and isinstance(self.agreement, float))
+        return self.compared or not (
+            isinstance(self.alpha, float) and isinstance(self.agreement, float)
+        )
 
 
 @dataclass(frozen=True)
 class HeldProblem:
     """Views of rows in memory.
 
-    choices : the views with every choice of kernel widths
-    dual : whether the basis of every view is its scored and all unscored rows, or the columns of one view
-    splits : what `read_splits` read, None for the default
+    choices : the views with every choice of kernel widths dual : whether the basis of every view is
+        its scored and all unscored rows, or the columns of one view splits : what `read_splits`
+        read, None for the default
     """
 
     choices: Iterable[Sequence[ViewData]]
@@ -183,7 +210,9 @@ class HeldProblem:
         return constant_error(system.problems, offset, scoring)
 
     def evidence(self, trial: Trial, settings: Settings) -> Evidence:
-        """The kernel between units where they are few, else the errors, or the system as long as it is small."""
+        """The kernel between units where they are few, else the errors, or the system as long as it
+        is small.
+        """
         system, errors = trial.system, trial.errors
         folding = self._folds(system, settings.seed) if trial.folds is None else trial.folds
         if folding is not None and not isinstance(folding, Folding):
@@ -221,7 +250,9 @@ class TuningProblem(Protocol):
         """The views with every choice of kernel widths."""
         ...
 
-    def prepared(self, views: Sequence[ViewData], settings: Settings) -> tuple[Any, Folding | Splits | None]:
+    def prepared(
+        self, views: Sequence[ViewData], settings: Settings
+    ) -> tuple[Any, Folding | Splits | None]:
         """The system of the views, and what is held out."""
         ...
 
@@ -239,7 +270,9 @@ class TuningProblem(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice of kernel widths: its system, and the errors of its pairs of parameters; None where there are none."""
+    """One choice of kernel widths: its system, and the errors of its pairs of parameters; None
+    where there are none.
+    """
 
     system: Any
     folds: Folding | Splits | None
@@ -257,8 +290,8 @@ class Trial:
 class Solution:
     """A fitted model's numbers, and how they came about.
 
-    coefficients : (r_v,) per view
-    gradient : what a descent left, relative to the right-hand side, where that is above its tolerance; else 0
+    coefficients : (r_v,) per view gradient : what a descent left, relative to the right-hand side,
+        where that is above its tolerance; else 0
     """
 
     views: Sequence[ViewData]
@@ -280,8 +313,8 @@ class Solution:
 def tune(problem: TuningProblem, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve.
 
-    Choices come one by one, and only the best so far is kept: each holds a factorised system. Among equals it is the first:
-    rounding does not choose.
+    Choices come one by one, and only the best so far is kept: each holds a factorised system. Among
+    equals it is the first: rounding does not choose.
     """
     best: Trial | None = None
     paths: list[Path] = []
@@ -291,10 +324,14 @@ def tune(problem: TuningProblem, settings: Settings) -> Solution:
         grid = parameter_grid(system, settings)
         trial = Trial(system, folds, grid, None)
         if folds is not None:
-            errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+            errors = held_out(
+                system, folds, grid, scoring=settings.scoring, centred=settings.centred
+            )
             if len(errors.sizes):  # else nothing that was held out can be told apart
                 trial = replace(
-                    trial, errors=errors, best=chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
+                    trial,
+                    errors=errors,
+                    best=chosen_pair(errors, grid, np.arange(grid.size), settings.scoring),
                 )
                 paths.append(_path(problem, trial, settings))
         if best is None or trial.error < (1 - EQUAL) * best.error:
@@ -306,8 +343,12 @@ def tune(problem: TuningProblem, settings: Settings) -> Solution:
 
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
-    """The alphas and agreements to try; "tune" makes both step alike, so that many pairs share their ratio."""
-    alphas = GRID * system.scale if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
+    """The alphas and agreements to try; "tune" makes both step alike, so that many pairs share
+    their ratio.
+    """
+    alphas = (
+        GRID * system.scale if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
+    )
     if not isinstance(settings.agreement, str):
         return Grid(alphas, np.atleast_1d(settings.agreement))
     scale = system.agreement_scale
@@ -324,7 +365,15 @@ def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
     width = getattr(getattr(trial.system.views[0].basis, "kernel", None), "gamma", None)
     constant = problem.constant(trial.system, offset, settings.scoring)
     alphas, agreements = pairs.T
-    return Path.of(errors, trial.best, settings.scoring, constant, alpha=alphas, gamma=width, agreement=agreements)
+    return Path.of(
+        errors,
+        trial.best,
+        settings.scoring,
+        constant,
+        alpha=alphas,
+        gamma=width,
+        agreement=agreements,
+    )
 
 
 def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
@@ -351,6 +400,9 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
             accelerated=settings.solver == "accelerated",
         )
         coefficients = system.to_bases(descent.solution)
-        n_iter, gradient = descent.n_iter, descent.gradient if descent.gradient > settings.tol else 0.0
+        n_iter, gradient = (
+            descent.n_iter,
+            (descent.gradient if descent.gradient > settings.tol else 0.0),
+        )
     vectors = [columns[:, 0] for columns in coefficients]
     return Solution(system.views, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)

@@ -1,4 +1,6 @@
-"""More rows than memory: Parquet, CSV and SVMlight files in chunks. How they are summed is not decided here."""
+"""More rows than memory: Parquet, CSV and SVMlight files in chunks. How they are summed is not
+decided here.
+"""
 
 from corank.streaming.chunks import Chunk
 from corank.streaming.scan import Scan, scan, with_extra

@@ -1,6 +1,7 @@
 """Checkpoints: the sums so far of every pass of a fit, in files that are complete or not there.
 
-Sums belong to one set of rows and one set of parameters; a checkpoint of others is refused, and the difference is named.
+Sums belong to one set of rows and one set of parameters; a checkpoint of others is refused, and the
+difference is named.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], about: dict[str, Any]) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise NotADirectoryError(f"checkpoint {self.folder} is a file; give the name of a folder")
+            raise NotADirectoryError(
+                f"checkpoint {self.folder} is a file; give the name of a folder"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         self._next = 0.0
         about = json.loads(json.dumps(about, default=repr))
@@ -44,10 +47,13 @@ class Checkpoint:
         if file.exists():
             self._compare(file, about)
         else:
-            others = [path.name for path in self.folder.iterdir() if not path.name.startswith(".corank-")]
+            others = [
+                path.name for path in self.folder.iterdir() if not path.name.startswith(".corank-")
+            ]
             if others:
                 raise FileExistsError(
-                    f"the folder {self.folder} holds other files ({others[0]}); give checkpoint a folder of its own"
+                    f"the folder {self.folder} holds other files ({others[0]}); give checkpoint a"
+                    " folder of its own"
                 )
             self._write(about, overwrite=False)
 
@@ -59,14 +65,16 @@ class Checkpoint:
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{file} is damaged; delete the folder {self.folder} to start again") from error
+            raise ValueError(
+                f"{file} is damaged; delete the folder {self.folder} to start again"
+            ) from error
         difference = next(differences(before, about), None)
         if difference is None:
             return
         if any(self.folder.glob("*.sums")):
             raise ValueError(
-                f"the checkpoint in {self.folder} belongs to another fit: {difference}. Fit as before, give another "
-                "folder, or delete this one"
+                f"the checkpoint in {self.folder} belongs to another fit: {difference}. Fit as"
+                " before, give another folder, or delete this one"
             )
         self._write(about, overwrite=True)  # of a fit that was refused before it began
 
@@ -78,7 +86,9 @@ class Checkpoint:
         try:
             return read_model(path)
         except ModelFileError as error:
-            raise ModelFileError(f"{error}; delete the folder {self.folder} to start again") from error
+            raise ModelFileError(
+                f"{error}; delete the folder {self.folder} to start again"
+            ) from error
 
     @property
     def is_due(self) -> bool:
@@ -90,7 +100,8 @@ class Checkpoint:
         began = time.monotonic()
         for stale in self.folder.glob(".corank-*.part"):  # of a process that was killed
             stale.unlink(missing_ok=True)
-        write_model(self.folder / f"{name}.sums", header, arrays, overwrite=True, private=True)  # sums hold rows, too
+        # sums hold rows, too
+        write_model(self.folder / f"{name}.sums", header, arrays, overwrite=True, private=True)
         now = time.monotonic()
         self._next = now + WORK_PER_WRITING * (now - began)
 

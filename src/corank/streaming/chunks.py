@@ -1,4 +1,6 @@
-"""A chunk of rows as passes see it, and how columns of a table become its features, scores and runs of query labels."""
+"""A chunk of rows as passes see it, and how columns of a table become its features, scores and runs
+of query labels.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Cursor = tuple[int, int]  # number of a unit of the scan, and of a chunk in it
 
 @dataclass(frozen=True)
 class Place:
-    """Where rows come from: a file, and the number of rows before them in it; `rows` (n,) where they lie apart."""
+    """Where rows come from: a file, and the number of rows before them in it; `rows` (n,) where
+    they lie apart.
+    """
 
     path: str
     row: int = 0
@@ -50,7 +54,9 @@ class Runs:
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
-        """The first and the last label where labels rise from run to run, so that none comes back; else None."""
+        """The first and the last label where labels rise from run to run, so that none comes back;
+        else None.
+        """
         if self.labels is None or len(self.labels) == 0:
             return None
         if not (pa.types.is_integer(self.labels.type) or is_text(self.labels.type)):
@@ -67,9 +73,9 @@ class Runs:
 class Chunk:
     """Rows that are worked on together.
 
-    features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a score column
-    first_row : number of rows of the scan before it; cursor : where the next chunk begins
-    extra : table of other columns that are carried along
+    features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
+        score column first_row : number of rows of the scan before it; cursor : where the next chunk
+        begins extra : table of other columns that are carried along
     """
 
     features: Array
@@ -88,7 +94,11 @@ class Chunk:
     @property
     def is_scored(self) -> Mask:
         """Which rows have a score: (n,)."""
-        return np.zeros(self.n_rows, dtype=bool) if self.scores is None else ~np.isnan(to_numpy(self.scores))
+        return (
+            np.zeros(self.n_rows, dtype=bool)
+            if self.scores is None
+            else ~np.isnan(to_numpy(self.scores))
+        )
 
 
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
@@ -111,11 +121,18 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
 def check_finite(values: NumpyArray, names: Sequence[str] | None, place: Place) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:  # NaN is not less than anything
+        # NaN is not less than anything
+        if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:
             return
         row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST_SIZE)))
     value = values[row, column]
-    what = "no value" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value},"
+    what = (
+        "no value"
+        if np.isnan(value)
+        else "infinity"
+        if np.isinf(value)
+        else f"a value too large, {value},"
+    )
     name = f"feature {column}" if names is None else f"column {names[column]!r}"
     raise TableError(f"{name} has {what} in {place.of(row)}; fill in or drop such rows first")
 
@@ -124,7 +141,9 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
     """A column as numbers, NaN where there is none."""
     values = plain(values)
     if not (is_number(values.type) or pa.types.is_null(values.type)):
-        raise TableError(f"column {name!r} of {place.path} should hold numbers, but holds {values.type}")
+        raise TableError(
+            f"column {name!r} of {place.path} should hold numbers, but holds {values.type}"
+        )
     if pa.types.is_float32(values.type):
         return np.asarray(values.to_numpy())
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
@@ -143,7 +162,8 @@ def check_scores(scores: NumpyArray, name: str, place: Place) -> None:
     if too_large.size:
         row = int(too_large[0])
         raise TableError(
-            f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty, or NaN, if unscored"
+            f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty, or NaN,"
+            " if unscored"
         )
 
 
@@ -160,7 +180,9 @@ def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
     missing = pc.is_null(labels, nan_is_null=True)
     if pc.any(missing).as_py():
         row = int(np.argmax(missing.to_numpy(zero_copy_only=False)))
-        raise TableError(f"query column {name!r} has no value in {place.of(row)}: every row needs a query")
+        raise TableError(
+            f"query column {name!r} has no value in {place.of(row)}: every row needs a query"
+        )
     if len(labels) == 0:
         return Runs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), labels)
     changes = pc.not_equal(labels[1:], labels[:-1]).to_numpy(zero_copy_only=False)
@@ -170,7 +192,9 @@ def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
 
 
 def label_kind(kind: pa.DataType) -> str:
-    """The kind of labels of a type, in words: labels of two files can be the same only within one kind."""
+    """The kind of labels of a type, in words: labels of two files can be the same only within one
+    kind.
+    """
     kind = plain_type(kind)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "whole numbers"
@@ -182,13 +206,18 @@ def label_kind(kind: pa.DataType) -> str:
 def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     kind, types = labels.type, pa.types
     if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        contents = [label.encode() if isinstance(label, str) else label for label in labels.to_pylist()]
+        contents = [
+            label.encode() if isinstance(label, str) else label for label in labels.to_pylist()
+        ]
         hashes = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
         return np.frombuffer(hashes, dtype=np.uint64)
     if types.is_temporal(kind):
         labels = labels.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     elif not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
-        raise TableError(f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or dates")
+        raise TableError(
+            f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or"
+            " dates"
+        )
     values = np.asarray(labels.to_numpy(zero_copy_only=False))
     if types.is_unsigned_integer(kind):
         return values.astype(np.uint64)
@@ -215,9 +244,10 @@ class ClosedQueries:
         if len(repeated):
             run = first + int(repeated[0])
             raise TableError(
-                f"the query {runs.labels[run].as_py()!r} comes back after other queries, in {place.of(int(runs.starts[run]))}; the "
-                "rows of a query must follow each other, also over chunks and files: sort the files by query, or use "
-                "scan(..., shuffle_queries=True)"
+                f"the query {runs.labels[run].as_py()!r} comes back after other queries, in"
+                f" {place.of(int(runs.starts[run]))}; the rows of a query must follow each other,"
+                " also over chunks and files: sort the files by query, or use scan(...,"
+                " shuffle_queries=True)"
             )
         self._remember(new)
         self._open = int(ids[-1])

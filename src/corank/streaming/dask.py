@@ -1,8 +1,9 @@
 """Dask: collections as the source of a scan, and passes on the workers of a cluster.
 
-A partition is a unit of the scan, made where it is worked on. Partial results are merged on the workers, in a tree whose
-shape follows from the files. A worker that dies is survived: its tasks run again, with the same bits, as every task
-depends on its rows alone. Workers read files under the same names.
+A partition is a unit of the scan, made where it is worked on. Partial results are merged on the
+workers, in a tree whose shape follows from the files. A worker that dies is survived: its tasks run
+again, with the same bits, as every task depends on its rows alone. Workers read files under the
+same names.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ import pyarrow as pa
 from corank.core.arrays import masked_as_nan, refuse_masked, runs_of_rows, to_numpy
 from corank.core.labels import as_labels
 from corank.inputs import MASKED_FEATURES, is_collection, is_frame
-from corank.streaming.chunks import Chunk, Cursor, Place, check_finite, check_scores, one_run, runs_of
+from corank.streaming.chunks import (
+    Chunk,
+    Cursor,
+    Place,
+    check_finite,
+    check_scores,
+    one_run,
+    runs_of,
+)
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
 
 SCORE, QUERY = "y", "qid"  # columns of a collection
-BATCH_UNITS = 64  # whose results come to the client together; a checkpoint may be written after each batch
+# whose results come to the client together; a checkpoint may be written after each batch
+BATCH_UNITS = 64
 CONNECTION_ERRORS = (
     "FutureCancelledError",
     "FuturesCancelledError",
@@ -65,27 +75,36 @@ class CollectionSource:
         """Refuse columns that are not there."""
         missing = [name for name in roles.features or () if name not in self.names]
         if missing or roles.extra:
-            raise TableError(f"the Dask collection has no column {(missing or list(roles.extra))[0]!r}")
+            raise TableError(
+                f"the Dask collection has no column {(missing or list(roles.extra))[0]!r}"
+            )
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
         """The rows of a partition in chunks, made in this process."""
         partition, path = self.partitions[self.units.index(unit)], unit.file.path
-        values, scores, labels = import_module("dask").compute(partition.features, partition.scores, partition.labels)
+        values, scores, labels = import_module("dask").compute(
+            partition.features, partition.scores, partition.labels
+        )
         values = values.to_numpy() if is_frame(values) else values
         refuse_masked(values, "X", MASKED_FEATURES)
         scores = masked_as_nan(scores)
         try:
             matrix = to_numpy(values)
-            matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+            matrix = (
+                matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+            )
         except (TypeError, ValueError) as error:
             raise TableError(f"{path} should hold numbers: {error}") from error
-        columns = None if roles.features is None else [self.names.index(name) for name in roles.features]
+        columns = (
+            None if roles.features is None else [self.names.index(name) for name in roles.features]
+        )
         scores = None if scores is None else np.asarray(to_numpy(scores), np.float64).reshape(-1)
         labels = None if labels is None else pa.array(as_labels(labels, QUERY), from_pandas=True)
         for given, name in ((scores, SCORE), (labels, QUERY)):
             if given is not None and len(given) != len(matrix):
                 raise ValueError(
-                    f"{name} has {len(given)} rows and X {len(matrix)} in {path}; partition both in the same way."
+                    f"{name} has {len(given)} rows and X {len(matrix)} in {path}; partition both in"
+                    " the same way."
                 )
         if roles.score is None:
             scores = None
@@ -96,17 +115,28 @@ class CollectionSource:
             place = Place(path, rows.start)
             features = matrix[rows] if all_columns else matrix[rows][:, columns]
             check_finite(features, self.names, place)
-            runs = one_run() if labels is None else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
-            yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
+            runs = (
+                one_run()
+                if labels is None
+                else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
+            )
+            yield RawRows(
+                len(features), features, None if scores is None else scores[rows], runs, place, None
+            )
 
     def only(self, number: int, partition: Partition) -> CollectionSource:
         """The source with one partition, in memory, and none of the others: for a worker."""
         empty = Partition(None)
-        return replace(self, partitions=[partition if k == number else empty for k in range(len(self.partitions))])
+        return replace(
+            self,
+            partitions=[partition if k == number else empty for k in range(len(self.partitions))],
+        )
 
 
 def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
-    """A scan of a Dask array or frame, with scores and labels cut alike; passes run on the client's cluster, if any."""
+    """A scan of a Dask array or frame, with scores and labels cut alike; passes run on the client's
+    cluster, if any.
+    """
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}.")
     if is_array(X):
@@ -115,13 +145,22 @@ def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
         counts: Sequence[Any] = X.chunks[0]
         names = [f"x{k}" for k in range(X.shape[1])]
     else:
-        blocks, counts, names = X.to_delayed(), [np.nan] * X.npartitions, [str(name) for name in X.columns]
+        blocks, counts, names = (
+            X.to_delayed(),
+            [np.nan] * X.npartitions,
+            [str(name) for name in X.columns],
+        )
     sizes = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
-    scores, labels = (_cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY)))
+    scores, labels = (
+        _cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY))
+    )
     partitions = [Partition(*values) for values in zip(blocks, scores, labels, strict=True)]
     token = import_module("dask.base").tokenize(X, y, qid)
     units = [
-        Unit(File(f"partition {k}", 0, 0, (("token", token),)), n_rows=None if sizes is None else sizes[k])
+        Unit(
+            File(f"partition {k}", 0, 0, (("token", token),)),
+            n_rows=None if sizes is None else sizes[k],
+        )
         for k in range(len(blocks))
     ]
     roles = Roles(tuple(names), None if y is None else SCORE, None if qid is None else QUERY)
@@ -150,21 +189,27 @@ def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: st
         pieces = list(values.to_delayed().ravel() if is_array(values) else values.to_delayed())
         if len(pieces) != n_partitions:
             raise ValueError(
-                f"{name} has {len(pieces)} partitions and X {n_partitions}; partition both in the same way."
+                f"{name} has {len(pieces)} partitions and X {n_partitions}; partition both in the"
+                " same way."
             )
         return pieces
     if sizes is None:
         raise ValueError(
-            f"{name} is in memory, but the sizes of the partitions of X are not known; make it a collection."
+            f"{name} is in memory, but the sizes of the partitions of X are not known; make it a"
+            " collection."
         )
     if len(values) != sum(sizes):
-        raise ValueError(f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths.")
+        raise ValueError(
+            f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths."
+        )
     array = np.asarray(values)
     return [array[begin:end] for begin, end in pairwise(np.cumsum([0, *sizes]))]
 
 
 def _client() -> Any:
-    """The current client, None where there is none: then partitions are made here, one after the other."""
+    """The current client, None where there is none: then partitions are made here, one after the
+    other.
+    """
     try:
         return import_module("distributed").get_client()
     except (ImportError, ValueError):
@@ -189,7 +234,9 @@ def unit_rows(scan: Scan, number: int) -> int:
     return sum(chunk.n_rows for chunk in scan.without_features(query=False).unit_chunks(number))
 
 
-def on_partition(function: Any, scan: Scan, number: int, arrays: tuple[Any, ...], *arguments: Any) -> Any:
+def on_partition(
+    function: Any, scan: Scan, number: int, arrays: tuple[Any, ...], *arguments: Any
+) -> Any:
     """A function of a unit that is a partition, which Dask has made. Runs on a worker."""
     source = scan.source.only(number, Partition(*arrays))  # type: ignore[attr-defined]
     return function(replace(scan, source=source), number, *arguments)
@@ -201,7 +248,9 @@ def identity(value: Any) -> Any:
 
 
 def sent(client: Any, value: Any) -> Any:
-    """A value on the cluster as the result of a task: unlike scattered data it comes back when its worker dies."""
+    """A value on the cluster as the result of a task: unlike scattered data it comes back when its
+    worker dies.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")
         return client.submit(identity, value, pure=False)
@@ -232,7 +281,9 @@ def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
     with reachable(scan.client):
         tasks = UnitTasks(scan)
         values = [sent(scan.client, argument) for argument in arguments]
-        futures = [tasks.submit(function, number, *values) for number in range(len(scan.source.units))]
+        futures = [
+            tasks.submit(function, number, *values) for number in range(len(scan.source.units))
+        ]
         return list(scan.client.gather(futures))
 
 
@@ -243,23 +294,30 @@ def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
     return left[0].merged(right[0]), left[1] + right[1]
 
 
-def chunk_results(chunks: Generator[Chunk, None, None], job: Any) -> Generator[tuple[Any, Cursor, int], None, None]:
+def chunk_results(
+    chunks: Generator[Chunk, None, None], job: Any
+) -> Generator[tuple[Any, Cursor, int], None, None]:
     """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
     with closing(chunks):
         for chunk in chunks:
             yield job(chunk), chunk.cursor, chunk.n_rows
 
 
-def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tuple[Any, Cursor, int], None, None]:
-    """Result, cursor behind it and rows of one batch of units after the other; the next one is computed meanwhile.
+def batches(
+    scan: Scan, job: Any, start: Cursor, first_row: int
+) -> Generator[tuple[Any, Cursor, int], None, None]:
+    """Result, cursor behind it and rows of one batch of units after the other; the next one is
+    computed meanwhile.
 
-    A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
+    A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole
+    units.
     """
     client = scan.client
     counts = [unit.n_rows for unit in scan.source.units]
     if None in counts:  # the files do not say it
         counts = unit_results(scan, unit_rows)
-    offsets = list(accumulate((int(count or 0) for count in counts), initial=0))  # rows before every unit
+    # rows before every unit
+    offsets = list(accumulate((int(count or 0) for count in counts), initial=0))
     first, skipped = start
     if skipped:
         yield from chunk_results(scan.unit_chunks(first, first_row, skipped=skipped), job)
@@ -270,7 +328,9 @@ def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tu
         units = [number for number in scan.picked_units().tolist() if number >= first]
         for begin in range(0, len(units), BATCH_UNITS):
             batch = units[begin : begin + BATCH_UNITS]
-            futures = [tasks.submit(unit_result, number, offsets[number], sent_job) for number in batch]
+            futures = [
+                tasks.submit(unit_result, number, offsets[number], sent_job) for number in batch
+            ]
             waiting.append((_merged_in_tree(client, futures), batch[-1] + 1))
             if len(waiting) > 1:
                 yield _gathered(*waiting.pop(0))
@@ -279,10 +339,15 @@ def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tu
 
 
 def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
-    """The results of neighbours merged, then those of neighbours of neighbours; futures of units are let go."""
+    """The results of neighbours merged, then those of neighbours of neighbours; futures of units
+    are let go.
+    """
     while len(futures) > 1:
         pairs = [futures[k : k + 2] for k in range(0, len(futures), 2)]
-        futures = [pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False) for pair in pairs]
+        futures = [
+            pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False)
+            for pair in pairs
+        ]
     return futures[0]
 
 
@@ -302,11 +367,15 @@ def reachable(client: Any) -> Iterator[None]:
         name = type(error).__name__
         if name == "KilledWorker":
             raise RuntimeError(
-                f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
-                "may be taken away, or give workers more memory; a checkpoint is continued"
+                f"Dask gave up after workers died: {error}. Raise"
+                " distributed.scheduler.allowed-failures where machines may be taken away, or give"
+                " workers more memory; a checkpoint is continued"
             ) from error
-        if name in CONNECTION_ERRORS or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
+        if name in CONNECTION_ERRORS or (
+            isinstance(error, OSError) and getattr(client, "status", "") != "running"
+        ):
             raise ConnectionError(
-                f"the Dask scheduler is gone ({name}); a checkpoint is continued by the same fit with a new client"
+                f"the Dask scheduler is gone ({name}); a checkpoint is continued by the same fit"
+                " with a new client"
             ) from error
         raise

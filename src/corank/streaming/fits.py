@@ -42,7 +42,9 @@ class ScoredScan:
         return self.look.offsets()[1] if self.scan.has_queries else 1
 
     def folds(self, seed: int) -> Folds | None:
-        """At most ten folds of queries, of rows, or of items of the only query; None for too little."""
+        """At most ten folds of queries, of rows, or of items of the only query; None for too
+        little.
+        """
         offsets, _ = self.look.offsets()
         n = self.n_queries
         if n > 1:
@@ -53,17 +55,29 @@ class ScoredScan:
         return Folds("row", min(N_FOLDS, n), seed, offsets) if n > 1 else None
 
     def summed(
-        self, features: Any, folds: Folds | None, columns: list[Index] | None, unscored: Unscored | None
+        self,
+        features: Any,
+        folds: Folds | None,
+        columns: list[Index] | None,
+        unscored: Unscored | None,
     ) -> Statistics:
-        """One pass: the sums of every fold, and those of the unscored rows of the scan, which are kept. O(n r (r + d))."""
+        """One pass: the sums of every fold, and those of the unscored rows of the scan, which are
+        kept. O(n r (r + d)).
+        """
         items = self.comparison.needs_queries and self.n_queries == 1
         job = SumJob(self.comparison, features, "scored", columns, folds, items, self.level)
         self._n_passes += 1
-        others = [] if unscored is None else [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
+        others = (
+            []
+            if unscored is None
+            else [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
+        )
         beside = [part for part in others if part.scan is self.scan]
         jobs = [job, *(part.sum_job(unscored.comparison, features, columns) for part in beside)]  # type: ignore[union-attr]
         name = f"sums-scored-{self._n_passes}"
-        sums = self.passes.run(self.scan, JointSumJob(tuple(jobs)), name, "summing scored rows", self.look.n_rows).sums
+        sums = self.passes.run(
+            self.scan, JointSumJob(tuple(jobs)), name, "summing scored rows", self.look.n_rows
+        ).sums
         for part, part_job, part_sums in zip(beside, jobs[1:], sums[1:], strict=True):
             part.keep(part_job, part_sums.closed())
         return sums[0].closed()  # type: ignore[no-any-return]
@@ -80,13 +94,17 @@ class SummedRows:
 
 @dataclass(frozen=True)
 class ScannedProblem:
-    """Views of the scored rows of a scan, which only pass by: everything comes from sums, one pass per kernel width."""
+    """Views of the scored rows of a scan, which only pass by: everything comes from sums, one pass
+    per kernel width.
+    """
 
     choices: Iterable[Sequence[ViewData]]
     rows: ScoredScan
     unscored: Unscored | None
 
-    def prepared(self, views: Sequence[ViewData], settings: Settings) -> tuple[PrimalSystem, Folding | None]:
+    def prepared(
+        self, views: Sequence[ViewData], settings: Settings
+    ) -> tuple[PrimalSystem, Folding | None]:
         """The system from one pass, with sums for every fold."""
         folds = self.rows.folds(settings.seed) if settings.tunes else None
         joint = JointFeatures([view.basis for view in views])
@@ -94,7 +112,9 @@ class ScannedProblem:
         columns: Any = [view.columns for view in views]
         if len(views) == 1 and views[0].columns is None:
             features, columns = joint.maps[0], None
-        sums = self.rows.summed(features, folds, columns, None if settings.agreement == 0.0 else self.unscored)
+        sums = self.rows.summed(
+            features, folds, columns, None if settings.agreement == 0.0 else self.unscored
+        )
         system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
         return system, None if folds is None else Folding([np.arange(folds.n_folds)])
 
@@ -105,5 +125,7 @@ class ScannedProblem:
 
     def evidence(self, trial: Trial, settings: Settings) -> Evidence:
         """The errors that were found."""
-        folding = trial.folds if trial.errors is not None and isinstance(trial.folds, Folding) else None
+        folding = (
+            trial.folds if trial.errors is not None and isinstance(trial.folds, Folding) else None
+        )
         return evidence_of(trial, settings, None, trial.errors, folding)

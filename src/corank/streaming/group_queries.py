@@ -1,6 +1,8 @@
-"""`shuffle_queries=True`: the rows of every query brought together, in two passes over a temporary folder.
+"""`shuffle_queries=True`: the rows of every query brought together, in two passes over a temporary
+folder.
 
-First every row goes to one of many buckets by its query; then each bucket, a file that fits into memory, is sorted.
+First every row goes to one of many buckets by its query; then each bucket, a file that fits into
+memory, is sorted.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ LABEL_TYPES = {
     "text": pa.large_string(),
     "numbers": pa.float64(),
 }  # wide enough for all files
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: spreads numbers that follow each other
+# 2⁶⁴ over the golden ratio: spreads numbers that follow each other
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
 class Folder:
-    """A temporary folder, removed with the last scan that reads it; `files` are those it was made from."""
+    """A temporary folder, removed with the last scan that reads it; `files` are those it was made
+    from.
+    """
 
     path: Path
     files: list[File]
@@ -61,7 +66,11 @@ def _divide(scan: Scan, folder: Path, n_buckets: int) -> None:
     """Write every row to one of the buckets, by its query."""
     writers: dict[int, Any] = {}
     schema: pa.Schema | None = None
-    every_row = (rows for unit in scan.source.units for rows in scan.source.read(unit, scan.roles, scan.chunk_rows))
+    every_row = (
+        rows
+        for unit in scan.source.units
+        for rows in scan.source.read(unit, scan.roles, scan.chunk_rows)
+    )
     with progress_bar("grouping queries", scan.n_rows) as advance:
         try:
             for rows in every_row:
@@ -72,8 +81,12 @@ def _divide(scan: Scan, folder: Path, n_buckets: int) -> None:
                 row_buckets = run_buckets[rows.runs.codes(rows.n_rows)]
                 for bucket in np.unique(run_buckets).tolist():
                     if bucket not in writers:
-                        writers[bucket] = parquet.ParquetWriter(folder / f"{bucket:03}.bucket", schema)
-                    writers[bucket].write_table(table.take(pa.array(np.flatnonzero(row_buckets == bucket))))
+                        writers[bucket] = parquet.ParquetWriter(
+                            folder / f"{bucket:03}.bucket", schema
+                        )
+                    writers[bucket].write_table(
+                        table.take(pa.array(np.flatnonzero(row_buckets == bucket)))
+                    )
                 advance(rows.n_rows)
         finally:
             for writer in writers.values():
@@ -86,8 +99,14 @@ def _table(rows: RawRows, scan: Scan) -> pa.Table:
     assert roles.query is not None
     features: Any = rows.features
     if isinstance(features, np.ndarray):
-        features = pa.table({name: features[:, column] for column, name in enumerate(roles.features or ())})
-    columns = {} if rows.extra is None else dict(zip(rows.extra.column_names, rows.extra.columns, strict=True))
+        features = pa.table(
+            {name: features[:, column] for column, name in enumerate(roles.features or ())}
+        )
+    columns = (
+        {}
+        if rows.extra is None
+        else dict(zip(rows.extra.column_names, rows.extra.columns, strict=True))
+    )
     columns |= dict(zip(features.column_names, features.columns, strict=True))
     if roles.score is not None:
         columns[roles.score] = pa.array(rows.scores)
@@ -102,5 +121,7 @@ def _sort(path: Path, scan: Scan) -> None:
     labels = table.column(scan.roles.query).combine_chunks()
     codes = np.asarray(labels.dictionary_encode().indices)  # in the order of their first appearance
     order = np.argsort(codes, kind="stable")
-    parquet.write_table(table.take(pa.array(order)), path.with_suffix(".parquet"), row_group_size=scan.chunk_rows)
+    parquet.write_table(
+        table.take(pa.array(order)), path.with_suffix(".parquet"), row_group_size=scan.chunk_rows
+    )
     path.unlink()

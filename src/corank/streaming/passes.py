@@ -1,7 +1,8 @@
-"""One pass over a scan: every chunk becomes a partial result, and partial results are merged in the order of the rows.
+"""One pass over a scan: every chunk becomes a partial result, and partial results are merged in the
+order of the rows.
 
-What is merged with what follows from the files alone, never from where a pass broke off or how fast chunks were read, so
-that a resumed pass gives the same bits.
+What is merged with what follows from the files alone, never from where a pass broke off or how fast
+chunks were read, so that a resumed pass gives the same bits.
 """
 
 from __future__ import annotations
@@ -73,13 +74,16 @@ class Passes:
 
     @property
     def n_readings(self) -> float:
-        """How many times the features of a scan were read: of the one that was read most, in shares of its rows."""
+        """How many times the features of a scan were read: of the one that was read most, in shares
+        of its rows.
+        """
         return round(max(self._readings.values(), default=0.0), 2)
 
     def run(self, scan: Scan, job: Job, name: str, what: str, total: int | None = None) -> Any:
         """The merged result of a job over all chunks.
 
-        name : of the pass in the checkpoint; what : shown while it runs; total : number of rows, where known
+        name : of the pass in the checkpoint; what : shown while it runs; total : number of rows,
+            where known
         """
         state, done = self._resumed(scan, job, name)
         if done:
@@ -95,7 +99,8 @@ class Passes:
                     steps = batches(scan, job, state.cursor, state.rows)
                 with closing(steps):
                     for result, cursor, rows in steps:
-                        state = state.after(result, cursor, rows)  # at once: an interruption finds the old or the new
+                        # at once: an interruption finds the old or the new
+                        state = state.after(result, cursor, rows)
                         advance(rows)
                         if self.checkpoint is not None and self.checkpoint.is_due:
                             self._save(state, job, name)
@@ -117,35 +122,58 @@ class Passes:
         assert self.checkpoint is not None
         if header.get("job") != job.digest():
             raise ValueError(
-                f"the checkpoint in {self.checkpoint.folder} was made with other basis rows or folds ({name}); delete it"
+                f"the checkpoint in {self.checkpoint.folder} was made with other basis rows or"
+                f" folds ({name}); delete it"
             )
         self.resumed = True
         try:
             result = Unpacker(arrays).unpack(header["result"]).beside(scan.reference())
             unit, chunk = header["cursor"]
             return State(result, (int(unit), int(chunk)), int(header["rows"])), bool(header["done"])
-        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            ArithmeticError,
+            AttributeError,
+        ) as error:
             raise ModelFileError(
-                f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder to start again"
+                f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder"
+                " to start again"
             ) from error
 
     def _save(self, state: State, job: Job, name: str, *, done: bool = False) -> None:
         assert self.checkpoint is not None
         packer = Packer()
         result = packer.pack(state.result.beside(np.empty(0)), "result")
-        about = {"job": job.digest(), "cursor": list(state.cursor), "rows": state.rows, "done": done}
+        about = {
+            "job": job.digest(),
+            "cursor": list(state.cursor),
+            "rows": state.rows,
+            "done": done,
+        }
         self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
 
 
 @contextmanager
 def progress_bar(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number of rows done since, for a bar on stderr; nothing is shown off a terminal."""
+    """A function that takes the number of rows done since, for a bar on stderr; nothing is shown
+    off a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda rows: None
         return
     from rich.console import Console
     from rich.errors import LiveError
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     class Speed(ProgressColumn):
@@ -156,7 +184,11 @@ def progress_bar(what: str, total: int | None, done: int = 0) -> Iterator[Callab
             return Text(f"{task.completed:,.0f} rows{speed}")
 
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), Speed(), TimeRemainingColumn(), console=Console(stderr=True)
+        TextColumn("{task.description}"),
+        BarColumn(),
+        Speed(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
     )
     try:
         bar.start()

@@ -55,24 +55,27 @@ def scan(
     encoder: TableEncoder | None = None,
     client: Any = None,
 ) -> Scan:
-    """Rows of files that need not fit into memory, to hand to `fit`, `unscored=`, `predict`, `predict_to` and `score`.
+    """Rows of files that need not fit into memory, to hand to `fit`, `unscored=`, `predict`,
+    `predict_to` and `score`.
 
-    Footers and headers of all files are checked here; rows are read when a learner passes over them.
+    Footers and headers of all files are checked here; rows are read when a learner passes over
+    them.
 
     Parameters
     ----------
     paths : path, folder, pattern such as ``"rows/*.parquet"``, or a list of those
-        Parquet, CSV as `corank.tables` reads it (also `.gz`), SVMlight or LETOR. Folders such as `year=2024`, inside the
-        folder that is given or matched by a pattern, name a column. Files of a folder or pattern come in the order of
-        their names.
+        Parquet, CSV as `corank.tables` reads it (also `.gz`), SVMlight or LETOR. Folders such as
+        `year=2024`, inside the folder that is given or matched by a pattern, name a column. Files
+        of a folder or pattern come in the order of their names.
     features : list of names and patterns, default=None
-        Columns to learn from; None takes all but score and query, or those that a fitted model knows. For SVMlight
-        a number: how many features there are (None reads the files once to find out).
+        Columns to learn from; None takes all but score and query, or those that a fitted model
+        knows. For SVMlight a number: how many features there are (None reads the files once to find
+        out).
     score : str, default=None
         Column of scores; empty = unscored. ``"score"`` for SVMlight.
     query : str, default=None
-        Column that says which rows compete; rows of a query must follow each other, also over chunks and files.
-        ``"qid"`` for SVMlight.
+        Column that says which rows compete; rows of a query must follow each other, also over
+        chunks and files. ``"qid"`` for SVMlight.
     format : "parquet", "csv" or "svmlight", default=None
         None goes by the ending.
     device : str, default=None
@@ -80,8 +83,8 @@ def scan(
     chunk_rows : int, default=None
         Rows per chunk; None takes about 32 MB of features (half of that in single precision).
     shuffle_queries : bool, default=False
-        Bring the rows of each query together first: one more pass, which writes the columns that are needed to a
-        temporary folder. The rows then count in the new order.
+        Bring the rows of each query together first: one more pass, which writes the columns that
+        are needed to a temporary folder. The rows then count in the new order.
     encoder : TableEncoder, default=None
         Fitted; turns text, dates and missing values into features.
     client : dask.distributed.Client, default=None
@@ -119,18 +122,30 @@ def scan(
     roles = Roles(tuple(names), score, query, as_table=encoder is not None)
     source.check(roles)
     if chunk_rows is None:
-        chunk_rows = usual_chunk_rows(len(names) if encoder is None else len(encoder.get_feature_names_out()))
+        chunk_rows = usual_chunk_rows(
+            len(names) if encoder is None else len(encoder.get_feature_names_out())
+        )
         if isinstance(source, ParquetSource):
             source.bundle(chunk_rows)
     if device is not None:
         check_device(device)
-    result = Scan(source, roles, int(chunk_rows), encoder, device=device, client=client, chosen=features is not None)
+    result = Scan(
+        source,
+        roles,
+        int(chunk_rows),
+        encoder,
+        device=device,
+        client=client,
+        chosen=features is not None,
+    )
     if not shuffle_queries:
         return result
     if query is None:
         raise ValueError("shuffle_queries=True needs a query column: query=")
     if client is not None:
-        raise ValueError("shuffle_queries=True goes without client=; group the rows once and scan the result")
+        raise ValueError(
+            "shuffle_queries=True goes without client=; group the rows once and scan the result"
+        )
     from corank.streaming.group_queries import group_queries
 
     return group_queries(result)
@@ -139,7 +154,9 @@ def scan(
 def usual_chunk_rows(n_columns: int) -> int:
     """Rows per chunk of about `CHUNK_BYTES` of features."""
     row_bytes = 8 * max(n_columns, 1)
-    return min(int(np.clip(CHUNK_BYTES // row_bytes, *CHUNK_ROWS)), max(MAX_CHUNK_BYTES // row_bytes, 1))
+    return min(
+        int(np.clip(CHUNK_BYTES // row_bytes, *CHUNK_ROWS)), max(MAX_CHUNK_BYTES // row_bytes, 1)
+    )
 
 
 def _check_arguments(score: Any, query: Any, encoder: Any, client: Any, chunk_rows: Any) -> None:
@@ -158,7 +175,9 @@ def _check_arguments(score: Any, query: Any, encoder: Any, client: Any, chunk_ro
 def _feature_columns(
     source: Source, features: Any, others: Sequence[str | None], encoder: TableEncoder | None
 ) -> list[str]:
-    """The names of the feature columns; `others` are score and query. Text is refused unless there is an encoder."""
+    """The names of the feature columns; `others` are score and query. Text is refused unless there
+    is an encoder.
+    """
     if encoder is not None:
         if features is not None:
             raise ValueError("features does not go with encoder, which knows its columns")
@@ -169,9 +188,12 @@ def _feature_columns(
     numeric = set(source.number_columns())
     texts = [name for name in names if name not in numeric]
     if texts:
-        listed = ", ".join(map(repr, texts[:MAX_LISTED_COLUMNS])) + (" …" if len(texts) > MAX_LISTED_COLUMNS else "")
+        listed = ", ".join(map(repr, texts[:MAX_LISTED_COLUMNS])) + (
+            " …" if len(texts) > MAX_LISTED_COLUMNS else ""
+        )
         raise TableError(
-            f"columns without numbers: {listed}; name the features, or turn text into numbers with encoder="
+            f"columns without numbers: {listed}; name the features, or turn text into numbers with"
+            " encoder="
         )
     if not names:
         raise TableError("no column is left to learn from")
@@ -189,10 +211,14 @@ def _named_features(features: Any, names: list[str], others: Sequence[str | None
         if not isinstance(pattern, str):
             raise TypeError(f"features must be names or patterns of columns, got {pattern!r}")
         if pattern in others:
-            raise TableError(f"column {pattern!r} is the score or the query: it cannot be a feature too")
+            raise TableError(
+                f"column {pattern!r} is the score or the query: it cannot be a feature too"
+            )
         positions = match_columns(pattern, names)
         if not positions:
-            raise TableError(f"features: no column matches {pattern!r}{did_you_mean(pattern, names)}")
+            raise TableError(
+                f"features: no column matches {pattern!r}{did_you_mean(pattern, names)}"
+            )
         chosen |= dict.fromkeys(names[position] for position in positions)
     return list(chosen)
 
@@ -281,8 +307,8 @@ class Scan:
     def map(self, f: Callable[[Any], Any]) -> Scan:
         """The scan whose features (n, d) of every chunk pass through `f` → (n, d′), row by row.
 
-        For instance ``scan(...).map(scaler.transform)``. A function that looks at other rows of the chunk would make
-        the model depend on where chunks end.
+        For instance ``scan(...).map(scaler.transform)``. A function that looks at other rows of the
+        chunk would make the model depend on where chunks end.
         """
         if not callable(f):
             raise TypeError(f"map needs a function of the features, got {f!r}")
@@ -291,9 +317,15 @@ class Scan:
     def seen_by(self, names: Sequence[str] | None, n_features: int, learner: str) -> Scan:
         """The scan with the features that a model was fitted on, in its order.
 
-        Features that were not named are picked by the names of the model; those that were must be the same.
+        Features that were not named are picked by the names of the model; those that were must be
+        the same.
         """
-        if names is not None and not (self.chosen or self.unnamed) and self.encoder is None and not self.maps:
+        if (
+            names is not None
+            and not (self.chosen or self.unnamed)
+            and self.encoder is None
+            and not self.maps
+        ):
             roles = replace(self.roles, features=tuple(str(name) for name in names))
             self.source.check(roles)
             return replace(self, roles=roles)
@@ -301,20 +333,30 @@ class Scan:
         if names is not None and given is not None and list(names) != given:
             missing = [name for name in names if name not in given]
             difference = f"{missing[0]!r} is missing" if missing else "their order differs"
-            raise ValueError(f"the scan has other features than {learner} was fitted on: {difference}.")
+            raise ValueError(
+                f"the scan has other features than {learner} was fitted on: {difference}."
+            )
         if self.n_features != n_features:
-            raise ValueError(f"the scan has {self.n_features} features, but {learner} is expecting {n_features}.")
+            raise ValueError(
+                f"the scan has {self.n_features} features, but {learner} is expecting {n_features}."
+            )
         return self
 
     # ---- reading
 
     def without_features(self, *, score: bool = True, query: bool = True) -> Scan:
-        """The scan of score and query alone, or of one of them, or of neither; its chunks are those of the scan."""
-        roles = Roles(None, self.roles.score if score else None, self.roles.query if query else None)
+        """The scan of score and query alone, or of one of them, or of neither; its chunks are those
+        of the scan.
+        """
+        roles = Roles(
+            None, self.roles.score if score else None, self.roles.query if query else None
+        )
         return replace(self, roles=roles)
 
     def picking(self, numbers: Index) -> Scan:
-        """The scan of the rows (n,) with the given numbers, rising; a chunk is what a unit holds of them."""
+        """The scan of the rows (n,) with the given numbers, rising; a chunk is what a unit holds of
+        them.
+        """
         assert self.finds_rows
         return replace(self, roles=replace(self.roles, score=None, query=None), only=numbers)
 
@@ -353,8 +395,12 @@ class Scan:
 
         return read_ahead(read)
 
-    def unit_chunks(self, number: int, first_row: int = 0, *, skipped: int = 0) -> Generator[Chunk, None, None]:
-        """The chunks of one unit but for the `skipped` first, read ahead; `first_row` rows lie before them."""
+    def unit_chunks(
+        self, number: int, first_row: int = 0, *, skipped: int = 0
+    ) -> Generator[Chunk, None, None]:
+        """The chunks of one unit but for the `skipped` first, read ahead; `first_row` rows lie
+        before them.
+        """
         return read_ahead(lambda: self._read_unit(number, skipped, first_row))
 
     def _read_unit(self, number: int, skipped: int, row: int) -> Iterator[Chunk]:
@@ -362,7 +408,15 @@ class Scan:
             if position < skipped:
                 continue
             scores = self._on_device(rows.scores)
-            yield Chunk(self._features(rows), scores, rows.runs, row, (number, position + 1), rows.place, rows.extra)
+            yield Chunk(
+                self._features(rows),
+                scores,
+                rows.runs,
+                row,
+                (number, position + 1),
+                rows.place,
+                rows.extra,
+            )
             row += rows.n_rows
 
     def _raw_rows(self, number: int) -> Iterator[RawRows]:
@@ -384,22 +438,33 @@ class Scan:
         if self.maps:
             width, first_width = values.shape[1], self._first_mapped[0].shape[1]
             if width != first_width:
-                raise ValueError(f"map gives {width} columns from {rows.place.of(0)} on, and {first_width} at first")
+                raise ValueError(
+                    f"map gives {width} columns from {rows.place.of(0)} on, and {first_width} at"
+                    " first"
+                )
         return self._on_device(values)
 
     def _mapped(self, rows: RawRows) -> tuple[Any, list[str] | None]:
-        """Features (n, d) after encoder and maps, checked, and the names of their columns where a map gives a frame."""
-        values: Any = rows.features if self.encoder is None else self.encoder.transform(rows.features)
+        """Features (n, d) after encoder and maps, checked, and the names of their columns where a
+        map gives a frame.
+        """
+        values: Any = (
+            rows.features if self.encoder is None else self.encoder.transform(rows.features)
+        )
         if not self.maps:
             return values, None
         for f in self.maps:
             values = f(values)
         names = [str(name) for name in values.columns] if is_frame(values) else None
         if is_sparse(values) or is_foreign(values):
-            raise ValueError("map must give NumPy arrays or frames; for another device use scan(..., device=)")
+            raise ValueError(
+                "map must give NumPy arrays or frames; for another device use scan(..., device=)"
+            )
         values = np.asarray(values)
         if values.ndim != 2 or len(values) != rows.n_rows:
-            raise ValueError(f"map must give one row per row ({rows.n_rows}, d), got shape {values.shape}")
+            raise ValueError(
+                f"map must give one row per row ({rows.n_rows}, d), got shape {values.shape}"
+            )
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
         check_finite(values, names, rows.place)
@@ -419,9 +484,16 @@ class Scan:
     def __repr__(self) -> str:
         files, roles = self.files, self.roles
         rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
-        named = "".join(f", {role} {name!r}" for role, name in (("score", roles.score), ("query", roles.query)) if name)
+        named = "".join(
+            f", {role} {name!r}"
+            for role, name in (("score", roles.score), ("query", roles.query))
+            if name
+        )
         first = files[0].path if files else "files without rows"
-        return f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(roles.features or ())} columns{named}>"
+        return (
+            f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(roles.features or ())}"
+            f" columns{named}>"
+        )
 
     def about(self) -> dict[str, Any]:
         """Everything that sums over the rows depend on, for a checkpoint."""
@@ -446,7 +518,9 @@ class Scan:
 
 
 def read_ahead(make: Callable[[], Iterator[Item]]) -> Generator[Item, None, None]:
-    """The items of an iterator that runs in another thread, in order; at most one of them waits to be taken."""
+    """The items of an iterator that runs in another thread, in order; at most one of them waits to
+    be taken.
+    """
     waiting: queue.Queue[tuple[Item | None, BaseException | None, bool]] = queue.Queue(1)
     stopped = threading.Event()
 
@@ -489,15 +563,17 @@ def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
     missing = [name for name in names if name not in rows.columns]
     if missing and rows.kept is not None:
         raise TableError(
-            f"column {missing[0]!r} cannot be carried along: shuffle_queries=True keeps features, score and query only; "
-            "sort the files by query and scan them without it"
+            f"column {missing[0]!r} cannot be carried along: shuffle_queries=True keeps features,"
+            " score and query only; sort the files by query and scan them without it"
         )
     rows.source.check(roles)
     return replace(rows, roles=roles)
 
 
 def sampled_table(paths: Any, n_rows: int, text: Sequence[str]) -> Any:
-    """About `n_rows` rows with all columns, from the beginnings of at most ten files; None for SVMlight."""
+    """About `n_rows` rows with all columns, from the beginnings of at most ten files; None for
+    SVMlight.
+    """
     files, kind = find_files(paths, None)
     if kind == "svmlight":
         return None
@@ -508,15 +584,20 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str]) -> Any:
     units = [source.units[int(number)] for number in numbers]
     roles = Roles(tuple(source.names), None, None, as_table=True)
     source.check(roles)
-    tables: list[Any] = [next(source.read(unit, roles, -(-n_rows // len(units)))).features for unit in units]
+    tables: list[Any] = [
+        next(source.read(unit, roles, -(-n_rows // len(units)))).features for unit in units
+    ]
     for unit, table in zip(units, tables, strict=True):
         for column in table.schema:
             first = tables[0].schema.field(column.name)
             try:
-                pa.unify_schemas([pa.schema([column]), pa.schema([first])], promote_options="permissive")
+                pa.unify_schemas(
+                    [pa.schema([column]), pa.schema([first])], promote_options="permissive"
+                )
             except pa.ArrowException:
                 places = f"{unit.file.path} and {first.type} in {units[0].file.path}"
                 raise TableError(
-                    f"column {column.name!r} holds {column.type} in {places}; use one type everywhere, or leave it out"
+                    f"column {column.name!r} holds {column.type} in {places}; use one type"
+                    " everywhere, or leave it out"
                 ) from None
     return pa.concat_tables(tables, promote_options="permissive")

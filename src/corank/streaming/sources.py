@@ -1,8 +1,9 @@
-"""Files as the source of a scan: which files there are, and their rows in chunks. Parquet, CSV, SVMlight and LETOR.
+"""Files as the source of a scan: which files there are, and their rows in chunks. Parquet, CSV,
+SVMlight and LETOR.
 
-Footers and headers of all files are checked before any row is read. Files are read one by one with `pyarrow.parquet` and
-`pyarrow.csv` rather than `pyarrow.dataset`, which has one schema for all files: a column that a file lacks would become
-nulls, and an error would not name its file.
+Footers and headers of all files are checked before any row is read. Files are read one by one with
+`pyarrow.parquet` and `pyarrow.csv` rather than `pyarrow.dataset`, which has one schema for all
+files: a column that a file lacks would become nulls, and an error would not name its file.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class File:
         try:
             now = Path(self.path).stat()
         except FileNotFoundError:
-            raise TableError(f"{self.path} no longer exists; it did when the scan was made") from None
+            raise TableError(
+                f"{self.path} no longer exists; it did when the scan was made"
+            ) from None
         if (now.st_size, now.st_mtime_ns) != (self.size, self.changed):
             raise TableError(f"{self.path} was changed after the scan was made; make a new one")
 
@@ -90,7 +93,9 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
     """The files behind names, folders and patterns, in order, and their format."""
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise TypeError(f"paths must be a path, a pattern such as 'rows/*.parquet', or a list, got {paths!r}")
+        raise TypeError(
+            f"paths must be a path, a pattern such as 'rows/*.parquet', or a list, got {paths!r}"
+        )
     if format is not None and format not in FORMATS:
         raise ValueError(f"format {format!r} is not known; use {', '.join(map(repr, FORMATS))}")
     located = [file_and_root for path in given for file_and_root in _expanded(path, format)]
@@ -100,10 +105,16 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
     for path, _ in located:
         detected = format or _format_of(path)
         if detected is None:
-            raise TableError(f"{path} has no file extension of a table; give format='parquet', 'csv' or 'svmlight'")
+            raise TableError(
+                f"{path} has no file extension of a table; give format='parquet', 'csv' or"
+                " 'svmlight'"
+            )
         formats.add(detected)
     if len(formats) > 1:
-        raise TableError(f"the files are of several kinds ({', '.join(sorted(formats))}); scan one kind at a time")
+        raise TableError(
+            f"the files are of several kinds ({', '.join(sorted(formats))}); scan one kind at a"
+            " time"
+        )
     return [_file(path, root) for path, root in located], formats.pop()
 
 
@@ -120,18 +131,26 @@ def _expanded(path: Any, format: str | None) -> list[tuple[Path, Path | None]]:
     if not matches:
         raise TableError(f"no file matches {text}")
     root = Path(*takewhile(lambda level: not glob.has_magic(level), Path(text).parts))
-    return [(file, root) for match in matches for file in (_files_inside(match, format) if match.is_dir() else [match])]
+    return [
+        (file, root)
+        for match in matches
+        for file in (_files_inside(match, format) if match.is_dir() else [match])
+    ]
 
 
 def _files_inside(folder: Path, format: str | None) -> list[Path]:
-    """The tables in a folder and its folders; names that begin with . or _ are notes of other programs."""
+    """The tables in a folder and its folders; names that begin with . or _ are notes of other
+    programs.
+    """
     files = []
     for path in sorted(folder.rglob("*")):
         hidden = any(level.startswith((".", "_")) for level in path.relative_to(folder).parts)
         if not hidden and path.is_file() and (format is None or _format_of(path) == format):
             files.append(path)
     if not files:
-        raise TableError(f"the folder {folder} has no files to read{'' if format is None else f' as {format}'}")
+        raise TableError(
+            f"the folder {folder} has no files to read{'' if format is None else f' as {format}'}"
+        )
     return files
 
 
@@ -244,7 +263,9 @@ class TableSource(ABC):
             check_unique(schema.names, file.path)
         key_names = {tuple(name for name, _ in file.keys) for file in files}
         if len(key_names) > 1:
-            raise TableError(f"the folders of {files[0].path} and of other files name different columns")
+            raise TableError(
+                f"the folders of {files[0].path} and of other files name different columns"
+            )
         self._key_types = {}
         for name in key_names.pop():
             values = [dict(file.keys)[name] for file in files]
@@ -258,7 +279,9 @@ class TableSource(ABC):
         """The columns of a file."""
 
     @abstractmethod
-    def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
+    def _tables(
+        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
+    ) -> Iterator[pa.Table]:
         """The given columns of a unit, in tables of any length."""
 
     @property
@@ -277,7 +300,9 @@ class TableSource(ABC):
         return [name for name in self.names if is_number(plain_type(self._type(0, name)))]
 
     def check(self, roles: Roles) -> None:
-        """Every file must have every column, with numbers where numbers are needed and labels of one kind."""
+        """Every file must have every column, with numbers where numbers are needed and labels of
+        one kind.
+        """
         purposes = [*((name, "feature") for name in roles.features or ()), (roles.score, "score")]
         purposes += [(roles.query, "query"), *((name, "extra") for name in roles.extra)]
         for name, purpose in purposes:
@@ -289,17 +314,25 @@ class TableSource(ABC):
         path, kind = self.files[position].path, self._type(position, name)
         if kind is None:
             what = "column" if purpose == "extra" else f"{purpose} column"
-            raise TableError(f"{path} has no {what} {name!r}{did_you_mean(name, self.schemas[position].names)}")
+            raise TableError(
+                f"{path} has no {what} {name!r}{did_you_mean(name, self.schemas[position].names)}"
+            )
         needs_numbers = purpose == "score" or (purpose == "feature" and not as_table)
         if needs_numbers and not (is_number(plain_type(kind)) or pa.types.is_null(kind)):
-            hint = "; turn text into numbers with encoder=" if purpose == "feature" else ": is it the right column?"
-            raise TableError(f"{purpose} column {name!r} of {path} should hold numbers, but holds {kind}{hint}")
+            hint = (
+                "; turn text into numbers with encoder="
+                if purpose == "feature"
+                else ": is it the right column?"
+            )
+            raise TableError(
+                f"{purpose} column {name!r} of {path} should hold numbers, but holds {kind}{hint}"
+            )
         if purpose == "query":
             labels, first_labels = label_kind(kind), label_kind(self._type(0, name))
             if labels != first_labels:
                 raise TableError(
-                    f"query column {name!r} holds {labels} in {path} and {first_labels} in {self.files[0].path}; labels "
-                    "of one kind are needed"
+                    f"query column {name!r} holds {labels} in {path} and {first_labels} in"
+                    f" {self.files[0].path}; labels of one kind are needed"
                 )
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
@@ -309,7 +342,9 @@ class TableSource(ABC):
         row = unit.first_row
         with reading(unit.file.path):
             for table in rechunk(self._tables(unit, stored, roles, chunk_rows), chunk_rows):
-                yield self._raw_rows(self._with_keys(table, unit.file, names), roles, Place(unit.file.path, row))
+                yield self._raw_rows(
+                    self._with_keys(table, unit.file, names), roles, Place(unit.file.path, row)
+                )
                 row += table.num_rows
 
     def _columns(self, unit: Unit, roles: Roles) -> tuple[list[str], list[str]]:
@@ -329,7 +364,9 @@ class TableSource(ABC):
 
     def _feature_type(self, names: tuple[str, ...]) -> type:
         if names not in self._feature_types:
-            kinds = [self._type(position, name) for position in range(len(self.files)) for name in names]
+            kinds = [
+                self._type(position, name) for position in range(len(self.files)) for name in names
+            ]
             self._feature_types[names] = feature_type([plain_type(kind) for kind in kinds])
         return self._feature_types[names]
 
@@ -338,15 +375,27 @@ class TableSource(ABC):
         if roles.features is not None and roles.as_table:
             features = table.select(list(roles.features))
         elif roles.features is not None:
-            features = feature_matrix(table, roles.features, self._feature_type(roles.features), place)
-        scores = None if roles.score is None else scores_of(table.column(roles.score), roles.score, place)
-        runs = one_run() if roles.query is None else runs_of(table.column(roles.query), roles.query, place)
+            features = feature_matrix(
+                table, roles.features, self._feature_type(roles.features), place
+            )
+        scores = (
+            None
+            if roles.score is None
+            else scores_of(table.column(roles.score), roles.score, place)
+        )
+        runs = (
+            one_run()
+            if roles.query is None
+            else runs_of(table.column(roles.query), roles.query, place)
+        )
         extra = table.select(list(roles.extra)) if roles.extra else None
         return RawRows(table.num_rows, features, scores, runs, place, extra)
 
 
 def rechunk(tables: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
-    """The rows of tables that follow each other, in tables of exactly `chunk_rows`, the last one shorter."""
+    """The rows of tables that follow each other, in tables of exactly `chunk_rows`, the last one
+    shorter.
+    """
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:
@@ -373,14 +422,20 @@ class ParquetSource(TableSource):
         try:
             with parquet.ParquetFile(file.path) as opened:
                 footer = opened.metadata
-                self._group_rows.append([footer.row_group(group).num_rows for group in range(footer.num_row_groups)])
+                self._group_rows.append(
+                    [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+                )
                 return usual_types(opened.schema_arrow.empty_table(), file.path).schema
         except (pa.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise TableError(f"{file.path} is no Parquet file, or it is damaged or cut off: {reason}") from error
+            raise TableError(
+                f"{file.path} is no Parquet file, or it is damaged or cut off: {reason}"
+            ) from error
 
     def bundle(self, chunk_rows: int) -> None:
-        """Make units of row groups that follow each other and have at most `chunk_rows` rows, or of single ones."""
+        """Make units of row groups that follow each other and have at most `chunk_rows` rows, or of
+        single ones.
+        """
         self.units = units = []
         for file, group_rows in zip(self.files, self._group_rows, strict=True):
             rows, first = 0, 0
@@ -395,7 +450,9 @@ class ParquetSource(TableSource):
                 units.append(Unit(file, tuple(bundle), rows, first))
 
     def read_rows(self, unit: Unit, roles: Roles, rows: Index) -> RawRows:
-        """Rows of a unit by their places in it, rising; rows behind the last of them are not decoded."""
+        """Rows of a unit by their places in it, rising; rows behind the last of them are not
+        decoded.
+        """
         unit.file.check()
         names, stored = self._columns(unit, roles)
         picked, begin = [], 0
@@ -412,17 +469,23 @@ class ParquetSource(TableSource):
             table = self._with_keys(pa.concat_tables(picked), unit.file, names)
             return self._raw_rows(table, roles, Place(unit.file.path, unit.first_row, rows))
 
-    def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Generator[pa.Table, None, None]:
+    def _tables(
+        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
+    ) -> Generator[pa.Table, None, None]:
         if not names:  # only columns that folders name
             yield pa.table({"": pa.nulls(unit.n_rows or 0)})
             return
         with parquet.ParquetFile(unit.file.path) as file:
-            for batch in file.iter_batches(chunk_rows, row_groups=list(unit.groups or ()), columns=names):
+            for batch in file.iter_batches(
+                chunk_rows, row_groups=list(unit.groups or ()), columns=names
+            ):
                 yield usual_types(pa.Table.from_batches([batch]), unit.file.path)
 
 
 class CsvSource(TableSource):
-    """CSV and TSV files, as `read_table` reads them; a unit is a file. The columns `text`, query labels, stay text."""
+    """CSV and TSV files, as `read_table` reads them; a unit is a file. The columns `text`, query
+    labels, stay text.
+    """
 
     def __init__(self, files: Sequence[File], text: Sequence[str]) -> None:
         self._text = dict.fromkeys(text, pa.string())
@@ -436,14 +499,18 @@ class CsvSource(TableSource):
                 raise TableError(f"{file.path} has a header but no rows")
             return reader.schema
 
-    def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
+    def _tables(
+        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
+    ) -> Iterator[pa.Table]:
         schema = self.schemas[self._positions[unit.file.path]]
         learned = {roles.score, *(roles.features or ())}
         types = {}
         for name in names:
             kind = schema.field(name).type  # of the first rows
             may_be_label = pa.types.is_integer(kind) or pa.types.is_null(kind)
-            is_numeric = is_number(kind) or name == roles.score or (name in learned and not roles.as_table)
+            is_numeric = (
+                is_number(kind) or name == roles.score or (name in learned and not roles.as_table)
+            )
             if name not in learned and may_be_label:
                 types[name] = pa.string()  # 007 is written as it was read
             elif is_numeric and not pa.types.is_boolean(kind):
@@ -471,8 +538,14 @@ class SvmlightSource:
         if len(with_queries) > 1:
             raise TableError("some files have qid: and others have not; all or none")
         self.has_queries = with_queries.pop()
-        self.has_comments = all(has_comments(next(lines_of(Path(file.path), 1), [])) for file in files)
-        self.n_features = max(last_feature(Path(file.path)) for file in files) if n_features is None else n_features
+        self.has_comments = all(
+            has_comments(next(lines_of(Path(file.path), 1), [])) for file in files
+        )
+        self.n_features = (
+            max(last_feature(Path(file.path)) for file in files)
+            if n_features is None
+            else n_features
+        )
 
     @property
     def names(self) -> list[str]:
@@ -487,11 +560,17 @@ class SvmlightSource:
     def check(self, roles: Roles) -> None:
         """Refuse columns that such files do not have."""
         if roles.query is not None and not self.has_queries:
-            raise TableError(f"{self.files[0].path} has no qid, so there is no query column {roles.query!r}")
+            raise TableError(
+                f"{self.files[0].path} has no qid, so there is no query column {roles.query!r}"
+            )
         for name, fixed in ((roles.score, SCORE), (roles.query, QUERY)):
             if name not in (None, fixed):
-                raise TableError(f"svmlight files have no column {name!r}; the {fixed} is called {fixed!r}")
-        unknown = set(roles.features or ()) - set(self.number_columns()[1:]) | set(roles.extra) - set(self.names)
+                raise TableError(
+                    f"svmlight files have no column {name!r}; the {fixed} is called {fixed!r}"
+                )
+        unknown = set(roles.features or ()) - set(self.number_columns()[1:]) | set(
+            roles.extra
+        ) - set(self.names)
         if unknown or roles.as_table:
             raise TableError("svmlight files have features '1', '2', … and no other columns")
 
@@ -523,7 +602,9 @@ class SvmlightSource:
             runs = runs_of(pa.chunked_array([pa.array(labels)]), QUERY, place)
         extra = {name: self._column(name, lines, X, scores, labels) for name in roles.extra}
         table = pa.table(extra) if extra else None
-        return RawRows(len(scores), features, None if roles.score is None else scores, runs, place, table)
+        return RawRows(
+            len(scores), features, None if roles.score is None else scores, runs, place, table
+        )
 
     def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
         """The values of a column that is carried along."""

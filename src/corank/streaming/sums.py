@@ -1,4 +1,5 @@
-"""The job of summing: a chunk of a scan → the Gram sums of its rows, ready to be merged with those of its neighbours.
+"""The job of summing: a chunk of a scan → the Gram sums of its rows, ready to be merged with those
+of its neighbours.
 
 `JointSumJob` sums two kinds of rows in one pass.
 """
@@ -73,7 +74,9 @@ class SumJob:
         codes, n_runs = first_appearance(runs)
         present = runs[np.searchsorted(codes, np.arange(n_runs))]
         n_folds = 1 if self.folds is None else self.folds.n_folds
-        by_rows = not self.comparison.needs_queries and (self.folds is None or self.folds.by == "row")
+        by_rows = not self.comparison.needs_queries and (
+            self.folds is None or self.folds.by == "row"
+        )
         codes = np.arange(n) if by_rows else codes
         folds = self._folds(chunk, n if by_rows or self.items else n_runs)
         sums = Accumulator(
@@ -108,9 +111,18 @@ class SumJob:
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
         folds = self.folds and (self.folds.by, self.folds.n_folds, self.folds.seed)
-        values: list[Any] = [self.comparison, self.features.size, self.which, folds, self.items, self.level]
+        values: list[Any] = [
+            self.comparison,
+            self.features.size,
+            self.which,
+            folds,
+            self.items,
+            self.level,
+        ]
         for feature_map in getattr(self.features, "maps", [self.features]):
-            kernel = re.sub(r" at 0x[0-9a-f]+", "", repr(getattr(feature_map.basis, "kernel", None)))
+            kernel = re.sub(
+                r" at 0x[0-9a-f]+", "", repr(getattr(feature_map.basis, "kernel", None))
+            )
             values += [kernel, feature_map.whitened, getattr(feature_map.basis, "points", None)]
             if feature_map.whitened:
                 values.append(feature_map.basis.whitening.matrix)
@@ -126,7 +138,11 @@ class JointSums:
 
     def merged(self, other: JointSums) -> JointSums:
         """The sums over these rows and the rows that follow them."""
-        return JointSums(tuple(own.merged(next_sums) for own, next_sums in zip(self.sums, other.sums, strict=True)))
+        return JointSums(
+            tuple(
+                own.merged(next_sums) for own, next_sums in zip(self.sums, other.sums, strict=True)
+            )
+        )
 
     def beside(self, reference: Array) -> JointSums:
         """The sums in the library and on the device of a reference."""

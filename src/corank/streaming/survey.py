@@ -1,8 +1,10 @@
-"""The first look at a scan: counts of every chunk, candidate rows for a basis, and the scored rows where they are few.
+"""The first look at a scan: counts of every chunk, candidate rows for a basis, and the scored rows
+where they are few.
 
-Of Parquet files only score and query are read for the counts, then the features of the rows that are needed; other
-files are read whole. Scored rows are held in memory as long as they are few; else they are only counted, and summed in
-later passes. `ScannedRows` are the unscored rows of a scan, summed pass by pass.
+Of Parquet files only score and query are read for the counts, then the features of the rows that
+are needed; other files are read whole. Scored rows are held in memory as long as they are few; else
+they are only counted, and summed in later passes. `ScannedRows` are the unscored rows of a scan,
+summed pass by pass.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from corank.streaming.scan import Scan
 from corank.streaming.sums import Offsets, SumJob
 
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
-MAX_EVEN_ROWS = 2**20  # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
+# of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
+MAX_EVEN_ROWS = 2**20
 WINDOW_ROWS = 2**13  # of such a stretch: more of them would lie in two row groups
 
 
@@ -49,9 +52,9 @@ WINDOW_ROWS = 2**13  # of such a stretch: more of them would lie in two row grou
 class ChunkCounts:
     """Counts of one chunk.
 
-    runs, scored_runs : number of queries, and of queries with a score
-    first, last : ids of the queries at the ends; first_scored, last_scored : whether those have a score here
-    bounds : the labels at the ends where labels rise from run to run
+    runs, scored_runs : number of queries, and of queries with a score first, last : ids of the
+        queries at the ends; first_scored, last_scored : whether those have a score here bounds :
+        the labels at the ends where labels rise from run to run
     """
 
     cursor: Cursor
@@ -69,7 +72,9 @@ class ChunkCounts:
     def of(cls, chunk: Chunk, scored: Mask) -> ChunkCounts:
         """The counts of a chunk whose rows are `scored` (n,) or not."""
         runs = chunk.runs
-        scored_runs = np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
+        scored_runs = (
+            np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
+        )
         first, last = (int(runs.ids[0]), int(runs.ids[-1])) if len(scored) else (0, 0)
         return cls(
             cursor=chunk.cursor,
@@ -100,7 +105,12 @@ class HeldScores:
     def joined(self) -> tuple[Array, Array, Index, Index]:
         """Features, scores, query ids and row numbers of all pieces."""
         X, y, ids, numbers = zip(*self.pieces, strict=True)
-        return stack_rows(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
+        return (
+            stack_rows(list(X)),
+            namespace(y[0]).concat(list(y)),
+            np.concatenate(ids),
+            np.concatenate(numbers),
+        )
 
 
 @storable("Survey")
@@ -148,7 +158,9 @@ class Survey:
         )
 
     def offsets(self) -> tuple[dict[Cursor, Offsets], int]:
-        """Rows, scored rows and scored queries before every chunk, and the number of queries with a score."""
+        """Rows, scored rows and scored queries before every chunk, and the number of queries with a
+        score.
+        """
         result: dict[Cursor, Offsets] = {}
         rows = scored = queries = 0
         open_id, open_scored = None, False  # the query at the end of the chunks so far
@@ -168,7 +180,9 @@ class Survey:
     def n_queries(self) -> int:
         """Number of queries, scored or not."""
         filled = [chunk for chunk in self.chunks if chunk.rows]
-        return sum(chunk.runs for chunk in filled) - sum(a.last == b.first for a, b in pairwise(filled))
+        return sum(chunk.runs for chunk in filled) - sum(
+            a.last == b.first for a, b in pairwise(filled)
+        )
 
     @property
     def rises(self) -> bool:
@@ -183,14 +197,19 @@ class Survey:
         held = self.held
         if held is not None and held.pieces:
             X, y, ids, numbers = held.joined()
-            held = HeldScores(((like(X, reference, dtype_name(X)), like(y, reference), ids, numbers),))
-        scored, unscored = (reservoir.beside(reference) for reservoir in (self.scored, self.unscored))
+            held = HeldScores(
+                ((like(X, reference, dtype_name(X)), like(y, reference), ids, numbers),)
+            )
+        scored, unscored = (
+            reservoir.beside(reference) for reservoir in (self.scored, self.unscored)
+        )
         return replace(self, scored=scored, unscored=unscored, held=held)
 
 
 @dataclass(frozen=True)
 class SurveyJob:
-    """The work of the first pass on each chunk; without features where only score and query are read.
+    """The work of the first pass on each chunk; without features where only score and query are
+    read.
 
     limit : number of rows that may serve as basis, scored and unscored each
     max_held : number of scored rows that are held
@@ -231,7 +250,9 @@ class SurveyJob:
             return Reservoir(0)
         rows = np.flatnonzero(may_serve)
         numbers = self.first_number + chunk.first_row + rows
-        return Reservoir.of(self.limit, numbers, self.seed, lambda kept: take(chunk.features, rows[kept]))
+        return Reservoir.of(
+            self.limit, numbers, self.seed, lambda kept: take(chunk.features, rows[kept])
+        )
 
     def digest(self) -> str:
         """A text that differs between surveys with different results."""
@@ -240,7 +261,9 @@ class SurveyJob:
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """The rows of a table of `n_rows` that are in memory: features (n, d), numbers (n,) in the table, rising."""
+    """The rows of a table of `n_rows` that are in memory: features (n, d), numbers (n,) in the
+    table, rising.
+    """
 
     features: Array
     numbers: Index
@@ -258,7 +281,10 @@ class NumberedRows:
         missing = self.numbers[positions] != asked
         if np.any(missing):
             row = int(asked[np.argmax(missing)])
-            raise ValueError(f"basis holds row {row}, which has no score: of a scan only scored rows can be named.")
+            raise ValueError(
+                f"basis holds row {row}, which has no score: of a scan only scored rows can be"
+                " named."
+            )
         return take(self.features, positions)
 
 
@@ -267,7 +293,9 @@ def max_held_rows(n_features: int) -> int:
     return HELD_BYTES // (8 * max(n_features, 1))
 
 
-def run_survey(scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool) -> Survey:
+def run_survey(
+    scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool
+) -> Survey:
     """The first look at a scan; `contiguous` refuses queries that come back."""
     seen, first_job = scan, job
     if scan.finds_rows:
@@ -282,13 +310,21 @@ def run_survey(scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contigu
     return survey if seen is scan else _with_features(survey, scan, seen, passes, job, name)
 
 
-def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: SurveyJob, name: str) -> Survey:
-    """A survey that was made without features, with those of the candidates and of the rows that it holds."""
+def _with_features(
+    survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: SurveyJob, name: str
+) -> Survey:
+    """A survey that was made without features, with those of the candidates and of the rows that it
+    holds.
+    """
     scored, unscored = survey.scored.rows()[0], survey.unscored.rows()[0]
     n_scored, n_unscored = survey.n_scored, survey.n_rows - survey.n_scored
     if survey.n_rows > MAX_EVEN_ROWS:
         scored, unscored = (
-            job.first_number + _spread_rows(survey, seen, job, is_scored) if wanted else np.zeros(0, dtype=np.int64)
+            (
+                job.first_number + _spread_rows(survey, seen, job, is_scored)
+                if wanted
+                else np.zeros(0, dtype=np.int64)
+            )
             for is_scored, wanted in ((True, survey.held is None), (False, job.unscored))
         )
     held = None if survey.held is None or not survey.held.pieces else survey.held.joined()
@@ -307,8 +343,12 @@ def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: 
             return Reservoir(job.limit)
         if survey.n_rows <= MAX_EVEN_ROWS:
             draws = uniform_draws(numbers, job.seed)
-        else:  # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows behind it
-            draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * (len(numbers) / count)
+        # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows
+        # behind it
+        else:
+            draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * (
+                len(numbers) / count
+            )
         return Reservoir(job.limit, ((numbers, draws, at(numbers)),))
 
     return replace(
@@ -320,8 +360,12 @@ def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: 
 
 
 def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, scored: bool) -> Index:
-    """Row numbers in the scan of candidates out of the scored, or unscored, rows: from a few stretches of them."""
-    sizes = np.asarray([chunk.scored if scored else chunk.rows - chunk.scored for chunk in survey.chunks])
+    """Row numbers in the scan of candidates out of the scored, or unscored, rows: from a few
+    stretches of them.
+    """
+    sizes = np.asarray(
+        [chunk.scored if scored else chunk.rows - chunk.scored for chunk in survey.chunks]
+    )
     ends = np.cumsum(sizes)
     count = int(ends[-1])
     width = WINDOW_ROWS * count // survey.n_rows
@@ -330,7 +374,9 @@ def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, scored: bool) -> In
     numbers = []
     for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
         chunk, first = survey.chunks[position], int(ends[position] - sizes[position])
-        places = ranks[slice(*np.searchsorted(ranks, (first, first + int(sizes[position]))))] - first
+        places = (
+            ranks[slice(*np.searchsorted(ranks, (first, first + int(sizes[position]))))] - first
+        )
         if sizes[position] < chunk.rows:
             unit, end = chunk.cursor
             with closing(seen.unit_chunks(unit, skipped=end - 1)) as chunks:
@@ -376,7 +422,9 @@ class PickJob:
 
 
 def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
-    """The scored rows that a survey holds: as rows of the table that was scanned, and as rows to learn from."""
+    """The scored rows that a survey holds: as rows of the table that was scanned, and as rows to
+    learn from.
+    """
     assert survey.held is not None
     features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
@@ -393,7 +441,9 @@ def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows
 
 @dataclass
 class ScannedRows:
-    """The unscored rows of a scan, or all of them where scores are ignored: a `Part` of `UnscoredRows`."""
+    """The unscored rows of a scan, or all of them where scores are ignored: a `Part` of
+    `UnscoredRows`.
+    """
 
     scan: Scan
     survey: Survey
@@ -402,7 +452,8 @@ class ScannedRows:
     every: bool = True
     with_queries: bool = True
     _passed: int = field(default=0, init=False)
-    _summed: tuple[str, Statistics] | None = field(default=None, init=False)  # by a pass that was made for other rows
+    # by a pass that was made for other rows
+    _summed: tuple[str, Statistics] | None = field(default=None, init=False)
 
     @property
     def n_rows(self) -> int:
@@ -426,17 +477,24 @@ class ScannedRows:
             present, codes = np.unique(runs.codes(chunk.n_rows)[rows], return_inverse=True)
             goes_on = last == int(runs.ids[present[0]])
             first = code if goes_on else code + 1
-            yield Piece(take(chunk.features, rows), codes.astype(np.int64) + first if self.with_queries else 0 * codes)
+            yield Piece(
+                take(chunk.features, rows),
+                codes.astype(np.int64) + first if self.with_queries else 0 * codes,
+            )
             code, last = first + len(present) - 1, int(runs.ids[present[-1]])
 
-    def summed(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> Statistics:
+    def summed(
+        self, comparison: Loss, features: Any, columns: Sequence[Index] | None
+    ) -> Statistics:
         """The sums over the rows, in one pass unless `keep` was given them."""
         job = self.sum_job(comparison, features, columns)
         if self._summed is not None and self._summed[0] == job.digest():
             return self._summed[1]
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
-        return self.passes.run(self.scan, job, name, f"summing {self.name}", self.survey.n_rows).closed()  # type: ignore[no-any-return]
+        return self.passes.run(  # type: ignore[no-any-return]
+            self.scan, job, name, f"summing {self.name}", self.survey.n_rows
+        ).closed()
 
     def sum_job(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> SumJob:
         """The job that sums the rows."""

@@ -48,7 +48,9 @@ class StreamedRows:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
             if size and n:
-                reservoir = reservoir.merged(Reservoir.of_run(size, self.first + count, n, seed, partial(take, X)))
+                reservoir = reservoir.merged(
+                    Reservoir.of_run(size, self.first + count, n, seed, partial(take, X))
+                )
             count += n
         self._check_count(count)
         self._n_rows, self._sorted = count, in_order
@@ -57,7 +59,8 @@ class StreamedRows:
     def _check_count(self, count: int) -> None:
         if self._n_rows is not None and count != self._n_rows:
             raise ValueError(
-                f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay the same."
+                f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must"
+                " stay the same."
             )
 
     def pieces(self) -> Iterator[Piece]:
@@ -86,18 +89,24 @@ class StreamedRows:
                     label = next(iter(repeated))
                     label = label.item() if isinstance(label, np.generic) else label
                     raise ValueError(
-                        f"unscored: the query {label!r} comes back in a later chunk; the rows of a query must lie together."
+                        f"unscored: the query {label!r} comes back in a later chunk; the rows of a"
+                        " query must lie together."
                     )
                 closed.update(queries)
                 final = int(codes[-1])
-                if not (goes_on and final == 0):  # the query of the last row, which may go on, gets the last code
+                # the query of the last row, which may go on, gets the last code
+                if not (goes_on and final == 0):
                     queries.append(queries.pop(final))
                     codes = np.where(codes == final, n_codes - 1, codes - (codes > final))
                 last = queries[-1]
                 if not is_rising(codes):
                     order = np.argsort(codes, kind="stable")
             codes = codes + (next_code - goes_on)
-            yield Piece(X, codes) if order is None else Piece(take(X, order), codes[order], order=order)
+            yield (
+                Piece(X, codes)
+                if order is None
+                else Piece(take(X, order), codes[order], order=order)
+            )
             next_code += n_codes - goes_on
         self._check_count(count)
 
@@ -107,9 +116,14 @@ class StreamedRows:
             is_pair = isinstance(chunk, tuple) and len(chunk) == 2
             X, labels = chunk if is_pair else (chunk, None)
             if labels is not None:
-                labels = to_numpy(labels) if is_foreign(labels) else as_labels(labels, "qid of unscored")
+                labels = (
+                    to_numpy(labels) if is_foreign(labels) else as_labels(labels, "qid of unscored")
+                )
             if with_labels is not None and with_labels != (labels is not None):
-                raise ValueError(f"unscored: chunk {position} differs from the first one in having a qid; all or none.")
+                raise ValueError(
+                    f"unscored: chunk {position} differs from the first one in having a qid; all or"
+                    " none."
+                )
             with_labels = labels is not None
             try:
                 features = self.read(X, check)
@@ -117,7 +131,8 @@ class StreamedRows:
                 raise ValueError(f"unscored, chunk {position}: {error}") from error
             if labels is not None and len(labels) != features.shape[0]:
                 raise ValueError(
-                    f"unscored, chunk {position}: qid has {len(labels)} labels for {features.shape[0]} rows."
+                    f"unscored, chunk {position}: qid has {len(labels)} labels for"
+                    f" {features.shape[0]} rows."
                 )
             yield features, labels
 
@@ -131,20 +146,33 @@ def _is_sorted(labels: Any, last: Any) -> bool:
 
 def is_stream(unscored: Any) -> bool:
     """Whether unscored rows come in chunks; an iterator, which can be read only once, is refused."""
-    if is_sparse(unscored) or is_foreign(unscored) or is_frame(unscored) or hasattr(unscored, "__array__"):
+    if (
+        is_sparse(unscored)
+        or is_foreign(unscored)
+        or is_frame(unscored)
+        or hasattr(unscored, "__array__")
+    ):
         return False
     if isinstance(unscored, list | tuple):
         if not unscored:
             return True  # no chunk
         first = unscored[0]
-        if isinstance(unscored, tuple) and len(unscored) == 2 and np.ndim(first) == 2 and np.ndim(unscored[1]) == 1:
-            raise TypeError("unscored is a pair (X, qid); hand over X and unscored_qid=qid, or chunks: [(X, qid)].")
+        if (
+            isinstance(unscored, tuple)
+            and len(unscored) == 2
+            and np.ndim(first) == 2
+            and np.ndim(unscored[1]) == 1
+        ):
+            raise TypeError(
+                "unscored is a pair (X, qid); hand over X and unscored_qid=qid, or chunks: [(X,"
+                " qid)]."
+            )
         return isinstance(first, tuple) or getattr(first, "ndim", 1) == 2 or is_frame(first)
     if isinstance(unscored, str | bytes) or not isinstance(unscored, Iterable):
         raise TypeError(f"unscored must be rows or chunks of rows, got {type(unscored).__name__}.")
     if iter(unscored) is unscored:
         raise TypeError(
-            "unscored is an iterator, which can be read only once; hand over a list of chunks, or an object whose "
-            "__iter__ starts again."
+            "unscored is an iterator, which can be read only once; hand over a list of chunks, or"
+            " an object whose __iter__ starts again."
         )
     return True

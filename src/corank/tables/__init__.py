@@ -1,6 +1,7 @@
 """Tables on disk and in memory: read, write, pick a column as scores or as query labels.
 
-Every kind of table becomes a `pyarrow.Table`. How its columns become features is the subject of `encoder`.
+Every kind of table becomes a `pyarrow.Table`. How its columns become features is the subject of
+`encoder`.
 """
 
 from corank.tables.columns import (
@@ -34,7 +35,14 @@ from corank.tables.read import (
     read_table,
     with_zeros,
 )
-from corank.tables.write import cast_like, check_target, replacing, spreadsheet_safe, write_table, write_to
+from corank.tables.write import (
+    cast_like,
+    check_target,
+    replacing,
+    spreadsheet_safe,
+    write_table,
+    write_to,
+)
 
 __all__ = [
     "FORMATS",

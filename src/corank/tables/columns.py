@@ -1,4 +1,6 @@
-"""Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns become scores, query labels or numbers."""
+"""Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns become scores, query
+labels or numbers.
+"""
 
 import re
 from collections import Counter
@@ -18,7 +20,8 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None",
 NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999, counted from 1970
+# of the years 1 to 9999, counted from 1970
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 
 class TableError(ValueError):
@@ -26,7 +29,8 @@ class TableError(ValueError):
 
 
 def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
-    """Any table (pandas without its index, polars, pyarrow, a dict of columns), only the columns `names` if given.
+    """Any table (pandas without its index, polars, pyarrow, a dict of columns), only the columns
+    `names` if given.
 
     Names of columns must be text and unique; columns that are not asked for may hold anything.
     """
@@ -45,9 +49,15 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
             ) from error
         except TypeError as error:
             kind = type(table).__name__
-            raise TypeError(f"expected a table of pandas, polars (not lazy) or pyarrow, got {kind}") from error
+            raise TypeError(
+                f"expected a table of pandas, polars (not lazy) or pyarrow, got {kind}"
+            ) from error
         columns = ((series.name, series) for series in frame.iter_columns())
-    arrays = {name: _arrow_column(name, values) for name, values in columns if names is None or name in names}
+    arrays = {
+        name: _arrow_column(name, values)
+        for name, values in columns
+        if names is None or name in names
+    }
     try:
         return pa.table(arrays)
     except pa.ArrowInvalid as error:
@@ -60,9 +70,15 @@ def _arrow_column(name: object, values: Any) -> Any:
     if isinstance(values, pa.ChunkedArray):
         return values
     try:
-        return values.to_arrow() if isinstance(values, nw.Series) else pa.array(values, from_pandas=True)
+        return (
+            values.to_arrow()
+            if isinstance(values, nw.Series)
+            else pa.array(values, from_pandas=True)
+        )
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
-        raise TableError(f"column {name!r} does not hold values of one known kind: {error}") from error
+        raise TableError(
+            f"column {name!r} does not hold values of one known kind: {error}"
+        ) from error
 
 
 def column_names(table: Any) -> list[str]:
@@ -87,11 +103,17 @@ def check_unique(names: list[str], where: str) -> None:
 
 
 def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
-    """The column of that name; `role` is its purpose in one word, or an option, for the error where there is none."""
+    """The column of that name; `role` is its purpose in one word, or an option, for the error where
+    there is none.
+    """
     if table.schema.get_field_index(name) < 0:
         names = table.column_names
         guess = did_you_mean(name, names) or "."
-        which = f"{role}: there is no column" if role.startswith("-") else f"there is no {f'{role} column'.strip()}"
+        which = (
+            f"{role}: there is no column"
+            if role.startswith("-")
+            else f"there is no {f'{role} column'.strip()}"
+        )
         raise TableError(f"{which} {name!r}{guess} The columns are {_listed(names)}")
     return table[name]
 
@@ -105,28 +127,43 @@ def score_column(table: pa.Table, name: str, unlabelled: float | None = None) ->
     """Scores: (n_rows,), NaN where a row is unscored, also by the score `unlabelled`."""
     values = plain(column(table, name, "score"))
     if is_text(values.type):
-        texts = [text for text in values.unique().to_pylist() if text is not None and text.strip() not in MISSING]
+        texts = [
+            text
+            for text in values.unique().to_pylist()
+            if text is not None and text.strip() not in MISSING
+        ]
         if texts and not any(NUMBER_START.match(text) for text in texts):
             raise TableError(
-                f"score column {name!r} holds text, such as {texts[0]!r}, not numbers: is it the right column?"
+                f"score column {name!r} holds text, such as {texts[0]!r}, not numbers: is it the"
+                " right column?"
             )
     scores = numbers(values, name, "a number: leave the cell empty if the row is unscored")
     return scores if unlabelled is None else np.where(scores == unlabelled, np.nan, scores)
 
 
 def query_column(table: pa.Table, name: str) -> NumpyArray:
-    """Query labels: (n_rows,) whole numbers where the column holds them, else text or dates; none may be missing."""
+    """Query labels: (n_rows,) whole numbers where the column holds them, else text or dates; none
+    may be missing.
+    """
     labels = plain(column(table, name, "query"))
     if pa.types.is_nested(labels.type):
-        raise TableError(f"query column {name!r} holds {labels.type} values: labels must be text, numbers or dates")
+        raise TableError(
+            f"query column {name!r} holds {labels.type} values: labels must be text, numbers or"
+            " dates"
+        )
     missing = np.flatnonzero(pc.is_null(labels, nan_is_null=True).to_numpy())
     if missing.size:
-        raise TableError(f"query column {name!r} has no value in data row {missing[0] + 1}: every row needs a query")
+        raise TableError(
+            f"query column {name!r} has no value in data row {missing[0] + 1}: every row needs a"
+            " query"
+        )
     return np.asarray(labels.to_numpy())
 
 
 def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> FloatArray:
-    """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed, and must hold `what`."""
+    """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed, and
+    must hold `what`.
+    """
     values = plain(values)
     if pa.types.is_float64(values.type):  # the usual case in wide tables
         result = values.to_numpy()
@@ -135,25 +172,34 @@ def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> Float
     elif is_number(values.type) or pa.types.is_null(values.type):
         result = values.cast(pa.float64(), safe=False).to_numpy()
     else:
-        raise TableError(f"column {name!r} should hold numbers, but holds values of type {values.type}")
+        raise TableError(
+            f"column {name!r} should hold numbers, but holds values of type {values.type}"
+        )
     too_large = np.flatnonzero(np.abs(result) > LARGEST)
     if too_large.size:
         row = too_large[0]
         raise TableError(
-            f"column {name!r} has an infinite or far too large value, {result[row]}, in data row {row + 1}"
+            f"column {name!r} has an infinite or far too large value, {result[row]}, in data row"
+            f" {row + 1}"
         )
     return np.asarray(result, dtype=np.float64)
 
 
-def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]) -> FloatArray:
-    """Texts of the column `name` as numbers by `parse`: (n_rows,), NaN where missing; each text must be `what`."""
+def parsed(
+    values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]
+) -> FloatArray:
+    """Texts of the column `name` as numbers by `parse`: (n_rows,), NaN where missing; each text
+    must be `what`.
+    """
     result = np.full(len(values), np.nan)
     for row, text in enumerate(values.to_pylist()):
         try:
             if text is not None and text.strip() not in MISSING:
                 result[row] = parse(text)
         except ValueError as error:
-            raise TableError(f"column {name!r}: {text!r} in data row {row + 1} is not {what}") from error
+            raise TableError(
+                f"column {name!r}: {text!r} in data row {row + 1} is not {what}"
+            ) from error
     return result
 
 
@@ -168,7 +214,9 @@ def number(text: str) -> float:
 
 
 def usual_types(table: pa.Table, where: object) -> pa.Table:
-    """A table without types that few functions of pyarrow take; dates that no calendar of Python has are refused."""
+    """A table without types that few functions of pyarrow take; dates that no calendar of Python
+    has are refused.
+    """
     for position, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
         kind = values.type
         if pa.types.is_string_view(kind):
@@ -189,7 +237,8 @@ def _check_dates(values: pa.ChunkedArray, name: str, where: object) -> None:
         return
     if ends["min"] // per_second < FIRST_SECOND or ends["max"] // per_second > LAST_SECOND:
         raise TableError(
-            f"column {name!r} of {where} has a date outside the years 1 to 9999: correct it, or drop the column"
+            f"column {name!r} of {where} has a date outside the years 1 to 9999: correct it, or"
+            " drop the column"
         )
 
 
@@ -205,7 +254,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of this type are text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -217,4 +268,9 @@ def is_list(kind: pa.DataType) -> bool:
 def is_number(kind: pa.DataType) -> bool:
     """Whether values of this type are numbers, or true and false."""
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    )

@@ -1,4 +1,6 @@
-"""Limits on what a small file may grow to in memory: each has a usual value and an environment variable that raises it."""
+"""Limits on what a small file may grow to in memory: each has a usual value and an environment
+variable that raises it.
+"""
 
 from __future__ import annotations
 
@@ -35,44 +37,56 @@ class Limit:
     def check(self, amount: int, what: str) -> None:
         """Refuse more than the limit; `what` is the sentence up to the limit."""
         if amount > self.value:
-            raise TableError(f"{what}, more than {self.value:,}: if this is intended, set {self.variable}={amount}")
+            raise TableError(
+                f"{what}, more than {self.value:,}: if this is intended, set"
+                f" {self.variable}={amount}"
+            )
 
 
 MAX_COLUMNS = Limit("CORANK_MAX_COLUMNS", 200_000)
 MAX_CELLS = Limit("CORANK_MAX_CELLS", 2**28)  # of a table that is read whole: 2 GB of numbers
 MAX_LINE_BYTES = Limit("CORANK_MAX_LINE_BYTES", 2**24)
-MAX_EXPANSION = Limit("CORANK_MAX_EXPANSION", 50)  # size of the contents of a compressed file, in sizes of the file
+# size of the contents of a compressed file, in sizes of the file
+MAX_EXPANSION = Limit("CORANK_MAX_EXPANSION", 50)
 
 
 def check_table_size(path: object, n_rows: int, n_columns: int) -> None:
     """Refuse a table that is too wide, or too large to be read whole."""
     MAX_COLUMNS.check(n_columns, f"{path} has {n_columns:,} columns")
     MAX_CELLS.check(
-        n_rows * n_columns, f"{path} has {n_rows:,} rows of {n_columns:,} columns, {n_rows * n_columns:,} cells"
+        n_rows * n_columns,
+        f"{path} has {n_rows:,} rows of {n_columns:,} columns, {n_rows * n_columns:,} cells",
     )
 
 
 def check_expansion(path: object, n_bytes: int, n_compressed: int) -> None:
-    """Refuse contents, so far or in all `n_bytes`, that are far larger than the compressed file that holds them."""
+    """Refuse contents, so far or in all `n_bytes`, that are far larger than the compressed file
+    that holds them.
+    """
     if n_bytes > max(FREE_BYTES, MAX_EXPANSION.value * n_compressed):
         raise TableError(
-            f"{path} grows to {in_bytes(n_bytes)} or more when it is read, over {MAX_EXPANSION.value} times its size: if "
-            f"this is intended, set {MAX_EXPANSION.variable} to a larger number"
+            f"{path} grows to {in_bytes(n_bytes)} or more when it is read, over"
+            f" {MAX_EXPANSION.value} times its size: if this is intended, set"
+            f" {MAX_EXPANSION.variable} to a larger number"
         )
 
 
 def too_long_a_line(path: object) -> TableError:
     """The error for a line that is longer than it may be."""
     return TableError(
-        f"{path} has a line of more than {in_bytes(MAX_LINE_BYTES.value)}: if this is intended, set {MAX_LINE_BYTES.variable} "
-        "to a larger number of bytes"
+        f"{path} has a line of more than {in_bytes(MAX_LINE_BYTES.value)}: if this is intended, set"
+        f" {MAX_LINE_BYTES.variable} to a larger number of bytes"
     )
 
 
 def open_limited(path: Path, *, compressed: bool) -> io.BufferedReader:
-    """Open a file of text for reading its bytes; refuses, as they are read, endless lines and endless contents."""
+    """Open a file of text for reading its bytes; refuses, as they are read, endless lines and
+    endless contents.
+    """
     stream: Any = gzip.GzipFile(path, "rb") if compressed else path.open("rb")
-    return io.BufferedReader(_LimitedBytes(path, stream, path.stat().st_size if compressed else None), 2**20)
+    return io.BufferedReader(
+        _LimitedBytes(path, stream, path.stat().st_size if compressed else None), 2**20
+    )
 
 
 class _LimitedBytes(io.RawIOBase):

@@ -1,7 +1,8 @@
-"""Tables from files: CSV and TSV, Parquet, JSON lines, SVMlight and LETOR; the kind follows from the ending of a name.
+"""Tables from files: CSV and TSV, Parquet, JSON lines, SVMlight and LETOR; the kind follows from
+the ending of a name.
 
-`read_table` reads a whole table. Scans read the same files chunk by chunk, with what this module says about kinds, CSV
-layouts and SVMlight lines.
+`read_table` reads a whole table. Scans read the same files chunk by chunk, with what this module
+says about kinds, CSV layouts and SVMlight lines.
 """
 
 import codecs
@@ -39,15 +40,23 @@ PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".letor", ".dat")
 SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
-FORMATS = {"csv": ".csv", "tsv": ".tsv", "parquet": ".parquet", "jsonl": ".jsonl", "svmlight": ".svm"}
+FORMATS = {
+    "csv": ".csv",
+    "tsv": ".tsv",
+    "parquet": ".parquet",
+    "jsonl": ".jsonl",
+    "svmlight": ".svm",
+}
 PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"
 BEGINNING = 4096  # bytes by which the kind of a file is recognised
 BLOCK_BYTES = 2**24  # of text that is parsed at a time
-LAYOUT_ROWS, LAYOUT_CHARACTERS = 100, 2**20  # of the rows by which decimal commas are recognised, at most
+# of the rows by which decimal commas are recognised, at most
+LAYOUT_ROWS, LAYOUT_CHARACTERS = 100, 2**20
 NUMBER_BYTES = 8
 MAX_DIGITS = 18  # of the number of a feature
 WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
-SCORE, QUERY, DOCUMENT = "score", "qid", "docid"  # columns of an SVMlight file; the last is made of its comments
+# columns of an SVMlight file; the last is made of its comments
+SCORE, QUERY, DOCUMENT = "score", "qid", "docid"
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
 _DOCUMENT_ID = re.compile(rb"\bdocid\s*=\s*(\S+)", re.IGNORECASE)
@@ -61,19 +70,21 @@ _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.Table:
     """Read a table; its kind follows from the ending of its name.
 
-    CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks (NA, N/A, #N/A, NaN,
-    NULL, None, ?, -) are missing. The separator of a `.csv` is the first of comma, semicolon and tab that its header
-    has, of a `.txt` tab, comma, semicolon. Numbers with a decimal comma are understood where semicolons separate.
-    SVMlight and LETOR (also as `.txt`) have columns `score` (nan: unscored), `qid` where there is one, `docid` where
-    comments name the rows (`# docid = GX001`, or any other text), and `1`, `2`, ….
+    CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks
+    (NA, N/A, #N/A, NaN, NULL, None, ?, -) are missing. The separator of a `.csv` is the first of
+    comma, semicolon and tab that its header has, of a `.txt` tab, comma, semicolon. Numbers with a
+    decimal comma are understood where semicolons separate. SVMlight and LETOR (also as `.txt`) have
+    columns `score` (nan: unscored), `qid` where there is one, `docid` where comments name the rows
+    (`# docid = GX001`, or any other text), and `1`, `2`, ….
 
     Parameters
     ----------
     path : path
-        `.csv`, `.tsv`, `.txt`, `.jsonl`, `.svm` and its like (each also with `.gz`), `.parquet` or `.pq`.
+        `.csv`, `.tsv`, `.txt`, `.jsonl`, `.svm` and its like (each also with `.gz`), `.parquet` or
+        `.pq`.
     text : names
-        Columns of a CSV that stay text even where they look like numbers or dates, such as the label `007`. Names that
-        the file does not have are ignored.
+        Columns of a CSV that stay text even where they look like numbers or dates, such as the
+        label `007`. Names that the file does not have are ignored.
 
     Returns
     -------
@@ -117,11 +128,15 @@ def reading(path: object) -> Iterator[None]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "straddl" in reason:  # two blocks, each as long as a line may be
             raise too_long_a_line(path) from error
-        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {reason}") from error
+        raise TableError(
+            f"{path} cannot be read, it may be damaged or cut off: {reason}"
+        ) from error
 
 
 def _byte_stream(path: Path) -> Any:
-    """The bytes of a file for Arrow; where they are not compressed, its own threads read them and need no Python."""
+    """The bytes of a file for Arrow; where they are not compressed, its own threads read them and
+    need no Python.
+    """
     if not _ending(path)[1]:
         return pa.input_stream(path, compression=None)
     return pa.PythonFile(open_limited(path, compressed=True), mode="r")
@@ -153,8 +168,9 @@ def _read_json_lines(path: Path) -> pa.Table:
             raise
         name, before, after, row = mixed.groups()
         raise TableError(
-            f"column {name!r} of {path} holds a {before} in some rows and a {after} in others, first in data row "
-            f"{int(row) + 1} of a block: write one kind of value, such as all of them in quotes"
+            f"column {name!r} of {path} holds a {before} in some rows and a {after} in others,"
+            f" first in data row {int(row) + 1} of a block: write one kind of value, such as all of"
+            " them in quotes"
         ) from error
 
 
@@ -173,21 +189,29 @@ def kind_of_file(path: Path) -> tuple[str, bool]:
     if kind in (*SEPARATORS, *JSON_LINES, *SVMLIGHT) or (kind in PARQUET and not compressed):
         return kind, compressed
     if kind in SPREADSHEETS:
-        raise TableError(f"{path} is a spreadsheet: save it as CSV in your spreadsheet program, and give that file")
+        raise TableError(
+            f"{path} is a spreadsheet: save it as CSV in your spreadsheet program, and give that"
+            " file"
+        )
     endings = ", ".join([*SEPARATORS, *JSON_LINES, *SVMLIGHT, *PARQUET])
     raise TableError(
-        f"{path} has no file extension of a table; known are {endings}, all but the last two also with .gz"
+        f"{path} has no file extension of a table; known are {endings}, all but the last two also"
+        " with .gz"
     )
 
 
 def format_of_file(path: Path) -> str:
-    """The format by the ending of the name: "parquet", "csv", "jsonl" or "svmlight"; a `.txt` goes by its first line."""
+    """The format by the ending of the name: "parquet", "csv", "jsonl" or "svmlight"; a `.txt` goes
+    by its first line.
+    """
     kind, _ = kind_of_file(path)
     if kind in SVMLIGHT:
         return "svmlight"
     if kind == ".txt" and path.is_file():
         with path.open("rb") as file:
-            return "svmlight" if _begins_like_svmlight(_decompressed(file.read(BEGINNING))) else "csv"
+            return (
+                "svmlight" if _begins_like_svmlight(_decompressed(file.read(BEGINNING))) else "csv"
+            )
     return "parquet" if kind in PARQUET else "jsonl" if kind in JSON_LINES else "csv"
 
 
@@ -210,7 +234,13 @@ def ending_of(beginning: bytes) -> str:
     text = _decompressed(beginning)
     if text.startswith(PARQUET_START):
         return ".parquet"
-    kind = ".jsonl" if text.lstrip().startswith(b"{") else ".svm" if _begins_like_svmlight(text) else ".csv"
+    kind = (
+        ".jsonl"
+        if text.lstrip().startswith(b"{")
+        else ".svm"
+        if _begins_like_svmlight(text)
+        else ".csv"
+    )
     return kind + (".gz" if beginning.startswith(GZIP_START) else "")
 
 
@@ -230,7 +260,8 @@ def _begins_like_svmlight(text: bytes) -> bool:
         return False
     first = lines[0]
     if len(lines) == 1 and len(text) >= BEGINNING and not _SVMLIGHT_LINE.fullmatch(first):
-        first = first.rsplit(None, 1)[0]  # the line is longer than the bytes that were read: its last field is cut
+        # the line is longer than the bytes that were read: its last field is cut
+        first = first.rsplit(None, 1)[0]
     return _SVMLIGHT_LINE.fullmatch(first) is not None
 
 
@@ -253,7 +284,9 @@ def _check_beginning(path: Path, *, is_parquet: bool) -> None:
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written: blank rows before its header, its separator, and whether numbers have commas."""
+    """How a CSV file is written: blank rows before its header, its separator, and whether numbers
+    have commas.
+    """
 
     skipped_rows: int
     separator: str
@@ -265,13 +298,23 @@ def csv_layout(path: Path) -> CsvLayout:
     """The layout of a CSV file, by its header and first rows."""
     kind, _ = _ending(path)
     with _open_text(path) as file:
-        skipped, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
+        skipped, header = next(
+            ((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, "")
+        )
         unquoted = re.sub(r'"[^"]*"', "", header)
         separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
-        separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
-        MAX_COLUMNS.check(unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns")
+        separator = next(
+            (candidate for candidate in separators if candidate in unquoted), separators[0]
+        )
+        MAX_COLUMNS.check(
+            unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns"
+        )
         first_rows = [file.readline()]
-        while first_rows[-1] and len(first_rows) < LAYOUT_ROWS and sum(map(len, first_rows)) < LAYOUT_CHARACTERS:
+        while (
+            first_rows[-1]
+            and len(first_rows) < LAYOUT_ROWS
+            and sum(map(len, first_rows)) < LAYOUT_CHARACTERS
+        ):
             first_rows.append(file.readline())
         first_rows = [line for line in first_rows if line]
     if not header:
@@ -289,15 +332,20 @@ def _open_text(path: Path) -> Iterator[Any]:
         yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
-def open_csv(path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> Any:
+def open_csv(
+    path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None
+) -> Any:
     """The rows of a CSV file in batches, as a `pyarrow.csv.CSVStreamingReader`.
 
-    Columns without a given type have that of the first 16 MB. `columns` are those to read, None for all.
+    Columns without a given type have that of the first 16 MB. `columns` are those to read, None for
+    all.
     """
     layout = csv_layout(path)
     decimal_point = "," if layout.decimal_commas else "."
     return arrow_csv.open_csv(
-        *_csv_arguments(path, layout, types, columns=columns, decimal_point=decimal_point, threads=False)
+        *_csv_arguments(
+            path, layout, types, columns=columns, decimal_point=decimal_point, threads=False
+        )
     )
 
 
@@ -314,11 +362,14 @@ def _csv_arguments(
     """Stream and options for `pyarrow.csv`, whether a file is read whole or in batches."""
     return (
         _byte_stream(path),
-        arrow_csv.ReadOptions(block_size=_block_bytes(), skip_rows=layout.skipped_rows, use_threads=threads),
+        arrow_csv.ReadOptions(
+            block_size=_block_bytes(), skip_rows=layout.skipped_rows, use_threads=threads
+        ),
         arrow_csv.ParseOptions(
             delimiter=layout.separator,
             newlines_in_values=True,
-            ignore_empty_lines=not layout.one_column,  # in a table of one column a blank line is a missing value
+            # in a table of one column a blank line is a missing value
+            ignore_empty_lines=not layout.one_column,
             invalid_row_handler=uneven_row,
         ),
         arrow_csv.ConvertOptions(
@@ -343,7 +394,9 @@ def _read_csv(path: Path, text: set[str]) -> pa.Table:
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
         if layout.separator == ";" and name not in text and pa.types.is_string(values.type):
-            are_numbers = pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py()
+            are_numbers = pc.all(
+                pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")
+            ).as_py()
             if are_numbers:  # with decimal commas
                 columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
     return pa.Table.from_arrays(columns, table.column_names)
@@ -352,22 +405,35 @@ def _read_csv(path: Path, text: set[str]) -> pa.Table:
 def first_rows(path: Path, layout: CsvLayout, number: int) -> list[list[str]]:
     """The fields of the first rows of a CSV file, of which the first may be its header."""
     with _open_text(path) as file:
-        return list(islice(csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator), number))
+        return list(
+            islice(
+                csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator),
+                number,
+            )
+        )
 
 
 def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
-    """Columns of a wide table whose first cell is a fraction; to find their types out takes most of the time."""
+    """Columns of a wide table whose first cell is a fraction; to find their types out takes most of
+    the time.
+    """
     try:
         header, *others = first_rows(path, layout, 2)
     except csv.Error:
         return {}
     if len(header) < WIDE or not others:
         return {}
-    return {name: pa.float64() for name, cell in zip(header, others[0], strict=False) if _FRACTION.fullmatch(cell)}
+    return {
+        name: pa.float64()
+        for name, cell in zip(header, others[0], strict=False)
+        if _FRACTION.fullmatch(cell)
+    }
 
 
 def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """The table of a file whose rows have as many fields as its header; the first other row is named."""
+    """The table of a file whose rows have as many fields as its header; the first other row is
+    named.
+    """
     uneven: list[arrow_csv.InvalidRow] = []
 
     def refuse(row: arrow_csv.InvalidRow) -> str:
@@ -385,8 +451,8 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
                 raise
     row = uneven[0]
     raise TableError(
-        f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns} fields, but the header has "
-        f"{row.expected_columns}"
+        f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns}"
+        f" fields, but the header has {row.expected_columns}"
     )
 
 
@@ -399,8 +465,8 @@ def _read_svmlight(path: Path) -> pa.Table:
     n_numbers = len(lines) * n_features
     MAX_CELLS.check(
         n_numbers,
-        f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in memory: give it in a folder, "
-        f"which is read in passes. {n_numbers:,} cells are",
+        f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in"
+        f" memory: give it in a folder, which is read in passes. {n_numbers:,} cells are",
     )
     try:
         X, scores, queries = parse_lines(lines, n_features)
@@ -418,7 +484,9 @@ def _read_svmlight(path: Path) -> pa.Table:
 
 
 def with_zeros(table: pa.Table, names: Any) -> pa.Table:
-    """A table from an SVMlight file, with features that no line of it names as columns of 0; other tables as they are."""
+    """A table from an SVMlight file, with features that no line of it names as columns of 0; other
+    tables as they are.
+    """
     if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
         return table
     columns = columns_of(table)
@@ -430,7 +498,9 @@ def with_zeros(table: pa.Table, names: Any) -> pa.Table:
 
 
 def parse_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
-    """Features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer of SVMlight lines, else a ValueError."""
+    """Features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer of SVMlight
+    lines, else a ValueError.
+    """
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -463,7 +533,9 @@ def has_queries(path: Path) -> bool:
         try:
             float(fields[0])
         except ValueError:
-            raise TableError(f"{path} is not an SVMlight file: it begins with {lines[0][:40]!r}") from None
+            raise TableError(
+                f"{path} is not an SVMlight file: it begins with {lines[0][:40]!r}"
+            ) from None
         return len(fields) > 1 and fields[1].startswith(b"qid:")
     raise TableError(f"{path} has no rows")
 
@@ -474,10 +546,15 @@ def has_comments(lines: list[bytes]) -> bool:
 
 
 def document_ids(lines: list[bytes]) -> list[str | None]:
-    """What the comments of SVMlight lines call the rows: the docid of LETOR or else the whole comment."""
+    """What the comments of SVMlight lines call the rows: the docid of LETOR or else the whole
+    comment.
+    """
     comments = (line.partition(b"#")[2].strip() for line in lines)
     named = ((comment, _DOCUMENT_ID.search(comment)) for comment in comments)
-    return [(match[1] if match else comment).decode(errors="replace") or None for comment, match in named]
+    return [
+        (match[1] if match else comment).decode(errors="replace") or None
+        for comment, match in named
+    ]
 
 
 def last_feature(path: Path) -> int:
@@ -488,7 +565,9 @@ def last_feature(path: Path) -> int:
             block += file.readline()
             for digits in _LAST_FEATURE.findall(block):
                 highest = max(highest, int(digits) if len(digits) < MAX_DIGITS else 10**MAX_DIGITS)
-    MAX_COLUMNS.check(highest, f"{path} has a feature with the number {highest:,}, so as many columns")
+    MAX_COLUMNS.check(
+        highest, f"{path} has a feature with the number {highest:,}, so as many columns"
+    )
     return highest
 
 

@@ -31,8 +31,10 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-LOCKED_BYTE = 2**30  # on Windows, where a lock forbids others to read: far behind the contents of a file
-LEFTOVER_SECONDS = 600  # a half-written file is left alone for that long after it was last written to
+# on Windows, where a lock forbids others to read: far behind the contents of a file
+LOCKED_BYTE = 2**30
+# a half-written file is left alone for that long after it was last written to
+LEFTOVER_SECONDS = 600
 FORMULA = r"[=+\-@\t\r]"  # how a text begins that spreadsheets take for one
 
 
@@ -58,11 +60,14 @@ def write_to(table: pa.Table, file: IO[bytes], kind: str, *, compressed: bool = 
 
 
 @contextmanager
-def pieces_to(file: IO[bytes], kind: str, *, compressed: bool) -> Iterator[Callable[[pa.Table], None]]:
+def pieces_to(
+    file: IO[bytes], kind: str, *, compressed: bool
+) -> Iterator[Callable[[pa.Table], None]]:
     """A function that writes one table after the other, all with the same columns, to an open file."""
     if kind in SVMLIGHT:
         raise TableError(
-            "svmlight files hold numbers without names and cannot be written: use .csv, .parquet or .jsonl"
+            "svmlight files hold numbers without names and cannot be written: use .csv, .parquet or"
+            " .jsonl"
         )
     opened: list[Any] = []
     stream = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
@@ -91,18 +96,25 @@ def _lists_as_text(table: pa.Table) -> pa.Table:
     """A table for CSV, which has no lists: they become text such as [0.5, 1.0]."""
     for position, entry in enumerate(table.schema):
         if is_list(entry.type):
-            cells = [None if cell is None else json.dumps(cell, default=str) for cell in table[position].to_pylist()]
+            cells = [
+                None if cell is None else json.dumps(cell, default=str)
+                for cell in table[position].to_pylist()
+            ]
             table = table.set_column(position, entry.name, pa.array(cells, pa.string()))
     return table
 
 
 def spreadsheet_safe(table: pa.Table) -> pa.Table:
-    """A table whose texts and names no spreadsheet takes for formulas: those that begin like one begin with '."""
+    """A table whose texts and names no spreadsheet takes for formulas: those that begin like one
+    begin with '.
+    """
     columns = {}
     for name, values in columns_of(table).items():
         values = plain(values)
         if is_text(values.type):
-            values = pc.replace_substring_regex(values.cast(pa.large_string()), f"^({FORMULA})", r"'\1")
+            values = pc.replace_substring_regex(
+                values.cast(pa.large_string()), f"^({FORMULA})", r"'\1"
+            )
         columns[f"'{name}" if re.match(FORMULA, name) else name] = values
     return pa.table(columns)
 
@@ -114,10 +126,14 @@ def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
     try:
         return table.cast(schema)
     except (pa.ArrowException, ValueError) as error:
-        other = next(name for name in schema.names if table.schema.field(name).type != schema.field(name).type)
+        other = next(
+            name
+            for name in schema.names
+            if table.schema.field(name).type != schema.field(name).type
+        )
         raise TableError(
-            f"column {other!r} holds {table.schema.field(other).type} in some files and {schema.field(other).type} in "
-            f"those before, and cannot be converted: {error}"
+            f"column {other!r} holds {table.schema.field(other).type} in some files and"
+            f" {schema.field(other).type} in those before, and cannot be converted: {error}"
         ) from error
 
 
@@ -126,7 +142,9 @@ def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:
         return parquet.ParquetWriter(stream, schema)
     if kind in JSON_LINES:
         return _JsonLines(stream)
-    return arrow_csv.CSVWriter(stream, schema, write_options=arrow_csv.WriteOptions(delimiter=SEPARATORS[kind][0]))
+    return arrow_csv.CSVWriter(
+        stream, schema, write_options=arrow_csv.WriteOptions(delimiter=SEPARATORS[kind][0])
+    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,11 @@ class _JsonLines:
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=10_000):
             lines = (
-                json.dumps({name: _finite_number(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
+                json.dumps(
+                    {name: _finite_number(cell) for name, cell in row.items()},
+                    ensure_ascii=False,
+                    default=str,
+                )
                 for row in batch.to_pylist()
             )
             self.stream.write("".join(f"{line}\n" for line in lines).encode())
@@ -148,7 +170,9 @@ class _JsonLines:
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON knows it: NaN and infinity become None, tuples lists, and numbers of NumPy those of Python."""
+    """A value as JSON knows it: NaN and infinity become None, tuples lists, and numbers of NumPy
+    those of Python.
+    """
     if isinstance(value, dict):
         return {key: finite(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
@@ -165,18 +189,24 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
-        raise FileExistsError(f"{path} is not a regular file, so it is not replaced: give another name")
+        raise FileExistsError(
+            f"{path} is not a regular file, so it is not replaced: give another name"
+        )
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} already exists: pass overwrite=True to replace it")
     if path.parent.exists() and not path.parent.is_dir():
-        raise NotADirectoryError(f"{path.parent} is a file, so {path} cannot be written: choose another place")
+        raise NotADirectoryError(
+            f"{path.parent} is a file, so {path} cannot be written: choose another place"
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
 
 
 @cache
 def clear_leftovers(folder: Path) -> None:
-    """Remove files that processes which were killed left half-written: old ones that nobody is writing. Once per folder."""
+    """Remove files that processes which were killed left half-written: old ones that nobody is
+    writing. Once per folder.
+    """
     for leftover in folder.glob(".corank-*.part"):
         with suppress(OSError):  # another process may be faster, or the folder not ours
             if leftover.is_file() and time.time() - leftover.stat().st_mtime > LEFTOVER_SECONDS:
@@ -186,7 +216,9 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def lock(file: IO[bytes]) -> None:
-    """Mark a file as being written for as long as it is open; an OSError where another process writes it."""
+    """Mark a file as being written for as long as it is open; an OSError where another process
+    writes it.
+    """
     if sys.platform == "win32":
         place = file.tell()
         file.seek(LOCKED_BYTE)
@@ -200,9 +232,11 @@ def lock(file: IO[bytes]) -> None:
 
 @contextmanager
 def replacing(path: Path, *, overwrite: bool, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its name only once it is complete, and is removed if the block raises.
+    """Open a file for writing that takes its name only once it is complete, and is removed if the
+    block raises.
 
-    It has the mode and, where possible, the owner of the file that it replaces. `private`: a new one is its owner's alone.
+    It has the mode and, where possible, the owner of the file that it replaces. `private`: a new
+    one is its owner's alone.
     """
     check_target(path, overwrite=overwrite)
     clear_leftovers(path.parent)
@@ -236,12 +270,18 @@ def _take_over(path: Path, before: os.stat_result) -> None:
 
 
 @contextmanager
-def table_writer(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Callable[[pa.Table], None]]:
-    """A function that writes one table after the other to a file, which gets its name when the block ends well.
+def table_writer(
+    path: str | os.PathLike[str], *, overwrite: bool
+) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that writes one table after the other to a file, which gets its name when the
+    block ends well.
 
     The kind follows from the ending, as for `write_table`.
     """
     path = Path(path)
     kind, compressed = kind_of_file(path)
-    with replacing(path, overwrite=overwrite) as file, pieces_to(file, kind, compressed=compressed) as write:
+    with (
+        replacing(path, overwrite=overwrite) as file,
+        pieces_to(file, kind, compressed=compressed) as write,
+    ):
         yield write

@@ -11,7 +11,13 @@ from corank.learners.average.closed_form import Units
 from corank.learners.average.encoding import STANDARD, fit_encoding
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import base_score, fit_average, honest_predictions
-from corank.learners.average.model import AverageSettings, ScoredTable, compared_units, fit_table, score_units
+from corank.learners.average.model import (
+    AverageSettings,
+    ScoredTable,
+    compared_units,
+    fit_table,
+    score_units,
+)
 from corank.learners.average.similarity import Distances, Space, relevance
 from corank.learners.average.weighing import coarse_folds, judge, mix
 
@@ -22,11 +28,15 @@ UNSCORED = rng.standard_normal((U, 6))
 SCORES = X[:, 0] + X[:, 3] + 0.2 * rng.standard_normal(N)
 VIEWS = {STANDARD: [np.arange(3), np.arange(3, 6)]}
 SPACE = Space({STANDARD: X}, {STANDARD: UNSCORED}, VIEWS)
-ONE_LEVEL = Units(SCORES, np.ones(N), np.arange(N), None, np.zeros(N, dtype=int), np.arange(N), False, N)
+ONE_LEVEL = Units(
+    SCORES, np.ones(N), np.arange(N), None, np.zeros(N, dtype=int), np.arange(N), False, N
+)
 QUERIES = np.repeat(np.arange(6), 4)
 IN_QUERIES = Units(SCORES, np.ones(N), np.arange(N), None, QUERIES, QUERIES, True, N)
 CANDIDATES = [
-    candidate for candidate in default_candidates(is_csr=False, has_queries=False) if SPACE.can_build(candidate)
+    candidate
+    for candidate in default_candidates(is_csr=False, has_queries=False)
+    if SPACE.can_build(candidate)
 ]
 
 
@@ -40,7 +50,8 @@ def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     built = SPACE.built(candidate)
     both = np.vstack([X, UNSCORED])
     first, second = (
-        Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in built.similarities
+        Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity)
+        for similarity in built.similarities
     )
     # the mean of two processes, given that their difference is 0 on the unscored rows up to noise
     of_difference = (first + second)[N:, N:] / 2 + np.eye(U) / 3.0
@@ -59,14 +70,17 @@ def test_a_product_of_views_is_the_product_of_their_kernels(kernel):
     singles = [Candidate(kernel=kernel, width=2.0, views="one", of=(view,)) for view in (0, 1)]
     values = [SPACE.kernel(SPACE.built(candidate)) for candidate in (joint, *singles)]
     exponents = [-np.log(matrix[np.triu_indices(N, 1)]) for matrix in values]
-    # a width is relative to the median of both views together: exponents are the same up to one factor
+    # a width is relative to the median of both views together: exponents are the same up to one
+    # factor
     ratio = exponents[0] / (exponents[1] + exponents[2])
     np.testing.assert_allclose(ratio, ratio[0])
 
 
 def fit_candidates(candidates, space=SPACE):
     """All of the candidates, fitted one by one."""
-    return [fit_average(space, [c], ONE_LEVEL, ranks=False, seed=0).candidates[0] for c in candidates]
+    return [
+        fit_average(space, [c], ONE_LEVEL, ranks=False, seed=0).candidates[0] for c in candidates
+    ]
 
 
 SHARED_KERNELS = [
@@ -89,7 +103,11 @@ SHARED_KERNELS = [
 def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     """Kernels that candidates share, or that are powers of each other, are computed once."""
     as_rows = sparse.csr_array if rows == "csr" else np.asarray
-    relevant = [] if rows == "csr" else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+    relevant = (
+        []
+        if rows == "csr"
+        else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+    )
     space = Space({STANDARD: as_rows(X)}, {STANDARD: as_rows(UNSCORED)}, VIEWS)
     candidates = [*SHARED_KERNELS, *relevant]
     fitted = fit_candidates(candidates, space)
@@ -98,10 +116,14 @@ def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     for candidate, model, found in zip(candidates, fitted, values, strict=True):
         expected = space.cross_kernel(model, new) @ model.coefficients + model.level
         tolerance = 1e-12 * np.abs(model.coefficients).sum()
-        np.testing.assert_allclose(found, expected, atol=max(tolerance, 1e-10), err_msg=candidate.describe())
+        np.testing.assert_allclose(
+            found, expected, atol=max(tolerance, 1e-10), err_msg=candidate.describe()
+        )
 
 
-@pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
+@pytest.mark.parametrize(
+    ("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"]
+)
 def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
     folds = coarse_folds(units, 3)
     held_out = honest_predictions(SPACE, CANDIDATES, units, folds, ranks=ranks)
@@ -113,27 +135,36 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         predictions = np.zeros(N)
         functions = Expansions(average.candidates, SPACE.scored, SPACE.unscored)
         for fitted, values in zip(average.candidates, functions.values(SPACE.scored), strict=True):
-            clipped = np.clip(base_score(inner) + fitted.multipliers[0] * values, average.low, average.high)
+            clipped = np.clip(
+                base_score(inner) + fitted.multipliers[0] * values, average.low, average.high
+            )
             predictions += fitted.weights[0] * clipped
         # candidates of next to no weight are left out of a model
-        np.testing.assert_allclose(held_out[fold], units.take(fold).left_out(predictions), atol=0.02 * SCORES.std())
+        np.testing.assert_allclose(
+            held_out[fold], units.take(fold).left_out(predictions), atol=0.02 * SCORES.std()
+        )
 
 
 def test_relevance_is_the_squared_correlation_beyond_chance():
     noise = rng.standard_normal((N, 30))
     correlations = np.asarray([np.corrcoef(column, SCORES)[0, 1] for column in noise.T])
-    np.testing.assert_allclose(relevance(ONE_LEVEL, noise), np.maximum(correlations**2 - 1 / (N - 1), 0))
+    np.testing.assert_allclose(
+        relevance(ONE_LEVEL, noise), np.maximum(correlations**2 - 1 / (N - 1), 0)
+    )
 
 
 def test_relevance_is_judged_without_the_rows_it_was_computed_from():
     candidate = Candidate(kernel="linear", relevance=True)
     errors = [
-        judge(Space({STANDARD: rng.standard_normal((N, 300))}), [candidate], ONE_LEVEL)[0].errors for _ in range(8)
+        judge(Space({STANDARD: rng.standard_normal((N, 300))}), [candidate], ONE_LEVEL)[0].errors
+        for _ in range(8)
     ]
     assert np.mean(errors) > SCORES.var()
 
 
-@pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
+@pytest.mark.parametrize(
+    ("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"]
+)
 def test_weights_follow_held_out_errors(units, ranks):
     noise = Candidate(kernel="linear", views="one", of=(1,))
     signal = Candidate(kernel="linear")
@@ -145,10 +176,17 @@ def test_weights_follow_held_out_errors(units, ranks):
 
 def test_agreement_has_half_of_the_weight_unless_scores_speak_against_it():
     shared = rng.standard_normal(200)
-    rows = np.column_stack([shared, rng.standard_normal((200, 2)), shared, rng.standard_normal((200, 2))])
-    agreeing = [Candidate(kernel="linear", views="agreement", strength=1.0), Candidate(kernel="linear")]
+    rows = np.column_stack(
+        [shared, rng.standard_normal((200, 2)), shared, rng.standard_normal((200, 2))]
+    )
+    agreeing = [
+        Candidate(kernel="linear", views="agreement", strength=1.0),
+        Candidate(kernel="linear"),
+    ]
     space = Space({STANDARD: rows[:20]}, {STANDARD: rows[20:]}, VIEWS)
-    helpful = score_units(shared[:20] + 0.3 * rng.standard_normal(20), None, None, AverageSettings(ranks=False))
+    helpful = score_units(
+        shared[:20] + 0.3 * rng.standard_normal(20), None, None, AverageSettings(ranks=False)
+    )
     assert mix(judge(space, agreeing, helpful), helpful, ranks=False).weights[0] >= 0.5
     contested = score_units(rows[:20, 1] - rows[:20, 4], None, None, AverageSettings(ranks=False))
     assert mix(judge(space, agreeing, contested), contested, ranks=False).weights[0] == 0
@@ -182,26 +220,40 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
     units = score_units(scores, queries if ranks else None, weights, settings)
     if units_of == "comparisons":
         order = np.argsort(-scores)
-        units = compared_units(order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n)
+        units = compared_units(
+            order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n
+        )
     space = Space({STANDARD: rows})
-    judged = judge(space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units)
+    judged = judge(
+        space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units
+    )
     mixtures = (mix(judged, units, ranks=ranks),) * 2
     fits = fitting._Fits(judged, mixtures, units)
     bases = fits.on_basis([0, 1, 2], space, np.arange(n))
     duals = [fits._dual(number, space) for number in range(3)]
     new = {STANDARD: rows[::3]}
-    values, expected = (Expansions(fitted, space.scored, {}).values(new) for fitted in (bases, duals))
+    values, expected = (
+        Expansions(fitted, space.scored, {}).values(new) for fitted in (bases, duals)
+    )
     tolerances = 1e-4 * np.maximum(1, expected.std(axis=1, keepdims=True))
-    np.testing.assert_array_less(np.abs(values - expected), np.broadcast_to(tolerances, values.shape))
+    np.testing.assert_array_less(
+        np.abs(values - expected), np.broadcast_to(tolerances, values.shape)
+    )
 
 
 def test_csr_is_never_made_dense(monkeypatch):
-    rows = sparse.random_array((60, 5_000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    rows = sparse.random_array(
+        (60, 5_000), density=0.01, rng=np.random.default_rng(0), format="csr"
+    )
     scores = np.asarray(rows.sum(axis=1)).ravel()
     scores[30:] = np.nan
     sizes = []
     to_dense = sparse.csr_array.toarray
-    monkeypatch.setattr(sparse.csr_array, "toarray", lambda self, *a, **k: sizes.append(self.shape) or to_dense(self))
+    monkeypatch.setattr(
+        sparse.csr_array,
+        "toarray",
+        lambda self, *a, **k: sizes.append(self.shape) or to_dense(self),
+    )
     model, _ = fit_table(ScoredTable(rows, scores), AverageSettings(ranks=False))
     model.predict(rows, None)
     assert all(max(shape) <= 60 for shape in sizes)

@@ -30,13 +30,17 @@ CASES = {
     "without intercept": rows(None, ROWS, False),
     "whole queries": rows(QUERIES, QUERIES, True),
     "pairs of queries": rows(QUERIES, QUERIES // 2, True),
-    "comparisons": Units(np.ones(12), np.sqrt(WEIGHTS[:12]), WINNERS, LOSERS, None, np.arange(12) // 2, True, N),
+    "comparisons": Units(
+        np.ones(12), np.sqrt(WEIGHTS[:12]), WINNERS, LOSERS, None, np.arange(12) // 2, True, N
+    ),
 }
 cases = pytest.mark.parametrize("units", CASES.values(), ids=CASES)
 
 
 def literal_predictions(units, alpha):
-    """The minimiser of Σ w (s − b_group − f)² + alpha |f|², by its normal equations, at all points, without a level."""
+    """The minimiser of Σ w (s − b_group − f)² + alpha |f|², by its normal equations, at all points,
+    without a level.
+    """
     K, w = KERNEL, units.roots**2
     features = units.differences(K)
     design = features
@@ -44,7 +48,10 @@ def literal_predictions(units, alpha):
     if units.groups is not None:
         design = np.hstack([features, np.eye(units.n_groups)[units.groups]])
         penalty = np.block(
-            [[alpha * K, np.zeros((N, units.n_groups))], [np.zeros((units.n_groups, N + units.n_groups))]]
+            [
+                [alpha * K, np.zeros((N, units.n_groups))],
+                [np.zeros((units.n_groups, N + units.n_groups))],
+            ]
         )
     system = design.T @ (w[:, None] * design) + penalty
     solution = np.linalg.lstsq(system, design.T @ (w * units.scores), rcond=None)[0]
@@ -105,12 +112,24 @@ def test_variances_of_held_out_residuals_are_those_of_a_gaussian_process():
 
 @cases
 @pytest.mark.parametrize("size", [1e-50, 1.0, 1e4, 1e60])
-def test_rows_that_are_all_alike_are_predicted_by_their_level_whatever_the_size_of_the_scores(units, size):
-    alike = 0.0 if units.groups is None and units.second is None else 0.7  # without a free level only zeros say nothing
+def test_rows_that_are_all_alike_are_predicted_by_their_level_whatever_the_size_of_the_scores(
+    units, size
+):
+    # without a free level only zeros say nothing
+    alike = 0.0 if units.groups is None and units.second is None else 0.7
     form = solve_kernel(np.full((N, N), alike), replace(units, scores=units.scores * size))
-    assert all(np.isfinite(values).all() for values in (form.log_evidence, form.amplitude, form.variance, form.duals))
+    assert all(
+        np.isfinite(values).all()
+        for values in (form.log_evidence, form.amplitude, form.variance, form.duals)
+    )
     for fold in np.unique(units.folds):
         kept, left = units.take(np.flatnonzero(units.folds != fold)), units.folds == fold
-        level = np.average(kept.scores, weights=kept.roots**2) if units.groups is not None and not units.whole else 0.0
+        level = (
+            np.average(kept.scores, weights=kept.roots**2)
+            if units.groups is not None and not units.whole
+            else 0.0
+        )
         expected = units.roots[left, None] * level
-        np.testing.assert_allclose(form.held_out[left] / size, expected + np.zeros_like(form.alphas), atol=1e-9)
+        np.testing.assert_allclose(
+            form.held_out[left] / size, expected + np.zeros_like(form.alphas), atol=1e-9
+        )

@@ -8,7 +8,9 @@ from scipy.special import ndtri
 from corank.learners.average.encoding import AS_GIVEN, QUERY_RANKS, RANKS, STANDARD, fit_encoding
 
 rng = np.random.default_rng(0)
-X = np.column_stack([rng.standard_normal(60), rng.exponential(size=60), np.full(60, 7.0), rng.integers(0, 3, 60)])
+X = np.column_stack(
+    [rng.standard_normal(60), rng.exponential(size=60), np.full(60, 7.0), rng.integers(0, 3, 60)]
+)
 QUERIES = np.repeat(np.arange(6), 10)
 
 
@@ -28,9 +30,13 @@ def test_standardised_columns_have_mean_0_and_spread_1():
 def test_normal_scores_depend_on_ranks_alone():
     column = rng.permutation(41).astype(float)[:, None]
     encoding = fit_encoding(RANKS, column, None)
-    np.testing.assert_allclose(encoding.encode(column, None)[:, 0], ndtri((column[:, 0] + 0.5) / 41))
+    np.testing.assert_allclose(
+        encoding.encode(column, None)[:, 0], ndtri((column[:, 0] + 0.5) / 41)
+    )
     stretched = fit_encoding(RANKS, np.exp(column / 5), None)
-    np.testing.assert_allclose(stretched.encode(np.exp(column / 5), None), encoding.encode(column, None))
+    np.testing.assert_allclose(
+        stretched.encode(np.exp(column / 5), None), encoding.encode(column, None)
+    )
 
 
 def test_new_values_lie_between_their_neighbours_and_within_the_ends():
@@ -46,7 +52,9 @@ def test_normal_scores_within_queries_ignore_other_queries():
     moved = X + 100.0 * QUERIES[:, None]
     np.testing.assert_allclose(encoding.encode(moved, QUERIES), encoding.encode(X, QUERIES))
     order = rng.permutation(60)
-    np.testing.assert_allclose(encoding.encode(X[order], QUERIES[order]), encoding.encode(X, QUERIES)[order])
+    np.testing.assert_allclose(
+        encoding.encode(X[order], QUERIES[order]), encoding.encode(X, QUERIES)[order]
+    )
 
 
 def test_an_outlier_does_not_hide_the_other_rows():

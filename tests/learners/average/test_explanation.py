@@ -27,7 +27,9 @@ NAMES = [f"item {row}" for row in range(N)]
 PAIRS = rng.permutation(N)[:40].reshape(20, 2)
 WINNERS = np.where(TRUTH[PAIRS[:, 0]] > TRUTH[PAIRS[:, 1]], PAIRS[:, 0], PAIRS[:, 1])
 LOSERS = PAIRS.sum(axis=1) - WINNERS
-EDGES = np.array([(i, j) for i in range(N) for j in range(i) if (i - j) % 3 == 0 and rng.random() < 0.1])
+EDGES = np.array(
+    [(i, j) for i in range(N) for j in range(i) if (i - j) % 3 == 0 and rng.random() < 0.1]
+)
 LINKS = sparse.csr_array((np.ones(len(EDGES)), EDGES.T), shape=(N, N))
 
 
@@ -65,7 +67,9 @@ def test_parts_of_every_kind_of_candidate_sum_to_the_difference(name):
     assert np.ptp(predictions) > 0
     explanation = model.explain_pair(X[30], X[41])
     check_sums(explanation, predictions[30] - predictions[41], np.ptp(predictions))
-    assert explanation.columns_by == ("sum" if CANDIDATES[name].kernel == "linear" else "all orders")
+    assert explanation.columns_by == (
+        "sum" if CANDIDATES[name].kernel == "linear" else "all orders"
+    )
     unscored = "agreement" in name or "second order" in name
     assert (UNSCORED in by_name(explanation.by_item)) == unscored
 
@@ -96,11 +100,15 @@ def test_parts_of_scores_are_their_weights_times_their_distance_from_the_mean():
     explanation = model.explain_pair(rows[0] + 0.5, rows[1] + 0.5, items=rows)
     check_sums(explanation, explanation.difference, np.ptp(scores))
     parts = by_name(explanation.by_answer)
-    assert parts == pytest.approx({f"row {row}": part for row, part in enumerate(expected)}, abs=1e-6)
+    assert parts == pytest.approx(
+        {f"row {row}": part for row, part in enumerate(expected)}, abs=1e-6
+    )
 
 
 def test_columns_share_what_candidates_make_of_them(monkeypatch):
-    """Shapley values are linear in the function: those of an average are the weighted ones of its candidates."""
+    """Shapley values are linear in the function: those of an average are the weighted ones of its
+    candidates.
+    """
     model = AutoRegressor(candidates=[Candidate(), Candidate(kernel="linear")]).fit(X, Y)
 
     def value(masks):
@@ -120,7 +128,9 @@ def test_a_linear_candidate_is_a_sum_over_columns():
     steps = [model.predict(np.vstack([X[41] + np.eye(5)[at] * 0.1, X[41]])) for at in range(5)]
     slopes = np.asarray([np.subtract(*step) / 0.1 for step in steps])
     parts = by_name(model.explain_pair(X[30], X[41]).by_column)
-    assert parts == pytest.approx({f"column {at}": v for at, v in enumerate(slopes * (X[30] - X[41]))})
+    assert parts == pytest.approx(
+        {f"column {at}": v for at, v in enumerate(slopes * (X[30] - X[41]))}
+    )
 
 
 def test_views_that_are_added_have_their_own_parts():
@@ -138,7 +148,9 @@ def test_a_prediction_that_is_cut_off_has_a_part_that_says_so(kernel):
     explanation = model.explain_pair(far[0], far[1])
     check_sums(explanation, predictions[0] - predictions[1], np.ptp(100 * TRUTH))
     if kernel == "linear":
-        assert by_name(explanation.by_item)[LIMITED] == pytest.approx(by_name(explanation.by_view)[LIMITED])
+        assert by_name(explanation.by_item)[LIMITED] == pytest.approx(
+            by_name(explanation.by_view)[LIMITED]
+        )
         assert LIMITED in by_name(explanation.by_column)
 
 
@@ -150,12 +162,16 @@ def test_comparisons_are_explained_by_compared_items():
     compared = {f"item {row}" for row in PAIRS.ravel()}
     assert {part.name for part in explanation.by_item} <= compared
     assert explanation.items_are == "compared item"
-    over = {f"item {winner} over item {loser}" for winner, loser in zip(WINNERS, LOSERS, strict=True)}
+    over = {
+        f"item {winner} over item {loser}" for winner, loser in zip(WINNERS, LOSERS, strict=True)
+    }
     assert {part.name for part in explanation.by_answer} == over
     assert "By comparison" in explanation.tables()
     unnamed = model.explain_pair(X[0], X[1])
     assert all(part.name.startswith("compared item ") for part in unnamed.by_item)
-    assert sorted(part.value for part in unnamed.by_item) == sorted(part.value for part in explanation.by_item)
+    assert sorted(part.value for part in unnamed.by_item) == sorted(
+        part.value for part in explanation.by_item
+    )
 
 
 def test_scored_items_are_found_among_others():
@@ -163,7 +179,9 @@ def test_scored_items_are_found_among_others():
     parts = model.explain_pair(30, 41, items=X, names=NAMES).by_item
     assert {part.name for part in parts} == set(NAMES[:24])
     assert all(part.name == f"item {part.row}" for part in parts)
-    assert {part.name for part in model.explain_pair(30, 41, items=X, names=NAMES).by_answer} == set(NAMES[:24])
+    assert {
+        part.name for part in model.explain_pair(30, 41, items=X, names=NAMES).by_answer
+    } == set(NAMES[:24])
     near = model.explain_pair(X[5] + 0.01, X[41], items=X, names=NAMES)
     assert near.alike[0][0] == "item 5"
 
@@ -172,15 +190,24 @@ def test_queries_and_links_of_the_items_count():
     data = make_ranking(n_queries=12, query_size=8, random_state=0)
     ranker = AutoRanker().fit(data.X, data.y, qid=data.qid)
     regressor = AutoRegressor(
-        candidates=[Candidate(hops=2), Candidate(kernel="linear", hops=3, beside=True), Candidate("normal scores")]
+        candidates=[
+            Candidate(hops=2),
+            Candidate(kernel="linear", hops=3, beside=True),
+            Candidate("normal scores"),
+        ]
     ).fit(X, Y, links=LINKS)
-    for model, rows, context in ((ranker, data.X, {"qid": data.qid}), (regressor, X, {"links": LINKS})):
+    for model, rows, context in (
+        (ranker, data.X, {"qid": data.qid}),
+        (regressor, X, {"links": LINKS}),
+    ):
         predictions = model.predict(rows, **context)
         explanation = model.explain_pair(3, 5, items=rows, **context)
         check_sums(explanation, predictions[3] - predictions[5], np.ptp(predictions))
         without = model.predict(rows)
         assert not np.isclose(predictions[3] - predictions[5], without[3] - without[5])
-        check_sums(model.explain_pair(rows[3], rows[5]), without[3] - without[5], np.ptp(predictions))
+        check_sums(
+            model.explain_pair(rows[3], rows[5]), without[3] - without[5], np.ptp(predictions)
+        )
         with pytest.raises(ValueError, match=next(iter(context))):
             model.explain_pair(rows[3], rows[5], **context)
     assert "all columns over links" in by_name(explanation.by_view)
@@ -189,20 +216,30 @@ def test_queries_and_links_of_the_items_count():
 def test_a_table_of_texts_is_explained_by_its_columns():
     words = np.asarray(["sweet", "sour", "salty", "bitter", "hot", "cold", "soft", "crisp"])
     texts = [" ".join(rng.choice(words, 5)) for _ in range(N)]
-    table = pd.DataFrame({"text": texts, "price": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "blue")}, index=NAMES)
+    table = pd.DataFrame(
+        {"text": texts, "price": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "blue")},
+        index=NAMES,
+    )
     model = AutoRegressor().fit(table, Y)
     predictions = model.predict(table)
     explanation = model.explain_pair(table.iloc[[30]], table.iloc[[41]])
     check_sums(explanation, predictions[30] - predictions[41], np.ptp(predictions))
     assert {part.name for part in explanation.by_column} <= {"text", "price", "colour"}
     assert (explanation.first, explanation.second) == ("item 30", "item 41")
-    assert {part.name for part in model.explain_pair(0, 1, items=table).by_item} <= {*NAMES[:24], UNSCORED}
+    assert {part.name for part in model.explain_pair(0, 1, items=table).by_item} <= {
+        *NAMES[:24],
+        UNSCORED,
+    }
 
 
 @pytest.mark.parametrize("columns", [[], ["price", "size"]])
 def test_an_effect_per_item_is_a_part_of_its_own(columns):
-    table = pd.DataFrame({"name": NAMES, "price": X[:, 0].round(1), "size": X[:, 2]})[["name", *columns]]
-    model = AutoRanker(encoder=TableEncoder(identity=["name"])).fit_comparisons(table, WINNERS, LOSERS)
+    table = pd.DataFrame({"name": NAMES, "price": X[:, 0].round(1), "size": X[:, 2]})[
+        ["name", *columns]
+    ]
+    model = AutoRanker(encoder=TableEncoder(identity=["name"])).fit_comparisons(
+        table, WINNERS, LOSERS
+    )
     predictions = model.predict(table)
     winner, loser = int(WINNERS[0]), int(LOSERS[0])
     explanation = model.explain_pair(winner, loser, items=table, names=NAMES)

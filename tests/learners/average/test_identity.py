@@ -1,4 +1,6 @@
-"""One effect per item: its kernel against a literal one, files, and what it brings to simulated judges."""
+"""One effect per item: its kernel against a literal one, files, and what it brings to simulated
+judges.
+"""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,10 @@ from corank.metrics import disagreement_error
 rng = np.random.default_rng(3)
 N = 20
 SCORED = {STANDARD: rng.standard_normal((N, 4)), IDENTITY: np.arange(N, dtype=float)[:, None]}
-NEW = {STANDARD: rng.standard_normal((7, 4)), IDENTITY: np.array([[3.0], [3], [4], [50], [51], [-1], [-2]])}
+NEW = {
+    STANDARD: rng.standard_normal((7, 4)),
+    IDENTITY: np.array([[3.0], [3], [4], [50], [51], [-1], [-2]]),
+}
 SPACE = Space(SCORED, view_columns={STANDARD: [np.arange(2), np.arange(2, 4)]})
 WINNERS, LOSERS = rng.integers(0, 10, 30), rng.integers(10, N, 30)
 UNITS = compared_units(WINNERS, LOSERS, np.ones(30), np.ones(30), np.arange(30), N)
@@ -40,7 +45,9 @@ def literal(candidate, left, right):
     same = (left[IDENTITY] == right[IDENTITY].T).astype(float)
     if candidate.identity == 1:
         return same
-    parts = SPACE.similarities(Candidate(kernel=candidate.kernel, width=candidate.width, views=candidate.views))
+    parts = SPACE.similarities(
+        Candidate(kernel=candidate.kernel, width=candidate.width, views=candidate.views)
+    )
     columns = np.mean([Distances(left, right).kernel(part) for part in parts], axis=0)
     return (1 - candidate.identity) * columns + candidate.identity * same
 
@@ -60,15 +67,21 @@ def test_posteriors_are_those_of_a_gaussian_process(candidate):
     [fitted] = fit_average(SPACE, [candidate], UNITS, ranks=True, seed=0).candidates
     incidence = np.eye(N)[WINNERS] - np.eye(N)[LOSERS]
     cross, square = literal(candidate, NEW, SCORED) @ incidence.T, literal(candidate, NEW, NEW)
-    system = incidence @ literal(candidate, SCORED, SCORED) @ incidence.T + fitted.alpha * np.eye(len(WINNERS))
+    system = incidence @ literal(candidate, SCORED, SCORED) @ incidence.T + fitted.alpha * np.eye(
+        len(WINNERS)
+    )
     covariance = square - cross @ np.linalg.solve(system, cross.T)
     posterior = CandidatePosterior.of(fitted, SPACE, UNITS)
     first, second = np.array([0, 0, 2, 3]), np.array([2, 3, 4, 5])
     left, right = ({name: rows[chosen] for name, rows in NEW.items()} for chosen in (first, second))
-    expected = np.diag(covariance)[first] + np.diag(covariance)[second] - 2 * covariance[first, second]
+    expected = (
+        np.diag(covariance)[first] + np.diag(covariance)[second] - 2 * covariance[first, second]
+    )
     np.testing.assert_allclose(posterior.difference_variances(left, right), expected, atol=1e-8)
     own = np.eye(7)[[0, 2, 3]] - 1 / 7  # of the differences from a mean, levels fall out
-    np.testing.assert_allclose(own @ posterior.covariance(NEW) @ own.T, own @ covariance @ own.T, atol=1e-8)
+    np.testing.assert_allclose(
+        own @ posterior.covariance(NEW) @ own.T, own @ covariance @ own.T, atol=1e-8
+    )
 
 
 def test_an_item_is_as_good_as_itself_and_an_unknown_one_has_no_effect():
@@ -118,7 +131,9 @@ def test_no_encoding_and_no_view_has_the_identity():
 
 
 def judged(kind, seed, n=100, n_answers=40):
-    """Items with names and columns, comparisons of which a tenth are wrong, and how good the items are."""
+    """Items with names and columns, comparisons of which a tenth are wrong, and how good the items
+    are.
+    """
     rng = np.random.default_rng([seed, n, n_answers])
     X = rng.standard_normal((n, 4))
     by_columns, own = X @ [1.0, -1.0, 0.5, 0.0] / 1.5, rng.standard_normal(n)
@@ -126,7 +141,9 @@ def judged(kind, seed, n=100, n_answers=40):
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     first, second = pairs[rng.choice(len(pairs), n_answers, replace=False)].T
     won = (quality[first] > quality[second]) == (rng.random(n_answers) > 0.1)
-    table = pd.DataFrame(X, columns=["size", "age", "price", "weight"]).assign(name=[f"item {at}" for at in range(n)])
+    table = pd.DataFrame(X, columns=["size", "age", "price", "weight"]).assign(
+        name=[f"item {at}" for at in range(n)]
+    )
     return table, np.where(won, first, second), np.where(won, second, first), quality
 
 
@@ -190,7 +207,9 @@ def test_names_and_columns_together_are_better_than_either():
 # ---- files and tables
 
 
-@pytest.mark.parametrize("columns", [["name"], ["name", "size", "age"]], ids=["names", "names and columns"])
+@pytest.mark.parametrize(
+    "columns", [["name"], ["name", "size", "age"]], ids=["names", "names and columns"]
+)
 def test_a_saved_model_says_the_same(columns, tmp_path):
     table, winners, losers, _ = judged("mixed", 1, 30, 60)
     table = table[columns]
@@ -202,7 +221,9 @@ def test_a_saved_model_says_the_same(columns, tmp_path):
     ):
         np.testing.assert_array_equal(values, expected)
     first, second = table.iloc[:10], table.iloc[10:20]
-    np.testing.assert_array_equal(loaded.predict_comparison(first, second), model.predict_comparison(first, second))
+    np.testing.assert_array_equal(
+        loaded.predict_comparison(first, second), model.predict_comparison(first, second)
+    )
     np.testing.assert_array_equal(loaded.suggest(table, 3), model.suggest(table, 3))
     assert model.predict_comparison(first, first).tolist() == [0.5] * 10
 
@@ -255,4 +276,6 @@ def test_few_answers_that_share_no_item_have_a_sensible_scale():
 def test_candidates_that_cannot_be_had_are_refused(candidate, message):
     table, winners, losers, _ = judged("columns", 0)
     with pytest.raises(ValueError, match=message):
-        AutoRanker(candidates=[candidate]).fit_comparisons(table.drop(columns="name"), winners, losers)
+        AutoRanker(candidates=[candidate]).fit_comparisons(
+            table.drop(columns="name"), winners, losers
+        )

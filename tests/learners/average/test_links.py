@@ -29,17 +29,26 @@ rng = np.random.default_rng(3)
 N = 60
 GROUP = np.arange(N) % 2
 X = rng.standard_normal((N, 5)) + 1.5 * GROUP[:, None]
-EDGES = np.array([(i, j) for i in range(N) for j in range(i) if GROUP[i] == GROUP[j] and rng.random() < 0.1])
+EDGES = np.array(
+    [(i, j) for i in range(N) for j in range(i) if GROUP[i] == GROUP[j] and rng.random() < 0.1]
+)
 LINKS = sparse.csr_array((np.ones(len(EDGES)), EDGES.T), shape=(N, N))
 Y = np.where(np.arange(N) < 16, GROUP + 0.1 * rng.standard_normal(N), np.nan)
-FEW = [Candidate(kernel="linear"), Candidate(kernel="rbf", hops=2), Candidate(kernel="linear", hops=3, beside=True)]
+FEW = [
+    Candidate(kernel="linear"),
+    Candidate(kernel="rbf", hops=2),
+    Candidate(kernel="linear", hops=3, beside=True),
+]
 
 
 def over_links(W, hops, kept=0.05):
     A = LINKS.toarray() + LINKS.toarray().T + np.eye(N)
     degrees = A.sum(axis=1)
     P = A / np.sqrt(np.outer(degrees, degrees))
-    return np.mean([(1 - kept) * np.linalg.matrix_power(P, k) @ W + kept * W for k in range(1, hops + 1)], axis=0)
+    return np.mean(
+        [(1 - kept) * np.linalg.matrix_power(P, k) @ W + kept * W for k in range(1, hops + 1)],
+        axis=0,
+    )
 
 
 def test_rows_over_links_are_mixed_with_those_of_others():
@@ -70,7 +79,9 @@ def test_weights_without_links_are_those_of_a_list_without_them(learner):
     both = learner(candidates=FEW).fit(X, Y, links=LINKS)
     fewer = learner(candidates=FEW[:1]).fit(X, Y)
     # shares of alphas are those of the whole list, where evidence has a say in them
-    np.testing.assert_allclose(both.predict(X), fewer.predict(X), atol=1e-8 if learner is AutoRanker else 0.05)
+    np.testing.assert_allclose(
+        both.predict(X), fewer.predict(X), atol=1e-8 if learner is AutoRanker else 0.05
+    )
     assert not np.allclose(both.predict(X, links=LINKS), both.predict(X))
 
 
@@ -87,7 +98,10 @@ def test_links_help_where_they_join_what_belongs_together():
     with_links = AutoRanker().fit(blurred, Y, links=LINKS)
     errors = [
         corank.metrics.disagreement_error(GROUP[16:], predictions[16:])
-        for predictions in (with_links.predict(blurred, links=LINKS), AutoRanker().fit(blurred, Y).predict(blurred))
+        for predictions in (
+            with_links.predict(blurred, links=LINKS),
+            AutoRanker().fit(blurred, Y).predict(blurred),
+        )
     ]
     assert errors[0] < 0.5 * errors[1]
     assert "linked rows" in with_links.reason_
@@ -101,15 +115,24 @@ def test_links_that_join_like_rows_are_more_likely_than_others():
     at_random = rng.permutation(N)
     for rows, prior in ((np.arange(N), LIKELY_LINKS), (at_random, UNLIKELY_LINKS)):
         assert prior_of_links(X, sparse.csr_array(LINKS[rows][:, rows]), settings) == prior
-    words = sparse.csr_array((X > 1).astype(float) * np.repeat([1, 5], [2, 3]) * (GROUP[:, None] + 0.1))
-    assert prior_of_links(words, sparse.csr_array(LINKS[at_random][:, at_random]), settings) == UNLIKELY_LINKS
+    words = sparse.csr_array(
+        (X > 1).astype(float) * np.repeat([1, 5], [2, 3]) * (GROUP[:, None] + 0.1)
+    )
+    assert (
+        prior_of_links(words, sparse.csr_array(LINKS[at_random][:, at_random]), settings)
+        == UNLIKELY_LINKS
+    )
     assert prior_of_links(X, None, settings) == 0
     assert prior_of_links(X, sparse.csr_array((N, N)), settings) == UNLIKELY_LINKS
 
 
 def test_priors_do_not_depend_on_how_many_candidates_a_family_has():
-    candidates = default_candidates(is_csr=False, has_queries=True, kinds=["text", "table"], links_prior=0.5)
-    own = sum(candidate.prior for candidate in candidates if not candidate.hops and candidate.of == (0,))
+    candidates = default_candidates(
+        is_csr=False, has_queries=True, kinds=["text", "table"], links_prior=0.5
+    )
+    own = sum(
+        candidate.prior for candidate in candidates if not candidate.hops and candidate.of == (0,)
+    )
     over = sum(c.prior for c in candidates if c.hops and not c.beside and c.of == (0,))
     assert own == pytest.approx(1)
     assert over == pytest.approx(0.5)
@@ -126,7 +149,9 @@ def test_links_in_files_and_updates(learner, tmp_path):
     new = np.where((np.arange(N) >= 16) & (np.arange(N) < 24), GROUP, np.nan)
     everything = learner(candidates=FEW).fit(X, np.where(np.isnan(Y), new, Y), links=LINKS)
     again.update(X, new, links=LINKS)
-    np.testing.assert_allclose(again.predict(X, links=LINKS), everything.predict(X, links=LINKS), atol=1e-7)
+    np.testing.assert_allclose(
+        again.predict(X, links=LINKS), everything.predict(X, links=LINKS), atol=1e-7
+    )
     with pytest.raises(ValueError, match="links must be given to update"):
         model.update(X, new)
     with pytest.raises(ValueError, match="fitted without links"):
@@ -136,9 +161,13 @@ def test_links_in_files_and_updates(learner, tmp_path):
 def test_comparisons_and_questions_with_links():
     winners, losers = np.array([1, 3, 5, 7]), np.array([0, 2, 4, 6])
     model = AutoRanker().fit_comparisons(X, winners, losers, links=LINKS)
-    assert np.mean(model.predict(X, links=LINKS)[GROUP == 1]) > np.mean(model.predict(X, links=LINKS)[GROUP == 0])
+    assert np.mean(model.predict(X, links=LINKS)[GROUP == 1]) > np.mean(
+        model.predict(X, links=LINKS)[GROUP == 0]
+    )
     assert model.suggest(X, 2, links=LINKS).shape == (2, 2)
-    assert AutoRegressor().fit(X, Y, links=LINKS).suggest(X, 3, kind="score", links=LINKS).shape == (3,)
+    assert AutoRegressor().fit(X, Y, links=LINKS).suggest(
+        X, 3, kind="score", links=LINKS
+    ).shape == (3,)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +224,15 @@ def test_many_scored_rows_have_a_candidate_with_and_without_links():
 
 @pytest.mark.usefixtures("small_basis")
 def test_a_basis_of_fewer_directions_than_rows_is_saved_and_loaded(tmp_path):
-    model = AutoRegressor(candidates=[Candidate(kernel="linear")]).fit(X, GROUP + 0.1 * rng.standard_normal(N))
+    model = AutoRegressor(candidates=[Candidate(kernel="linear")]).fit(
+        X, GROUP + 0.1 * rng.standard_normal(N)
+    )
     assert model._model.candidates[0].basis[1].shape == (15, 5)
     model.save(tmp_path / "model.corank")
     loaded = corank.load(tmp_path / "model.corank")
-    for kept, read in zip(model.predict(X, return_std=True), loaded.predict(X, return_std=True), strict=True):
+    for kept, read in zip(
+        model.predict(X, return_std=True), loaded.predict(X, return_std=True), strict=True
+    ):
         np.testing.assert_array_equal(kept, read)
 
 
@@ -222,19 +255,25 @@ def test_candidates_within_queries_need_queries():
 
 def test_relevance_goes_with_links_alone():
     with pytest.raises(ValueError, match="beside"):
-        AutoRanker(candidates=[Candidate(relevance=True, hops=2, beside=True)]).fit(X, Y, links=LINKS)
+        AutoRanker(candidates=[Candidate(relevance=True, hops=2, beside=True)]).fit(
+            X, Y, links=LINKS
+        )
 
 
 def test_an_update_with_links_counts_rows_once():
     model = AutoRegressor(candidates=FEW).fit(X, Y, links=LINKS)
-    model.update(X, np.where(np.arange(N) < 20, np.where(np.isnan(Y), GROUP, np.nan), np.nan), links=LINKS)
+    model.update(
+        X, np.where(np.arange(N) < 20, np.where(np.isnan(Y), GROUP, np.nan), np.nan), links=LINKS
+    )
     assert (model._n_seen, model._n_scored, model._n_unscored) == (N, 20, N - 20)
 
 
 def test_the_effect_of_unscored_rows_is_not_that_of_links_between_scored_ones():
     scored = np.flatnonzero(~np.isnan(Y))
     among_scored = LINKS[scored][:, scored]
-    links = sparse.block_array([[among_scored, None], [None, sparse.csr_array((N - 16, N - 16))]], format="csr")
+    links = sparse.block_array(
+        [[among_scored, None], [None, sparse.csr_array((N - 16, N - 16))]], format="csr"
+    )
     candidates = [Candidate("as given", "linear", hops=2)]
     effect = AutoRegressor(candidates=candidates).fit(X, Y, links=links).unscored_effect_
     np.testing.assert_allclose(effect.error_with, effect.error_without)
@@ -272,13 +311,17 @@ def test_a_table_of_text_numbers_and_vectors_is_learned_from_as_it_is(shop_model
     unrated = np.isnan(SHOP.y)
     assert np.corrcoef(shop_model.predict(SHOP.X)[unrated], SHOP.ratings[unrated])[0, 1] > 0.2
     shop_model.save(tmp_path / "shop.corank")
-    np.testing.assert_array_equal(corank.load(tmp_path / "shop.corank").predict(SHOP.X), shop_model.predict(SHOP.X))
+    np.testing.assert_array_equal(
+        corank.load(tmp_path / "shop.corank").predict(SHOP.X), shop_model.predict(SHOP.X)
+    )
 
 
 def test_a_text_that_is_always_the_same_stays_out_of_the_sums():
     titles = [f"{'warm' if GROUP[row] else 'cold'} bread and butter {row}" for row in range(N)]
     plain = pa.table({"size": X[:, 0], "title": titles})
-    constant = plain.append_column("note", pa.array([f"nothing else to say {row}" for row in range(N)]))
+    constant = plain.append_column(
+        "note", pa.array([f"nothing else to say {row}" for row in range(N)])
+    )
     models = [AutoRegressor().fit(table, Y) for table in (plain, constant)]
     assert [group.name for group in models[1].encoder_.groups_] == ["size", "title", "note"]
     for model in models:
@@ -294,7 +337,9 @@ def test_unscored_tables_may_have_more_columns_and_other_types_of_text():
     expected = AutoRegressor(candidates=FEW[:1]).fit(together, Y)
     np.testing.assert_allclose(model.predict(together), expected.predict(together), atol=1e-12)
     with pytest.raises(ValueError, match=r"unscored does not fit X: .*size"):
-        AutoRegressor().fit(scored, Y[:16], unscored=unscored.set_column(2, "size", unscored["colour"]))
+        AutoRegressor().fit(
+            scored, Y[:16], unscored=unscored.set_column(2, "size", unscored["colour"])
+        )
 
 
 def test_an_encoder_that_is_fitted_is_taken_with_its_matrix(shop_model):
@@ -322,7 +367,9 @@ def test_unscored_tables_take_part_in_the_encoding(shop_model):
 
 def test_views_by_kinds_can_be_asked_for():
     table = SHOP.X.drop_columns(["embedding"])
-    model = AutoRegressor("kinds", candidates=[Candidate(views="agreement", strength=1.0)]).fit(table, SHOP.y)
+    model = AutoRegressor("kinds", candidates=[Candidate(views="agreement", strength=1.0)]).fit(
+        table, SHOP.y
+    )
     assert [view.name for view in model._views] == [group.name for group in model.encoder_.groups_]
     with pytest.raises(ValueError, match="more than one kind"):
         AutoRegressor("kinds").fit(table.select(["price"]), SHOP.y)

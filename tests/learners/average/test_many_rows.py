@@ -1,4 +1,6 @@
-"""Averages of thousands of scored rows: more of them never make the model worse, nor its matrices too large."""
+"""Averages of thousands of scored rows: more of them never make the model worse, nor its matrices
+too large.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,9 @@ def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
 def test_convex_weights_have_the_least_squared_error():
     rng = np.random.default_rng(5)
     truth = rng.standard_normal(60)
-    predictions = np.stack([truth + noise * rng.standard_normal(60) for noise in (0.5, 0.7, 1.0, 4.0)])
+    predictions = np.stack(
+        [truth + noise * rng.standard_normal(60) for noise in (0.5, 0.7, 1.0, 4.0)]
+    )
     weights = convex_weights(predictions, truth)
     assert weights.min() >= 0
     assert weights.sum() == pytest.approx(1)
@@ -73,7 +77,9 @@ def few_are_many(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_are_many")
-@pytest.mark.parametrize(("n", "weighed", "points"), [(50, 20, 50), (51, 40, 51), (100, 40, 100), (101, 40, 60)])
+@pytest.mark.parametrize(
+    ("n", "weighed", "points"), [(50, 20, 50), (51, 40, 51), (100, 40, 100), (101, 40, 60)]
+)
 def test_rows_that_weigh_candidates_and_points_of_the_model_by_number_of_rows(n, weighed, points):
     X, y = rough_surface(n, seed=3)
     model = AutoRegressor(random_state=0).fit(X, y)

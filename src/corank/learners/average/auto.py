@@ -1,4 +1,6 @@
-"""AutoRanker and AutoRegressor: the average of many closed-form models, weighed by held-out errors and evidence."""
+"""AutoRanker and AutoRegressor: the average of many closed-form models, weighed by held-out errors
+and evidence.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from corank.inputs import as_numbers, read_comparisons, read_features, read_unsc
 from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner, read_link_matrix
-from corank.learners.average.model import AverageSettings, EncodedTable, ScoredTable, compared_units, fit_items
+from corank.learners.average.model import (
+    AverageSettings,
+    EncodedTable,
+    ScoredTable,
+    compared_units,
+    fit_items,
+)
 from corank.learners.base import R2Mixin, RankerMixin, comparison_groups, finite_predictions
 from corank.metrics import disagreement_error, misplaced_shares
 
@@ -25,19 +33,20 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 
     .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_i (s_i - b - f(x_i))^2 + \alpha_c \|f\|_c^2
 
-    Candidates differ in what columns become (standardised, normal scores over all rows), in kernel (linear, rbf,
-    laplacian), width and views. Half of the weight follows the evidence of every candidate and alpha, half the
-    leave-one-out error of every candidate at its best alpha. With few scores such an average is better than any rule that
-    picks one model.
+    Candidates differ in what columns become (standardised, normal scores over all rows), in kernel
+    (linear, rbf, laplacian), width and views. Half of the weight follows the evidence of every
+    candidate and alpha, half the leave-one-out error of every candidate at its best alpha. With few
+    scores such an average is better than any rule that picks one model.
 
     Parameters
     ----------
     views : list of View or "kinds", default=None
-        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
-        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
-        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
-        together. With None the same views are found, but nothing says that they agree.
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored
+        rows, become candidates. Agreement is believed, unless the scores speak against it by a
+        standard error. Where a table is encoded, names are those of its columns, and numbers those
+        of the columns of the matrix that the encoder makes. "kinds" makes a view of every text
+        column, of every group of vector columns, and of numbers and categories together. With None
+        the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     fit_intercept : bool, default=True
@@ -45,22 +54,23 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     random_state : int, default=None
         For samples of rows where there are many; None makes the same choice every time.
     encoder : TableEncoder, default=None
-        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
-        that is fitted is taken as it is, and X may then be what it made of a table.
+        How a table with text, dates, categories or missing values becomes numbers; None stands for
+        `TableEncoder()`. One that is fitted is taken as it is, and X may then be what it made of a
+        table.
 
     Attributes
-    ----------
-    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+    ---------- candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with
+    the least held-out error of its
         alphas. It stands for the `path_` of other learners, which pick one setting
-    held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or coefficients
-    reason_ : str, what the average is made of and how good it is
-    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
+    held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or
+        coefficients reason_ : str, what the average is made of and how good it is unscored_effect_
+        : UnscoredEffect or None, whether unscored rows helped
 
     Notes
-    -----
-    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows, beyond 2,000 rows of
-    1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
-    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RLS`.
+    ----- O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300
+    rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted
+    to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Rows
+    must be in memory: a scan goes to `RLS`.
 
     Examples
     --------
@@ -95,7 +105,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
             return float("nan"), float("nan")
         error = float(np.average(average.residuals[judged] ** 2, weights=weights[judged]))
         total = weights.sum()
-        without = (weights @ units.scores - weights * units.scores) / (total - weights)  # the mean of all others
+        # the mean of all others
+        without = (weights @ units.scores - weights * units.scores) / (total - weights)
         return error, float(np.average((units.scores - without) ** 2, weights=weights))
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
@@ -104,7 +115,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
             return squares
         codes = np.unique(queries, return_inverse=True)[1]
         sums = np.bincount(codes, squares).astype(np.float64)
-        return sums * (len(sums) / len(squares))  # their mean is that over rows, as `held_out_error_` is
+        # their mean is that over rows, as `held_out_error_` is
+        return sums * (len(sums) / len(squares))
 
 
 @dataclass(eq=False, repr=False)
@@ -112,43 +124,47 @@ class AutoRanker(RankerMixin, AverageLearner):
     r"""Ranking within queries by an average of many closed-form models.
 
     .. math:: f = \sum_c w_c f_c, \qquad
-              f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q} \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2
-              + \alpha_c \|f\|_c^2
+              f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q} \big((s_i - s_j) - (f(x_i) -
+              f(x_j))\big)^2 + \alpha_c \|f\|_c^2
 
-    Candidates differ in what columns become (standardised, normal scores over all rows and within queries), in kernel
-    (linear, rbf, laplacian), width and views. Their predictions, divided by their spread, are weighed by
-    leave-query-out errors. With few scores such an average is better than any rule that picks one model.
+    Candidates differ in what columns become (standardised, normal scores over all rows and within
+    queries), in kernel (linear, rbf, laplacian), width and views. Their predictions, divided by
+    their spread, are weighed by leave-query-out errors. With few scores such an average is better
+    than any rule that picks one model.
 
     Parameters
     ----------
     views : list of View or "kinds", default=None
-        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
-        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
-        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
-        together. With None the same views are found, but nothing says that they agree.
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored
+        rows, become candidates. Agreement is believed, unless the scores speak against it by a
+        standard error. Where a table is encoded, names are those of its columns, and numbers those
+        of the columns of the matrix that the encoder makes. "kinds" makes a view of every text
+        column, of every group of vector columns, and of numbers and categories together. With None
+        the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     random_state : int, default=None
         For samples of rows where there are many; None makes the same choice every time.
     encoder : TableEncoder, default=None
-        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
-        that is fitted is taken as it is, and X may then be what it made of a table.
+        How a table with text, dates, categories or missing values becomes numbers; None stands for
+        `TableEncoder()`. One that is fitted is taken as it is, and X may then be what it made of a
+        table.
 
     Attributes
-    ----------
-    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+    ---------- candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with
+    the least held-out error of its
         alphas. It stands for the `path_` of other learners, which pick one setting
-    held_out_error_ : float, share of misordered pairs among queries (rows of the only query, comparisons) that took no
+    held_out_error_ : float, share of misordered pairs among queries (rows of the only query,
+        comparisons) that took no
         part in weights, alphas or coefficients
     reason_ : str, what the average is made of and how good it is
     unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
 
     Notes
-    -----
-    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of 300 rows, beyond 2,000
-    rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
-    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RankRLS`.
+    ----- O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of
+    queries of 300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most
+    eight, are fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of
+    2,000 rows. Rows must be in memory: a scan goes to `RankRLS`.
 
     Examples
     --------
@@ -190,15 +206,14 @@ class AutoRanker(RankerMixin, AverageLearner):
         """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
         Parameters
-        ----------
-        X : (n, d) items. Where the encoder knows which column says what item a row is, every item has an effect of its
+        ---------- X : (n, d) items. Where the encoder knows which column says what item a row is,
+        every item has an effect of its
             own beside what the columns say: `encoder=TableEncoder(identity=["name"])`
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-        unscored : (m, d) more items, which say what columns look like and where views agree
-        links : links between the rows of X, and of `unscored` after them, as in `fit`
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
+            numbers) margins : (p,) >= 0, by how much; default 1, 0 = a tie weights : (p,) >= 0 qid
+            : (n,) one label per row of X; comparisons of one query are held out together unscored :
+            (m, d) more items, which say what columns look like and where views agree links : links
+            between the rows of X, and of `unscored` after them, as in `fit`
 
         Returns
         -------
@@ -232,10 +247,14 @@ class AutoRanker(RankerMixin, AverageLearner):
         *,
         honest: bool = True,
     ) -> None:
-        """Fit to comparisons: rows of winners and losers, margins and weights; honest : as in `fit_average`."""
+        """Fit to comparisons: rows of winners and losers, margins and weights; honest : as in
+        `fit_average`.
+        """
         first, second, margins, weights = pairs
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        units = compared_units(ends[: len(first)], ends[len(first) :], margins, weights, groups, len(used))
+        units = compared_units(
+            ends[: len(first)], ends[len(first) :], margins, weights, groups, len(used)
+        )
         model, average = fit_items(items, used, links, units, settings, honest=honest)
         self._kind, self._n_comparisons = "comparison", len(first)
         self._n_scored, self._n_unscored = len(used), len(items) - len(used)
@@ -257,7 +276,9 @@ class AutoRanker(RankerMixin, AverageLearner):
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
         units, (scores, predictions) = average.judged_units, _judged(average)
         if units.whole:
-            errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
+            errors: FloatArray = disagreement_error(
+                scores, predictions, qid=units.groups, average=False
+            )
             return errors
         return misplaced_shares(scores, predictions)
 
@@ -265,11 +286,15 @@ class AutoRanker(RankerMixin, AverageLearner):
 def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
     """Scores of the units, NaN where they were not held out, and their predictions."""
     units, judged = average.judged_units, np.isfinite(average.held_out)
-    return np.where(judged, units.scores, np.nan), np.where(judged, average.held_out, 0.0) / units.roots
+    return (
+        np.where(judged, units.scores, np.nan),
+        np.where(judged, average.held_out, 0.0) / units.roots,
+    )
 
 
 class LiveFit:
-    """Fits of one learner to the same items, as scores or comparisons come in: what does not depend on them is kept.
+    """Fits of one learner to the same items, as scores or comparisons come in: what does not depend
+    on them is kept.
 
     Predictions are those of `fit` and `fit_comparisons`.
 
@@ -286,7 +311,9 @@ class LiveFit:
 
     @property
     def standardised(self) -> FloatArray:
-        """The standardised columns of the items, without those that say which item a row is: (n, k), k may be 0."""
+        """The standardised columns of the items, without those that say which item a row is: (n,
+        k), k may be 0.
+        """
         return np.asarray(self._items.rows(STANDARD))
 
     def to_scores(self, scores: FloatArray) -> Any:
@@ -297,7 +324,9 @@ class LiveFit:
         return model
 
     def to_comparisons(self, winners: Index, losers: Index, margins: FloatArray | None) -> Any:
-        """The model of comparisons between rows, as in `fit_comparisons`; its held-out error is not computed."""
+        """The model of comparisons between rows, as in `fit_comparisons`; its held-out error is not
+        computed.
+        """
         model = self._unfitted()
         n = model._n_seen = len(self._items)
         model._n_queries = 1
@@ -316,8 +345,12 @@ class LiveFit:
         """The predictions of a model for all items: (n,)."""
         return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
 
-    def belief(self, model: AutoRanker | AutoRegressor, rows: Index) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (m,) and covariance (m, m) of the function of a model at some rows, and the noise variance of a score."""
+    def belief(
+        self, model: AutoRanker | AutoRegressor, rows: Index
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Mean (m,) and covariance (m, m) of the function of a model at some rows, and the noise
+        variance of a score.
+        """
         belief = model._model.belief(self._items.features, rows)
         model._model = replace(model._model)  # posteriors are large, and not needed again
         return belief

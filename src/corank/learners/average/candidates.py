@@ -1,4 +1,6 @@
-"""The candidates of an average: which encoding, which kernel, how wide, of which views. The list is data."""
+"""The candidates of an average: which encoding, which kernel, how wide, of which views. The list is
+data.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +43,19 @@ class Candidate:
     """One closed-form model of the average.
 
     Parameters
-    ----------
-    encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
-    kernel : "linear", "cosine", "rbf" or "laplacian"
-    width : of rbf and laplacian kernels, in units of the median distance between scored rows
-    views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of views), or "agreement"
+    ---------- encoding : "standardised", "normal scores", "normal scores within queries" or "as
+    given" kernel : "linear", "cosine", "rbf" or "laplacian" width : of rbf and laplacian kernels,
+    in units of the median distance between scored rows views : "all" (all columns at once), "one"
+    (of the views), "sum" or "product" (of the kernels of views), or "agreement"
         (views that agree on unscored rows)
-    of : numbers of the views, in ascending order; none stands for all
-    strength : of the agreement: the weight of one unscored row, where the kernel of a row with itself is 1
-    relevance : whether columns are scaled by how well they go with the scores
-    second_order : whether rows are alike that are similar to the same unscored rows, instead of to each other
-    hops : over how many links rows see the columns of others; 0 for their own columns alone
-    beside : whether the kernel of a row's own columns is added to that of the columns over links
-    identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that of the columns: one
+    of : numbers of the views, in ascending order; none stands for all strength : of the agreement:
+        the weight of one unscored row, where the kernel of a row with itself is 1 relevance :
+        whether columns are scaled by how well they go with the scores second_order : whether rows
+        are alike that are similar to the same unscored rows, instead of to each other hops : over
+        how many links rows see the columns of others; 0 for their own columns alone beside :
+        whether the kernel of a row's own columns is added to that of the columns over links
+        identity : the share of the kernel that is 1 for rows of the same item and else 0, beside
+        that of the columns: one
         effect per item. 1 for item effects alone
     prior : its weight before any score is seen
     """
@@ -86,7 +88,10 @@ class Candidate:
         if self.identity == 1:
             return "one effect per item"
         if self.identity:
-            return f"{replace(self, identity=0.0).describe(view_names)}, and one effect per item ({self.identity:.0%})"
+            return (
+                f"{replace(self, identity=0.0).describe(view_names)}, and one effect per item"
+                f" ({self.identity:.0%})"
+            )
         text = f"{self.kernel}, {self.encoding} columns"
         if self.kernel in WIDE_KERNELS:
             text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
@@ -100,7 +105,10 @@ class Candidate:
             return f"{text}, views that agree (strength {self.strength:g})"
         if self.views == "all":
             return text
-        seen = [view_names[number] if number < len(view_names) else f"view {number + 1}" for number in self.of]
+        seen = [
+            view_names[number] if number < len(view_names) else f"view {number + 1}"
+            for number in self.of
+        ]
         if self.views == "one":
             return f"{text} of {seen[0]}"
         return f"{text}, {self.views} of {' and '.join(seen) or 'views'}"
@@ -114,37 +122,59 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
         if not isinstance(candidate, Candidate):
             raise TypeError(f"candidates must hold Candidate objects, got {candidate!r}.")
         if candidate.encoding not in ENCODINGS:
-            raise ValueError(f"candidates: encoding {candidate.encoding!r} is not known; use {', '.join(ENCODINGS)}.")
+            raise ValueError(
+                f"candidates: encoding {candidate.encoding!r} is not known; use"
+                f" {', '.join(ENCODINGS)}."
+            )
         if candidate.kernel not in KERNELS:
-            raise ValueError(f"candidates: kernel {candidate.kernel!r} is not known; use {', '.join(KERNELS)}.")
+            raise ValueError(
+                f"candidates: kernel {candidate.kernel!r} is not known; use {', '.join(KERNELS)}."
+            )
         if not (candidate.width > 0 and candidate.strength >= 0 and candidate.prior > 0):
-            raise ValueError(f"candidates: width and prior must be above 0, strength at least 0, got {candidate!r}.")
+            raise ValueError(
+                "candidates: width and prior must be above 0, strength at least 0, got"
+                f" {candidate!r}."
+            )
         if candidate.views not in ("all", "one", "sum", "product", "agreement"):
             raise ValueError(f"candidates: views {candidate.views!r} is not known.")
-        if candidate.views != "all" and (n_views < 1 or not set(candidate.of) <= set(range(n_views))):
-            raise ValueError(f"candidates: {candidate!r} needs views that were not declared; give views=.")
+        if candidate.views != "all" and (
+            n_views < 1 or not set(candidate.of) <= set(range(n_views))
+        ):
+            raise ValueError(
+                f"candidates: {candidate!r} needs views that were not declared; give views=."
+            )
         if candidate.views == "one" and len(candidate.of) != 1:
-            raise ValueError(f"candidates: views='one' takes one view, as in of=(0,), got {candidate!r}.")
+            raise ValueError(
+                f"candidates: views='one' takes one view, as in of=(0,), got {candidate!r}."
+            )
         if candidate.second_order and (candidate.relevance or candidate.views == "agreement"):
-            raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
+            raise ValueError(
+                "candidates: second_order goes with neither relevance nor agreement, got"
+                f" {candidate!r}."
+            )
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
-            raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
+            raise ValueError(
+                "candidates: a product of views takes an rbf or laplacian kernel, got"
+                f" {candidate!r}."
+            )
         if not 0 <= candidate.identity <= 1 or (candidate.identity and candidate.needs_unscored):
             raise ValueError(
-                f"candidates: identity must lie between 0 and 1, and goes with neither second_order nor agreement, got "
-                f"{candidate!r}."
+                "candidates: identity must lie between 0 and 1, and goes with neither second_order"
+                f" nor agreement, got {candidate!r}."
             )
         if candidate.hops < 0 or (
             candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)
         ):
             raise ValueError(
-                f"candidates: hops must be at least 0, and columns over links go with neither agreement nor {QUERY_RANKS}, "
-                f"got {candidate!r}."
+                "candidates: hops must be at least 0, and columns over links go with neither"
+                f" agreement nor {QUERY_RANKS}, got {candidate!r}."
             )
-        if candidate.beside and (not candidate.hops or candidate.second_order or candidate.relevance):
+        if candidate.beside and (
+            not candidate.hops or candidate.second_order or candidate.relevance
+        ):
             raise ValueError(
-                f"candidates: beside=True needs hops of at least 1, and goes with neither second_order nor relevance, got "
-                f"{candidate!r}."
+                "candidates: beside=True needs hops of at least 1, and goes with neither"
+                f" second_order nor relevance, got {candidate!r}."
             )
 
 
@@ -161,19 +191,20 @@ def default_candidates(
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
     Parameters
-    ----------
-    is_csr : whether features are CSR
-    has_queries : whether encodings within queries can be had
-    view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
-    kinds : "text", "vector" or "table" (numbers and categories) for every view, where views were found by their kinds
-    agree : whether there are unscored rows, for views to agree on and for similarities of the second order
-    links_prior : of links alone, and of links beside own columns, over that of own columns; 0 without links
-    identity : whether there is a column that says which item a row is
+    ---------- is_csr : whether features are CSR has_queries : whether encodings within queries can
+    be had view_kernels : the declared kernel of every view; "rbf", which is the default of a View,
+    stands for several kernels kinds : "text", "vector" or "table" (numbers and categories) for
+    every view, where views were found by their kinds agree : whether there are unscored rows, for
+    views to agree on and for similarities of the second order links_prior : of links alone, and of
+    links beside own columns, over that of own columns; 0 without links identity : whether there is
+    a column that says which item a row is
     """
     if kinds:
         candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)
     else:
-        candidates = _own_candidates(is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree)
+        candidates = _own_candidates(
+            is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree
+        )
     if links_prior:
         candidates += [
             replace(candidate, hops=hops, beside=beside)
@@ -189,7 +220,8 @@ def default_candidates(
 
 
 def _item_candidates(candidates: Sequence[Candidate], n_views: int) -> list[Candidate]:
-    """Candidates with one effect per item: alone, and beside those of the given ones that see all columns.
+    """Candidates with one effect per item: alone, and beside those of the given ones that see all
+    columns.
 
     Columns, item effects beside columns and item effects alone have the same prior.
     """
@@ -199,17 +231,25 @@ def _item_candidates(candidates: Sequence[Candidate], n_views: int) -> list[Cand
         for candidate in candidates
         if candidate.encoding == STANDARD
         and not (candidate.relevance or candidate.second_order or candidate.hops)
-        and (candidate.kernel == "linear" or (candidate.kernel == "rbf" and candidate.width in WIDTHS_BESIDE_ITEMS))
+        and (
+            candidate.kernel == "linear"
+            or (candidate.kernel == "rbf" and candidate.width in WIDTHS_BESIDE_ITEMS)
+        )
         and (candidate.views in ("all", "sum") or (candidate.views == "one" and n_views == 1))
     ]
-    beside = [replace(candidate, identity=SHARE_OF_ITEMS, prior=total / len(whole)) for candidate in whole]
+    beside = [
+        replace(candidate, identity=SHARE_OF_ITEMS, prior=total / len(whole)) for candidate in whole
+    ]
     return [Candidate(identity=1.0, prior=total), *beside]
 
 
-def _balanced(candidates: Sequence[Candidate], links_prior: float, *, by_views: bool) -> list[Candidate]:
+def _balanced(
+    candidates: Sequence[Candidate], links_prior: float, *, by_views: bool
+) -> list[Candidate]:
     """Candidates whose priors do not depend on how many of their family there are.
 
-    Families see the same views in the same way: by own columns, over links alone, over links beside own columns.
+    Families see the same views in the same way: by own columns, over links alone, over links beside
+    own columns.
     """
     families = [(c.of if by_views else (), c.hops > 0, c.beside) for c in candidates]
     sizes = Counter(families)
@@ -221,14 +261,24 @@ def _balanced(candidates: Sequence[Candidate], links_prior: float, *, by_views: 
 
 def _travels(candidate: Candidate) -> bool:
     """Whether there is a candidate over links beside this one."""
-    if candidate.views == "agreement" or candidate.relevance or candidate.encoding in (QUERY_RANKS, RANKS):
+    if (
+        candidate.views == "agreement"
+        or candidate.relevance
+        or candidate.encoding in (QUERY_RANKS, RANKS)
+    ):
         return False
     return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
 
 
-def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[str], agree: bool) -> list[Candidate]:
+def _own_candidates(
+    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str], agree: bool
+) -> list[Candidate]:
     """The candidates that see their own columns."""
-    encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
+    encodings = (
+        [STANDARD, AS_GIVEN]
+        if is_csr
+        else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
+    )
     families: tuple[str, ...] = KERNELS_OF_TEXT if is_csr else KERNELS_OF_NUMBERS
     if not view_kernels:
         plain = [
@@ -244,7 +294,9 @@ def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[s
         ]
         if not is_csr:
             return plain + relevant
-        return plain + [Candidate(encoding, "cosine", second_order=True) for encoding in encodings if agree]
+        return plain + [
+            Candidate(encoding, "cosine", second_order=True) for encoding in encodings if agree
+        ]
     declared = {kernel for kernel in view_kernels if kernel != "rbf"}
     if len(declared) == 1 and "rbf" not in view_kernels:
         families = tuple(declared)
@@ -256,7 +308,10 @@ def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[s
             for width in _widths(kernel, WIDTHS_OF_VIEWS):
                 candidates.append(Candidate(encoding, kernel, width))
                 candidates.append(Candidate(encoding, kernel, width, "sum"))
-                candidates += [Candidate(encoding, kernel, width, "one", (view,)) for view in range(len(view_kernels))]
+                candidates += [
+                    Candidate(encoding, kernel, width, "one", (view,))
+                    for view in range(len(view_kernels))
+                ]
                 if kernel in WIDE_KERNELS:
                     candidates.append(Candidate(encoding, kernel, width, "product"))
             if agree and kernel == "cosine":
@@ -274,7 +329,9 @@ def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[s
     return candidates
 
 
-def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool) -> list[Candidate]:
+def _candidates_by_kinds(
+    kinds: Sequence[str], *, has_queries: bool, agree: bool
+) -> list[Candidate]:
     """Candidates of every kind of columns alone, of all texts and vectors, and of everything."""
     tables = [number for number, kind in enumerate(kinds) if kind == "table"]
     others = [number for number, kind in enumerate(kinds) if kind != "table"]
@@ -295,7 +352,9 @@ def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool
             for width in _widths(kernel, WIDTHS_OF_KINDS)
         ]
         if agree:
-            candidates.append(Candidate(STANDARD, "cosine", views=combination, of=subset, second_order=True))
+            candidates.append(
+                Candidate(STANDARD, "cosine", views=combination, of=subset, second_order=True)
+            )
     if tables:
         candidates += [
             Candidate(encoding, kernel, width, combination)

@@ -1,7 +1,8 @@
 """Kernel least squares on scored rows or comparisons, for every alpha from one eigendecomposition.
 
-With A the operator that weighs and centres units (docs/mathematics.md: the root of the loss), t = A s and M = A K Aᵀ, the
-solution for alpha is u = (M + alpha I)⁻¹ t, with coefficients c = Aᵀ u. From the eigensystem of M follow
+With A the operator that weighs and centres units (docs/mathematics.md: the root of the loss), t = A
+s and M = A K Aᵀ, the solution for alpha is u = (M + alpha I)⁻¹ t, with coefficients c = Aᵀ u. From
+the eigensystem of M follow
 
 * held-out residuals of a fold B: r_B = (G_BB)⁻¹ u_B, where G = (M + alpha I)⁻¹;
 * their variances, in units of the amplitude: the diagonal of (G_BB)⁻¹;
@@ -23,7 +24,8 @@ from corank.core.storable import storable
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 FEW_GROUPS = 32  # whose levels are taken out by a product of matrices
 LEAST_SCALE = 1e-300  # stands for 0 where a logarithm is taken
-LEAST_SIZE = 1e-13  # of a centred kernel over the kernel: what is less is rounding, and tells no rows apart
+# of a centred kernel over the kernel: what is less is rounding, and tells no rows apart
+LEAST_SIZE = 1e-13
 
 
 @storable("Units")
@@ -68,7 +70,11 @@ class Units:
             roots=self.roots[units],
             first=self.first[units],
             second=take(self.second, units),
-            groups=None if self.groups is None else np.unique(self.groups[units], return_inverse=True)[1],
+            groups=(
+                None
+                if self.groups is None
+                else np.unique(self.groups[units], return_inverse=True)[1]
+            ),
             folds=np.unique(self.folds[units], return_inverse=True)[1],
             queries=take(self.queries, units),
         )
@@ -76,7 +82,9 @@ class Units:
     def renumbered(self, points: Index) -> Units:
         """The units with points numbered anew among those given, in ascending order."""
         second = None if self.second is None else np.searchsorted(points, self.second)
-        return replace(self, first=np.searchsorted(points, self.first), second=second, n_points=len(points))
+        return replace(
+            self, first=np.searchsorted(points, self.first), second=second, n_points=len(points)
+        )
 
     @cached_property
     def n_groups(self) -> int:
@@ -118,7 +126,9 @@ class Units:
             return values
         columns = values.reshape(len(self), -1)
         if self.n_groups <= FEW_GROUPS:
-            return (columns - self._level_matrix @ (self._level_matrix.T @ columns)).reshape(values.shape)
+            return (columns - self._level_matrix @ (self._level_matrix.T @ columns)).reshape(
+                values.shape
+            )
         levels: FloatArray = segment_sum(columns, self.groups, self.n_groups, self.directions)
         return (columns - self.directions[:, None] * levels[self.groups]).reshape(values.shape)
 
@@ -126,7 +136,9 @@ class Units:
         """Values at points (n_points, …) as values at units: (N, …)."""
         if self._in_order:
             return values
-        return values[self.first] if self.second is None else values[self.first] - values[self.second]
+        return (
+            values[self.first] if self.second is None else values[self.first] - values[self.second]
+        )
 
     def root(self, values: FloatArray) -> FloatArray:
         """A Z for Z (n_points, k): (N, k)."""
@@ -148,14 +160,18 @@ class Units:
         return (matrix + matrix.T) / 2
 
     def level(self, values: FloatArray) -> FloatArray:
-        """What is missing from predictions at points (n_points, a) to the mean score: (a,); 0 where no level is free."""
+        """What is missing from predictions at points (n_points, a) to the mean score: (a,); 0 where
+        no level is free.
+        """
         if self.groups is None:
             return np.zeros(values.shape[1:])
         weights = self.roots**2 / np.sum(self.roots**2)
         return weights @ self.scores - weights @ values[self.first]
 
     def left_out(self, predictions: FloatArray) -> FloatArray:
-        """Predictions at points (n_points, …) as those of held-out units: weighted, and centred where folds are whole."""
+        """Predictions at points (n_points, …) as those of held-out units: weighted, and centred
+        where folds are whole.
+        """
         values = (self.roots * self.differences(predictions).T).T
         return self.centred(values) if self.whole else values
 
@@ -169,9 +185,9 @@ class Units:
 class ClosedForm:
     """All alphas of one kernel.
 
-    alphas : (a,); log_evidence : (a,); amplitude : (a,) variance of the function in units of the kernel
-    held_out : (N, a) held-out predictions, as `Units.left_out` gives them; variance : (N, a) of their residuals
-    duals : (N, a) u
+    alphas : (a,); log_evidence : (a,); amplitude : (a,) variance of the function in units of the
+        kernel held_out : (N, a) held-out predictions, as `Units.left_out` gives them; variance :
+        (N, a) of their residuals duals : (N, a) u
     """
 
     alphas: FloatArray
@@ -187,7 +203,8 @@ class ClosedForm:
 
 
 def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True) -> ClosedForm:
-    """Held-out predictions and evidence of kernel least squares for every alpha. O(N³ + a Σ_B |B|² (N + |B|)).
+    """Held-out predictions and evidence of kernel least squares for every alpha. O(N³ + a Σ_B |B|²
+    (N + |B|)).
 
     Parameters
     ----------
@@ -198,10 +215,11 @@ def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True
     matrix = units.matrix(kernel)
     n = len(units)
     size = float(np.trace(matrix)) / n
-    if size <= LEAST_SIZE * float(np.trace(kernel) / len(kernel) * np.mean(units.roots**2)):  # rows are all alike
+    # rows are all alike
+    if size <= LEAST_SIZE * float(np.trace(kernel) / len(kernel) * np.mean(units.roots**2)):
         matrix[:], size = 0.0, 1.0
-    # Free levels are directions of eigenvalue 0. They get the mean eigenvalue instead, so that they stay apart from
-    # small eigenvalues and can be subtracted without loss.
+    # Free levels are directions of eigenvalue 0. They get the mean eigenvalue instead, so that they
+    # stay apart from small eigenvalues and can be subtracted without loss.
     if units.groups is not None:
         same = units.groups[:, None] == units.groups[None, :]
         matrix += size * same * np.outer(units.directions, units.directions)
@@ -212,7 +230,9 @@ def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True
     inverse = 1 / (values[:, None] + alphas)
     duals = vectors @ (projections[:, None] * inverse)
     amplitude = np.maximum(projections**2 @ inverse / max(units.n_free, 1), LEAST_SCALE)
-    logarithms = np.log(values[:, None] + alphas).sum(axis=0) - units.n_groups * np.log(size + alphas)
+    logarithms = np.log(values[:, None] + alphas).sum(axis=0) - units.n_groups * np.log(
+        size + alphas
+    )
     evidence = -0.5 * (units.n_free * np.log(amplitude) + logarithms)
     residuals = variances = np.full_like(duals, np.nan)
     if with_held_out:
@@ -222,11 +242,17 @@ def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True
 
 
 def _held_out_residuals(
-    vectors: FloatArray, inverse: FloatArray, duals: FloatArray, level_values: FloatArray, units: Units
+    vectors: FloatArray,
+    inverse: FloatArray,
+    duals: FloatArray,
+    level_values: FloatArray,
+    units: Units,
 ) -> tuple[FloatArray, FloatArray]:
-    """Residuals (N, a) of units that are held out with their folds, and their variances (N, a) per amplitude.
+    """Residuals (N, a) of units that are held out with their folds, and their variances (N, a) per
+    amplitude.
 
-    inverse : (N, a) 1 / (eigenvalue + alpha); duals : (N, a); level_values : (a,) eigenvalue + alpha of free levels
+    inverse : (N, a) 1 / (eigenvalue + alpha); duals : (N, a); level_values : (a,) eigenvalue +
+        alpha of free levels
     """
     blocks = fold_blocks(units.folds)
     directions = units.directions
@@ -244,7 +270,9 @@ def _held_out_residuals(
         system = (scaled @ rows.T).reshape(-1, len(block), len(block))  # (a, b, b)
         along = directions[block]
         if units.groups is not None and not units.whole:
-            along_level = np.outer(along, along) * (units.groups[block][:, None] == units.groups[block][None, :])
+            along_level = np.outer(along, along) * (
+                units.groups[block][:, None] == units.groups[block][None, :]
+            )
             system -= along_level / level_values[:, None, None]
         inverted = np.linalg.inv(system)
         residuals[block] = np.einsum("abc,ca->ba", inverted, duals[block])

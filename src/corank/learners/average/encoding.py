@@ -1,7 +1,8 @@
-"""What columns become before a kernel sees them: standardised, normal scores over all rows, normal scores within queries.
+"""What columns become before a kernel sees them: standardised, normal scores over all rows, normal
+scores within queries.
 
-An encoding learns from all rows, scored or not, and never from scores. Columns that do not vary are dropped. CSR columns
-are only scaled, so that the matrix stays sparse.
+An encoding learns from all rows, scored or not, and never from scores. Columns that do not vary are
+dropped. CSR columns are only scaled, so that the matrix stays sparse.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from scipy.special import ndtri
 from corank.core.arrays import Array, FloatArray, Index, is_sparse
 from corank.core.storable import storable
 
-STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = "standardised", "normal scores", "normal scores within queries", "as given"
+STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = (
+    "standardised",
+    "normal scores",
+    "normal scores within queries",
+    "as given",
+)
 ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, AS_GIVEN)
 IDENTITY = "identity"  # of rows by the item that they are
 
@@ -43,8 +49,11 @@ class ScaledColumns:
     scale: FloatArray
 
     @classmethod
-    def fit(cls, X: Array, name: str, *, centred: bool = True, groups: Sequence[Index] = ()) -> ScaledColumns:
-        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean square as scale.
+    def fit(
+        cls, X: Array, name: str, *, centred: bool = True, groups: Sequence[Index] = ()
+    ) -> ScaledColumns:
+        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean
+        square as scale.
 
         groups : numbers of the columns that share one scale
         """
@@ -58,7 +67,9 @@ class ScaledColumns:
         low, high = _limits(X)
         cut = np.clip(X, low, high)
         centre, scale = cut.mean(axis=0), cut.std(axis=0)
-        columns = np.flatnonzero(scale > LEAST_SPREAD * np.maximum(np.abs(centre), np.finfo(float).tiny))
+        columns = np.flatnonzero(
+            scale > LEAST_SPREAD * np.maximum(np.abs(centre), np.finfo(float).tiny)
+        )
         for group in groups:
             kept = np.intersect1d(group, columns)
             scale[kept] = np.sqrt(np.mean(scale[kept] ** 2)) if len(kept) else 1.0
@@ -72,7 +83,14 @@ class ScaledColumns:
     def only(self, columns: Index) -> ScaledColumns:
         """Some of the columns."""
         at = np.flatnonzero(np.isin(self.columns, columns))
-        return ScaledColumns(self.name, self.columns[at], self.low[at], self.high[at], self.centre[at], self.scale[at])
+        return ScaledColumns(
+            self.name,
+            self.columns[at],
+            self.low[at],
+            self.high[at],
+            self.centre[at],
+            self.scale[at],
+        )
 
     def encode(self, X: Array, queries: Index | None) -> Array:
         """The encoded columns of X: (n, k)."""
@@ -87,7 +105,8 @@ class ScaledColumns:
 class NormalScores:
     """Normal quantiles of ranks over all rows; new values lie between those of their neighbours.
 
-    columns : (k,); knots : (k, q) values of the columns in ascending order; quantiles : (k, q) their normal quantiles
+    columns : (k,); knots : (k, q) values of the columns in ascending order; quantiles : (k, q)
+        their normal quantiles
     """
 
     name: str
@@ -97,7 +116,9 @@ class NormalScores:
 
     @classmethod
     def fit(cls, X: FloatArray) -> NormalScores:
-        """Ranks of the columns of all rows X (n, d), equal values with the mean of their ranks. O(d n log n)."""
+        """Ranks of the columns of all rows X (n, d), equal values with the mean of their ranks. O(d
+        n log n).
+        """
         n = len(X)
         columns = np.flatnonzero(X.min(axis=0) < X.max(axis=0))
         knots, quantiles = [], []
@@ -189,7 +210,9 @@ class ItemIdentity:
         return X[:, self.columns]
 
 
-Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside | ItemIdentity
+Encoding: TypeAlias = (
+    ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside | ItemIdentity
+)
 
 
 def rows_over_links(encoding: str, hops: int) -> str:
@@ -198,17 +221,20 @@ def rows_over_links(encoding: str, hops: int) -> str:
 
 
 def fit_encoding(
-    name: str, X: Array, queries: Index | None, *, centred: bool = True, groups: Sequence[Index] = ()
+    name: str,
+    X: Array,
+    queries: Index | None,
+    *,
+    centred: bool = True,
+    groups: Sequence[Index] = (),
 ) -> Encoding | None:
-    """The encoding of that name, learned from all rows X (n, d); None where it cannot be had or has no column.
+    """The encoding of that name, learned from all rows X (n, d); None where it cannot be had or has
+    no column.
 
     Parameters
-    ----------
-    name : one of ENCODINGS
-    X : (n, d) float64 or CSR
-    queries : (n,) query codes, None without queries
-    centred : whether standardised columns have mean 0
-    groups : numbers of the columns that share one scale, such as those of a text; they are never ranked
+    ---------- name : one of ENCODINGS X : (n, d) float64 or CSR queries : (n,) query codes, None
+    without queries centred : whether standardised columns have mean 0 groups : numbers of the
+    columns that share one scale, such as those of a text; they are never ranked
     """
     encoding: Encoding
     if name in (STANDARD, AS_GIVEN):
@@ -235,12 +261,16 @@ def fit_encoding(
 
 
 def _ranks_within(queries: Index, values: FloatArray) -> FloatArray:
-    """Ranks among the values (n,) of the same query, as shares of its size between 0 and 1; equal values share a rank."""
+    """Ranks among the values (n,) of the same query, as shares of its size between 0 and 1; equal
+    values share a rank.
+    """
     order = np.lexsort((values, queries))
     new_query = np.diff(queries[order], prepend=-1) != 0
     new_value = new_query | (np.diff(values[order], prepend=np.nan) != 0)
     query_starts, value_starts = np.flatnonzero(new_query), np.flatnonzero(new_value)
-    query_sizes, value_counts = (np.diff(starts, append=len(order)) for starts in (query_starts, value_starts))
+    query_sizes, value_counts = (
+        np.diff(starts, append=len(order)) for starts in (query_starts, value_starts)
+    )
     of_value = np.cumsum(new_query)[value_starts] - 1  # the number of the query of every value
     shares = (value_starts - query_starts[of_value] + value_counts / 2) / query_sizes[of_value]
     result = np.empty(len(order))

@@ -1,7 +1,8 @@
-"""Values of the functions of many candidates at once: distances once per view, one exponential for all widths of a kernel.
+"""Values of the functions of many candidates at once: distances once per view, one exponential for
+all widths of a kernel.
 
-An rbf or laplacian kernel of half the width is the fourth or second power of the wider one: it is squared instead of
-computed again.
+An rbf or laplacian kernel of half the width is the fourth or second power of the wider one: it is
+squared instead of computed again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from corank.core.kernels import Kernel, RbfPoints
 from corank.learners.average.candidates import WIDE_KERNELS
 from corank.learners.average.encoding import IDENTITY
 from corank.learners.average.fitting import FittedCandidate
-from corank.learners.average.similarity import Distances, Encoded, Sight, Similarity, second_order_features, unit_rows
+from corank.learners.average.similarity import (
+    Distances,
+    Encoded,
+    Sight,
+    Similarity,
+    second_order_features,
+    unit_rows,
+)
 
 MAX_DOUBLINGS = 8  # of an exponent by squaring: each doubles the relative error too
 
@@ -29,7 +37,9 @@ class Expansions:
     points : encoded points of the functions; unscored : encoded unscored rows on which views agree
     """
 
-    def __init__(self, fitted: Sequence[FittedCandidate], points: Encoded, unscored: Encoded) -> None:
+    def __init__(
+        self, fitted: Sequence[FittedCandidate], points: Encoded, unscored: Encoded
+    ) -> None:
         self._levels = np.asarray([candidate.level for candidate in fitted])
         self._unscored = unscored
         self._second_order = []
@@ -41,10 +51,14 @@ class Expansions:
                 continue
             share = 1.0 if of_views is None else 1 / len(similarities) ** 2
             for similarity in similarities:
-                of_points.append(_Summand(number, similarity, share * similarity.scale * candidate.coefficients))
+                of_points.append(
+                    _Summand(number, similarity, share * similarity.scale * candidate.coefficients)
+                )
             if of_views is not None:
                 for similarity, coefficients in zip(similarities, of_views, strict=True):
-                    of_unscored.append(_Summand(number, similarity, similarity.scale * coefficients))
+                    of_unscored.append(
+                        _Summand(number, similarity, similarity.scale * coefficients)
+                    )
         self._parts = [*_parts(of_points, points), *_parts(of_unscored, unscored)]
 
     def values(self, encoded: Encoded) -> FloatArray:
@@ -79,9 +93,13 @@ class _Summand:
         return self.similarity.sight.name, self.similarity.kernel
 
 
-def _parts(summands: Sequence[_Summand], points: Encoded) -> Iterator[_Products | _Powers | _ItemEffects]:
+def _parts(
+    summands: Sequence[_Summand], points: Encoded
+) -> Iterator[_Products | _Powers | _ItemEffects]:
     """Summands of the same kernel and columns together."""
-    for (_, kernel), group in groupby(sorted(summands, key=lambda s: s.kernel), key=lambda s: s.kernel):
+    for (_, kernel), group in groupby(
+        sorted(summands, key=lambda s: s.kernel), key=lambda s: s.kernel
+    ):
         if kernel in WIDE_KERNELS:
             yield from (_Powers(chain, points) for chain in _chains(list(group)))
         elif kernel == IDENTITY:
@@ -116,7 +134,8 @@ class _ItemEffects:
         self._sight = summands[0].similarity.sight
         self._candidates = [summand.candidate for summand in summands]
         self._codes, places = np.unique(self._sight.rows(points), axis=0, return_inverse=True)
-        self._effects = np.zeros((len(summands), len(self._codes) + 1))  # the last one is that of other items
+        # the last one is that of other items
+        self._effects = np.zeros((len(summands), len(self._codes) + 1))
         for effects, summand in zip(self._effects, summands, strict=True):
             np.add.at(effects, np.ravel(places), summand.coefficients)
 
@@ -124,18 +143,24 @@ class _ItemEffects:
         """Add the functions at encoded rows to the values of their candidates: (C, n)."""
         codes = self._sight.rows(encoded)
         if codes.shape[1] == 1:
-            places = np.minimum(np.searchsorted(self._codes[:, 0], codes[:, 0]), len(self._codes) - 1)
+            places = np.minimum(
+                np.searchsorted(self._codes[:, 0], codes[:, 0]), len(self._codes) - 1
+            )
             places = np.where(self._codes[places, 0] == codes[:, 0], places, len(self._codes))
         else:
             known = {tuple(code): place for place, code in enumerate(self._codes.tolist())}
-            places = np.asarray([known.get(tuple(code), len(known)) for code in codes.tolist()], dtype=np.int64)
+            places = np.asarray(
+                [known.get(tuple(code), len(known)) for code in codes.tolist()], dtype=np.int64
+            )
         values[self._candidates] += self._effects[:, places]
 
 
 class _Powers:
-    """Functions of rbf or laplacian kernels of the same columns that are powers of the widest kernel.
+    """Functions of rbf or laplacian kernels of the same columns that are powers of the widest
+    kernel.
 
-    chain : summands, with the gamma of the first times 1, 2, 4, ... up to 2^MAX_DOUBLINGS in ascending order
+    chain : summands, with the gamma of the first times 1, 2, 4, ... up to 2^MAX_DOUBLINGS in
+        ascending order
     """
 
     def __init__(self, chain: Sequence[_Summand], points: Encoded) -> None:

@@ -15,7 +15,13 @@ from corank.learners.average.candidates import Candidate
 from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
 from corank.learners.average.fitting import FittedCandidate
 from corank.learners.average.model import AverageModel
-from corank.learners.average.similarity import Distances, Encoded, Sight, Space, second_order_features
+from corank.learners.average.similarity import (
+    Distances,
+    Encoded,
+    Sight,
+    Space,
+    second_order_features,
+)
 from corank.learners.pair_explanation import (
     ALL_COLUMNS,
     LIMITED,
@@ -50,11 +56,9 @@ def explain_average(
     """Explain the difference between two items.
 
     Parameters
-    ----------
-    pair : with row numbers of `pair.items` where there are queries or links, which are those of its items
-    columns : of the table that features come from
-    view_names : of the views of the model
-    items_are : what its points are called
+    ---------- pair : with row numbers of `pair.items` where there are queries or links, which are
+    those of its items columns : of the table that features come from view_names : of the views of
+    the model items_are : what its points are called
     """
     if not model.candidates:
         return PairExplanation(*pair.labels, 0.0, [], [], [], SUM, ([], []), items_are)
@@ -89,9 +93,10 @@ def explain_average(
 class _PairTerms:
     """Two encoded items and the candidates that tell them apart.
 
-    encoded : (2, k) by name; context : names of those that depend on other rows, by query or by link
-    used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
-    clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C, n)
+    encoded : (2, k) by name; context : names of those that depend on other rows, by query or by
+        link used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
+        clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C,
+        n)
     """
 
     model: AverageModel
@@ -113,7 +118,9 @@ class _PairTerms:
         return fitted.weights[self.side] * fitted.multipliers[self.side]
 
     @classmethod
-    def of(cls, model: AverageModel, pair: Pair, queries: Index | None, links: sparse.csr_array | None) -> _PairTerms:
+    def of(
+        cls, model: AverageModel, pair: Pair, queries: Index | None, links: sparse.csr_array | None
+    ) -> _PairTerms:
         """Encode two items, with the queries and links of all items where there are any."""
         side = model._side(queries=queries is not None, links=links is not None)
         used = [candidate for candidate in model.candidates if candidate.weights[side] > 0]
@@ -134,7 +141,10 @@ class _PairTerms:
 
     def add_up(self, view_names: Sequence[str]) -> tuple[FloatArray, float, dict[str, float]]:
         """What the points contribute (r,), what unscored rows do, and what views do, by name."""
-        points, unscored = Distances(self.encoded, self.model.points), Distances(self.encoded, self.model.unscored)
+        points, unscored = (
+            Distances(self.encoded, self.model.points),
+            Distances(self.encoded, self.model.unscored),
+        )
         of_points, of_unscored = np.zeros(self.n_points), 0.0
         of_views: dict[str, float] = defaultdict(float)
         for fitted in self.used:
@@ -143,7 +153,9 @@ class _PairTerms:
                 first, second = second_order_features(fitted.similarities, fitted.means, unscored)
                 value = share * float((first - second) @ coefficients[0])
                 of_unscored += value
-                of_views[self._view_name(fitted.candidate, fitted.similarities[0].sight, view_names)] += value
+                of_views[
+                    self._view_name(fitted.candidate, fitted.similarities[0].sight, view_names)
+                ] += value
                 continue
             n_agreeing = 1 if coefficients is None else len(fitted.similarities)
             for number, similarity in enumerate(fitted.similarities):
@@ -155,29 +167,39 @@ class _PairTerms:
                     first, second = unscored.kernel(similarity)
                     value = share * float((first - second) @ coefficients[number])
                     of_unscored += value
-                of_views[self._view_name(fitted.candidate, similarity.sight, view_names)] += value + math.fsum(terms)
+                of_views[self._view_name(fitted.candidate, similarity.sight, view_names)] += (
+                    value + math.fsum(terms)
+                )
         return of_points, of_unscored, of_views
 
     def by_answer(self, points: Sequence[Contribution]) -> list[Contribution]:
-        """What the scores, or comparisons, contribute; none where they are too many, or are not kept.
+        """What the scores, or comparisons, contribute; none where they are too many, or are not
+        kept.
 
-        A candidate is k(x)ᵀ c = k(x)ᵀ Aᵀ g(M) t for answers t, the comparison A, M = A K Aᵀ and a shrinkage g of its
-        eigenvalues: one alpha, or the mean over several. Along an eigenvector u of M, g is uᵀ v / uᵀ t where Aᵀ v = c. All
-        of this is seen in an orthonormal basis Q of the range of A = Q S Vᵀ. O(N³) per candidate.
+        A candidate is k(x)ᵀ c = k(x)ᵀ Aᵀ g(M) t for answers t, the comparison A, M = A K Aᵀ and a
+        shrinkage g of its eigenvalues: one alpha, or the mean over several. Along an eigenvector u
+        of M, g is uᵀ v / uᵀ t where Aᵀ v = c. All of this is seen in an orthonormal basis Q of the
+        range of A = Q S Vᵀ. O(N³) per candidate.
 
         points : parts of the points, by which they are called
         """
         units = self.model.units
         if units is None or len(units) > MAX_ANSWERS or units.n_points != len(points):
             return []
-        range_basis, sizes, transposed = np.linalg.svd(units.root(np.eye(units.n_points)), full_matrices=False)
+        range_basis, sizes, transposed = np.linalg.svd(
+            units.root(np.eye(units.n_points)), full_matrices=False
+        )
         kept = sizes > LEAST_SIZE * sizes[0]
         range_basis, sizes, transposed = range_basis[:, kept], sizes[kept], transposed[kept]
         comparison = sizes[:, None] * transposed  # QᵀA
         total = np.zeros(len(units))
         model = self.model
-        space = Space(model.points, model.unscored, model.view_columns)  # that of the model would stay in memory
-        to_points, to_unscored = Distances(self.encoded, model.points), Distances(self.encoded, model.unscored)
+        # that of the model would stay in memory
+        space = Space(model.points, model.unscored, model.view_columns)
+        to_points, to_unscored = (
+            Distances(self.encoded, model.points),
+            Distances(self.encoded, model.unscored),
+        )
         for fitted in self.used:
             kernel = space.new_kernel(fitted)
             first, second = space.kernel_to_scored(fitted, to_points, to_unscored)
@@ -207,13 +229,19 @@ class _PairTerms:
         views = self.model.view_columns.get(candidate.encoding, ())
         seen: Sequence[int] = []
         if sight.columns is not None:
-            same = [number for number, columns in enumerate(views) if np.array_equal(sight.columns, columns)]
+            same = [
+                number
+                for number, columns in enumerate(views)
+                if np.array_equal(sight.columns, columns)
+            ]
             seen = same[:1] or candidate.of or range(len(views))
         name = " with ".join(names[number] for number in seen) or ALL_COLUMNS
         return f"{name} over links" if sight.encoding != candidate.encoding else name
 
     def similarity(self) -> FloatArray:
-        """How alike the two items are to the points, 1 for the same, as far as candidates say: (2, r)."""
+        """How alike the two items are to the points, 1 for the same, as far as candidates say: (2,
+        r).
+        """
         distances = Distances(self.encoded, self.model.points)
         total, size = np.zeros((2, self.n_points)), 0.0
         for fitted, weight in zip(self.used, self.weights, strict=True):
@@ -234,7 +262,11 @@ class _PairTerms:
                 at_points = self.model.points[name]
                 if name == IDENTITY:  # codes whose last digits count
                     both = np.vstack([at_points, rows])
-                    numbers = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+                    numbers = (
+                        np.unique(both, axis=0, return_inverse=True)[1]
+                        .reshape(-1, 1)
+                        .astype(np.float64)
+                    )
                     at_points, rows = numbers[: len(at_points)], numbers[len(at_points) :]
                 points.append(at_points)
                 items.append(rows)
@@ -257,14 +289,16 @@ class _PairTerms:
         def value(chosen: Mask) -> FloatArray:
             mixed = self.model.encode(mixed_rows(rows, chosen), None)
             mixed |= {
-                name: mixed_rows(self.encoded[name], chosen[:, numbers]) for name, numbers in self.context.items()
+                name: mixed_rows(self.encoded[name], chosen[:, numbers])
+                for name, numbers in self.context.items()
             }
             return self.weights @ (self.raw if additive else self.clipped)(mixed)
 
         width = max(rows.shape[1], self.n_points)
         shares, columns_by = column_values(players, columns.owners, value, width, additive=additive)
         return [
-            Contribution(columns.names[at], float(share)) for at, share in zip(players, shares, strict=True)
+            Contribution(columns.names[at], float(share))
+            for at, share in zip(players, shares, strict=True)
         ], columns_by
 
 

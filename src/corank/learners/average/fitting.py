@@ -1,8 +1,10 @@
-"""Fit the average: weigh candidates, fit those that carry weight, and say how large the error on new rows is.
+"""Fit the average: weigh candidates, fit those that carry weight, and say how large the error on
+new rows is.
 
-Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows: candidates are
-weighed on a sample of them, then fitted on all rows with their alphas, each exactly. More than MANY_ROWS: the sample
-is larger, and only the heaviest candidates are fitted. More than MAX_DUAL rows: they are fitted in a basis.
+Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows:
+candidates are weighed on a sample of them, then fitted on all rows with their alphas, each exactly.
+More than MANY_ROWS: the sample is larger, and only the heaviest candidates are fitted. More than
+MAX_DUAL rows: they are fitted in a basis.
 """
 
 from __future__ import annotations
@@ -19,21 +21,40 @@ from corank.core.storable import storable
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import LEAST_SCALE, Units
 from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.similarity import CandidateKernel, Distances, Space, second_order_features
-from corank.learners.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
+from corank.learners.average.similarity import (
+    CandidateKernel,
+    Distances,
+    Space,
+    second_order_features,
+)
+from corank.learners.average.weighing import (
+    Judged,
+    Mixture,
+    bounds,
+    coarse_folds,
+    judge,
+    mix,
+    trust_in,
+)
 
 MANY_ROWS = 2_000  # beyond which a fit takes seconds
 MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 MAX_DUAL = 5_000  # rows that are all points of the model
 N_BASIS = 2_000  # rows that span the model beyond
-MAX_HEAVIEST, MAX_IN_BASIS = 8, 4  # candidates that are fitted to many rows; each with a basis adds 64 MB to a file
-MAX_BASIS_WORK = 100_000  # rows times candidates that are read in a basis, but for one candidate per side
+# candidates that are fitted to many rows; each with a basis adds 64 MB to a file
+MAX_HEAVIEST, MAX_IN_BASIS = 8, 4
+# rows times candidates that are read in a basis, but for one candidate per side
+MAX_BASIS_WORK = 100_000
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
-PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
-BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
-LEAST_EIGENVALUE = 1e-8  # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
-SIDES = ((True, True), (False, True), (True, False), (False, False))  # whether rows come with query labels, with links
+# residuals as large as their standard deviation, added to those that were observed
+PRIOR_RESIDUALS = 3.0
+# kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
+BASIS_BLOCK_ENTRIES = 2**18
+# of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
+LEAST_EIGENVALUE = 1e-8
+# whether rows come with query labels, with links
+SIDES = ((True, True), (False, True), (True, False), (False, False))
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -42,11 +63,13 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 class FittedCandidate(CandidateKernel):
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
-    weights, multipliers : one per pair of SIDES
-    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
-    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
-        rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
-    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the directions (r, k) that it is
+    weights, multipliers : one per pair of SIDES alpha, amplitude : noise variance per amplitude,
+        and amplitude, both in units of the kernel coefficients : (r,) of the points;
+        view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
+        rows are alike by what they are similar to; means : (u,) for the latter, as in
+        `second_order_features`
+    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the
+        directions (r, k) that it is
         a matrix of
     """
 
@@ -69,12 +92,11 @@ class FittedCandidate(CandidateKernel):
 class FittedAverage:
     """What a fit finds out.
 
-    candidates : those that carry weight, heaviest first
-    table : (what, weight, held-out error) of every candidate that was tried
-    points : (r,) numbers of the scored rows that are points of the model
-    low, high : between which predictions lie
-    residual_factor : by which standard deviations are multiplied
-    held_out : (N,) held-out predictions of the average for the units that candidates were weighed by, each without its
+    candidates : those that carry weight, heaviest first table : (what, weight, held-out error) of
+        every candidate that was tried points : (r,) numbers of the scored rows that are points of
+        the model low, high : between which predictions lie residual_factor : by which standard
+        deviations are multiplied held_out : (N,) held-out predictions of the average for the units
+        that candidates were weighed by, each without its
         fold in weights, alphas and coefficients; NaN where too little is left without it
     judged_units : those units
     """
@@ -96,18 +118,20 @@ class FittedAverage:
 
 
 def fit_average(
-    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int, honest: bool = True
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Units,
+    *,
+    ranks: bool,
+    seed: int,
+    honest: bool = True,
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
     Parameters
-    ----------
-    space : encoded scored rows, or items
-    candidates : all of them can be built
-    units : what is fitted
-    ranks : whether only the order counts
-    seed : for samples of rows
-    honest : whether held-out predictions of the average are wanted, which take most of the time; else they are NaN
+    ---------- space : encoded scored rows, or items candidates : all of them can be built units :
+    what is fitted ranks : whether only the order counts seed : for samples of rows honest : whether
+    held-out predictions of the average are wanted, which take most of the time; else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
@@ -127,17 +151,23 @@ def fit_average(
         fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
     else:
         if units.n_points > N_BASIS:
-            points = np.sort(np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False))
+            points = np.sort(
+                np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False)
+            )
         count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
         fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
     table = [
         (judgement.candidate, float(weight), float(error))
-        for judgement, weight, error in zip(judged, mixtures[0].weights, mixtures[0].errors, strict=True)
+        for judgement, weight, error in zip(
+            judged, mixtures[0].weights, mixtures[0].errors, strict=True
+        )
     ]
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
-        candidates=[replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted],
+        candidates=[
+            replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted
+        ],
         table=sorted(table, key=lambda line: -line[1]),
         points=points,
         low=low,
@@ -157,12 +187,16 @@ def base_score(units: Units) -> float:
 
 
 def _are_many(units: Units) -> bool:
-    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by more rows."""
+    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by
+    more rows.
+    """
     return units.size > MANY_ROWS
 
 
 def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
-    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of all rows."""
+    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of
+    all rows.
+    """
     most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
     if len(units) <= most:
         return units, space
@@ -175,7 +209,9 @@ def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
     else:
         chosen = np.sort(rng.choice(len(units), most, replace=False))
     sample = units.take(chosen)
-    rows = np.unique(sample.first if sample.second is None else np.concatenate([sample.first, sample.second]))
+    rows = np.unique(
+        sample.first if sample.second is None else np.concatenate([sample.first, sample.second])
+    )
     return sample.renumbered(rows), space.take(rows)
 
 
@@ -184,7 +220,9 @@ def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> Sequenc
     mixture = mix(judged, units, ranks=ranks)
     mixtures = []
     for queries, links in SIDES:
-        allowed = np.asarray([sees(judgement.candidate, queries=queries, links=links) for judgement in judged])
+        allowed = np.asarray(
+            [sees(judgement.candidate, queries=queries, links=links) for judgement in judged]
+        )
         everything = allowed.all() or not allowed.any()
         mixtures.append(mixture if everything else mix(judged, units, ranks=ranks, allowed=allowed))
     return mixtures
@@ -211,7 +249,9 @@ def _carriers(mixtures: Sequence[Mixture]) -> Index:
 
 
 def _heaviest(mixtures: Sequence[Mixture], chosen: Index, count: int) -> list[int]:
-    """So many of the chosen candidates, heaviest first, and at least the heaviest one of every side."""
+    """So many of the chosen candidates, heaviest first, and at least the heaviest one of every
+    side.
+    """
     first = dict.fromkeys(int(np.argmax(mixture.weights)) for mixture in mixtures)
     others = [int(number) for number in chosen if int(number) not in first]
     few = [*first, *others[: max(count - len(first), 0)]]
@@ -222,8 +262,13 @@ def _heaviest(mixtures: Sequence[Mixture], chosen: Index, count: int) -> list[in
 
 
 def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
-    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,), their sum is 1."""
-    shares = next((m.shares[number] for m in mixtures if m.shares[number].sum() > 0), mixtures[0].shares[number])
+    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,),
+    their sum is 1.
+    """
+    shares = next(
+        (m.shares[number] for m in mixtures if m.shares[number].sum() > 0),
+        mixtures[0].shares[number],
+    )
     total = float(shares.sum())
     return shares / total if total > 0 else np.full(len(shares), 1 / len(shares))
 
@@ -245,7 +290,9 @@ def _at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) ->
 
 
 def _centre(values: FloatArray, units: Units) -> float:
-    """What makes the mean of values at points (n_points,) over the units 0; 0 where no level is free."""
+    """What makes the mean of values at points (n_points,) over the units 0; 0 where no level is
+    free.
+    """
     if units.second is not None:
         return -float(np.mean(values))
     if units.groups is None:
@@ -296,18 +343,27 @@ class _Fits:
         )
 
     def closed(self, number: int, space: Space) -> FittedCandidate:
-        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
+        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its
+        alphas.
+        """
         units = self.units
         judgement = self.judged[number]
-        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(self.mixtures, number)))
+        coefficients = units.root_transposed(
+            judgement.form.dual(_alpha_shares(self.mixtures, number))
+        )
         kernel = space.kernel(judgement)
         return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
 
     def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
-        """Fit candidates on all rows, those that are functions of the same distances one after the other."""
+        """Fit candidates on all rows, those that are functions of the same distances one after the
+        other.
+        """
 
         def distances(number: int) -> list[tuple[str, str]]:
-            return [(similarity.sight.name, similarity.kernel) for similarity in self.judged[number].similarities]
+            return [
+                (similarity.sight.name, similarity.kernel)
+                for similarity in self.judged[number].similarities
+            ]
 
         fitted = {}
         for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
@@ -317,29 +373,44 @@ class _Fits:
         return [fitted[number] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> FittedCandidate:
-        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
+        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ /
+        3).
+        """
         units = self.units
         judgement = self.judged[number]
         kernel = space.new_kernel(judgement)
         alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
         factor = dual_factor(kernel, units, alpha)
-        coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
+        coefficients = units.root_transposed(
+            scipy.linalg.cho_solve(factor, units.targets, check_finite=False)
+        )
         return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
 
     def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
         """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
 
-        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of the points is the
-        identity, TᵀKT = I and c = T w: the solution for a wide kernel is otherwise lost in rounding. All candidates read the
-        rows together, block by block and query by query.
+        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of
+        the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel is
+        otherwise lost in rounding. All candidates read the rows together, block by block and query
+        by query.
         """
         units = self.units
         basis = space.take(points)
-        names = {similarity.sight.encoding for number in chosen for similarity in self.judged[number].similarities}
+        names = {
+            similarity.sight.encoding
+            for number in chosen
+            for similarity in self.judged[number].similarities
+        }
         sums = {}
         for number in chosen:
-            sums[number] = BasisSums(basis.kernel(self.judged[number]), centred=units.groups is not None)
-        order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
+            sums[number] = BasisSums(
+                basis.kernel(self.judged[number]), centred=units.groups is not None
+            )
+        order = (
+            np.arange(len(units))
+            if units.groups is None
+            else np.argsort(units.groups, kind="stable")
+        )
         step = BASIS_BLOCK_ENTRIES // len(points)
 
         def distances(rows: Index) -> tuple[Distances, Distances]:
@@ -365,7 +436,9 @@ class _Fits:
                 level = -total.mean(coefficients) if units.groups is not None else 0.0
             else:
                 level = _centre(basis.kernel(self.judged[number]) @ coefficients, units)
-            fitted.append(self._fitted(number, coefficients, basis, level, (gram, total.directions)))
+            fitted.append(
+                self._fitted(number, coefficients, basis, level, (gram, total.directions))
+            )
         return fitted
 
 
@@ -379,8 +452,8 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
 class BasisSums:
     """Sums over blocks of rows that come query by query; a query may go on in the next block.
 
-    kernel : (r, r) of the points
-    centred : whether levels are free, so that a constant may be taken out of the columns of Φ: most of a wide kernel is
+    kernel : (r, r) of the points centred : whether levels are free, so that a constant may be taken
+        out of the columns of Φ: most of a wide kernel is
 
     `directions` (r, k) are those in which the kernel is the identity.
     """
@@ -446,13 +519,17 @@ def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
 
 
 def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal as it takes."""
+    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
+    as it takes.
+    """
     size = max(float(np.trace(matrix)) / len(matrix), LEAST_SCALE)
     for jitter in JITTERS:
         system = matrix.copy()
         system.flat[:: len(system) + 1] += jitter * size
         try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
+                system, lower=True, check_finite=False
+            )
         except scipy.linalg.LinAlgError:
             continue
         return factor
@@ -463,7 +540,12 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def honest_predictions(
-    space: Space, candidates: Sequence[Candidate], units: Units, folds: Sequence[Index], *, ranks: bool
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Units,
+    folds: Sequence[Index],
+    *,
+    ranks: bool,
 ) -> FloatArray:
     """Held-out predictions of the average (N,), as `Units.left_out` gives them.
 
@@ -480,7 +562,9 @@ def honest_predictions(
     return predictions
 
 
-def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool) -> FloatArray:
+def values_at_points(
+    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool
+) -> FloatArray:
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
     judged = judge(space, candidates, units)
     mixture = mix(judged, units, ranks=ranks)
@@ -488,7 +572,9 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
-        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares([mixture], int(number))))
+        coefficients = units.root_transposed(
+            judgement.form.dual(_alpha_shares([mixture], int(number)))
+        )
         values = space.kernel(judgement) @ coefficients
         values = mixture.multipliers[number] * (values + _centre(values, units))
         total += mixture.weights[number] * np.clip(base + values, low, high)
@@ -500,19 +586,32 @@ def _residual_factor(
 ) -> float:
     """By how much standard deviations must be multiplied to fit held-out residuals.
 
-    Variances are formed as those of new rows are: every candidate at its mean alpha, and what lies between candidates.
-    held_out : (N,) predictions of averages that chose without the units, NaN where there are none
+    Variances are formed as those of new rows are: every candidate at its mean alpha, and what lies
+    between candidates. held_out : (N,) predictions of averages that chose without the units, NaN
+    where there are none
     """
     truth = units.centred(units.truth) if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))
     for number in np.flatnonzero(mixture.weights > 0):
-        weight, judgement, multiplier = mixture.weights[number], judged[int(number)], mixture.multipliers[number]
+        weight, judgement, multiplier = (
+            mixture.weights[number],
+            judged[int(number)],
+            mixture.multipliers[number],
+        )
         shares = mixture.shares[number] / mixture.shares[number].sum()
-        predictions = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out) @ shares
+        predictions = (
+            multiplier
+            * (units.centred(judgement.held_out) if ranks else judgement.held_out)
+            @ shares
+        )
         mean += weight * predictions
-        square += weight * (multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance) + predictions**2)
+        square += weight * (
+            multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance)
+            + predictions**2
+        )
     variance = np.maximum(square - mean**2, LEAST_SCALE)
     if np.isfinite(held_out).all():
         mean = units.centred(held_out) if ranks else held_out
-    ratio = np.sum((truth - mean) ** 2) / np.sum(variance)  # of sums: single variances may be far too small
+    # of sums: single variances may be far too small
+    ratio = np.sum((truth - mean) ** 2) / np.sum(variance)
     return float(np.sqrt((PRIOR_RESIDUALS + len(units) * ratio) / (PRIOR_RESIDUALS + units.n_free)))

@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from corank._scikit_learn import check_is_fitted
-from corank.core.arrays import Array, FloatArray, Index, like, stack_rows, to_numpy, with_precision_of
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    like,
+    stack_rows,
+    to_numpy,
+    with_precision_of,
+)
 from corank.core.kernels import is_named
 from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
@@ -34,13 +42,31 @@ from corank.learners.average.candidates import Candidate
 from corank.learners.average.encoding import QUERY_RANKS
 from corank.learners.average.explanation import explain_average
 from corank.learners.average.fitting import FittedAverage
-from corank.learners.average.model import AverageModel, AverageSettings, EncodedTable, ScoredTable, extended, fit_table
+from corank.learners.average.model import (
+    AverageModel,
+    AverageSettings,
+    EncodedTable,
+    ScoredTable,
+    extended,
+    fit_table,
+)
 from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictions, seed
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.suggest import check_question, sample, shortlist
 from corank.links import read_links
 from corank.model_files import Saveable
-from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
+from corank.model_files.schema import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    Contents,
+    names,
+    per_view,
+    several,
+    size,
+    stored,
+)
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
 from corank.solve.questions import pairs_to_measure, rows_to_score
 from corank.tables import to_arrow
@@ -54,11 +80,9 @@ class WeighedCandidate:
     """One line of `candidates_`.
 
     Attributes
-    ----------
-    candidate : what was fitted
-    what : the same in words
-    weight : its share in the average
-    error : held-out squared error of its scores; for rankers of score differences within queries, at their best scale
+    ---------- candidate : what was fitted what : the same in words weight : its share in the
+    average error : held-out squared error of its scores; for rankers of score differences within
+    queries, at their best scale
     """
 
     candidate: Candidate
@@ -108,19 +132,20 @@ class AverageLearner(Saveable, QueryEstimator):
         unscored_qid: Any = None,
         links: Any = None,
     ) -> Self:
-        """Fit the average on the rows that have a score; the others say what columns look like and where views agree.
+        """Fit the average on the rows that have a score; the others say what columns look like and
+        where views agree.
 
         Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored
-        qid : (n,) query labels, any hashable, in any order; None = one query. A ranker compares rows within queries, a
+        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored qid : (n,)
+        query labels, any hashable, in any order; None = one query. A ranker compares rows within
+        queries, a
             regressor only holds the rows of a query out together
-        sample_weight : (n,) weights of the squared errors
-        unscored : (m, d) more rows without scores
-        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
-        links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or an array (m, 2) of row
-            numbers, with weights in a third column if there are any. `corank.links.read_links` reads ids
+        sample_weight : (n,) weights of the squared errors unscored : (m, d) more rows without
+            scores unscored_qid : (m,) their query labels, which are never the same queries as those
+            of `qid` links : links between the rows of X, and of `unscored` after them: a SciPy
+            sparse matrix, or an array (m, 2) of row
+            numbers, with weights in a third column if there are any. `corank.links.read_links`
+            reads ids
 
         Returns
         -------
@@ -134,7 +159,11 @@ class AverageLearner(Saveable, QueryEstimator):
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
-            cause = "sample_weight leaves no scored row: all of them have weight zero." if given else None
+            cause = (
+                "sample_weight leaves no scored row: all of them have weight zero."
+                if given
+                else None
+            )
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
@@ -142,10 +171,13 @@ class AverageLearner(Saveable, QueryEstimator):
         self._fit_scored(table, self._read_settings(encoder))
         self.encoder_ = encoder
         if is_frame(given) and encoder is not None and encoder is not self.encoder:
-            self._scored_rows = to_arrow(given).take(pa.array(table.scored))  # as they were before they were encoded
+            # as they were before they were encoded
+            self._scored_rows = to_arrow(given).take(pa.array(table.scored))
         return self
 
-    def _fit_scored(self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None) -> None:
+    def _fit_scored(
+        self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
+    ) -> None:
         """Fit to the scored rows of a table, which may be encoded already."""
         model, average = fit_table(table, settings, encoded)
         if average is None and self._ranks and len(table.scored) > 1:
@@ -158,22 +190,30 @@ class AverageLearner(Saveable, QueryEstimator):
         self._keep(model, average, settings, table)
 
     def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
-        """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
-        if not (self.encoder is None or isinstance(self.encoder, TableEncoder) or hasattr(self.encoder, "groups_")):
+        """X and unscored rows as numbers, and the encoder that a table of more than numbers went
+        through.
+        """
+        if not (
+            self.encoder is None
+            or isinstance(self.encoder, TableEncoder)
+            or hasattr(self.encoder, "groups_")
+        ):
             kind = type(self.encoder).__name__
             raise TypeError(
-                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a pipeline."
+                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a"
+                " pipeline."
             )
         fitted = self.encoder if hasattr(self.encoder, "columns_") else None
         if not is_frame(X):
             if self.encoder is not None and fitted is None:
                 raise ValueError(
-                    "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
+                    "encoder is for tables; X is a matrix, which an encoder that is fitted must"
+                    " have made."
                 )
             if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
                 raise ValueError(
-                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
-                    "what the encoder made of it."
+                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}:"
+                    " hand over the table, or what the encoder made of it."
                 )
             return X, unscored, fitted
         if self.encoder is None and is_matrix_of_numbers(X):
@@ -184,7 +224,11 @@ class AverageLearner(Saveable, QueryEstimator):
 
             template = TableEncoder() if self.encoder is None else clone(self.encoder)
             encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
-        return encoder.transform(X), None if unscored is None else encoder.transform(unscored), encoder
+        return (
+            encoder.transform(X),
+            None if unscored is None else encoder.transform(unscored),
+            encoder,
+        )
 
     def _keep(
         self,
@@ -212,7 +256,9 @@ class AverageLearner(Saveable, QueryEstimator):
         raise AssertionError("a learner says what its error is")
 
     def _read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
-        """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they are given."""
+        """Parameters, checked; views are those of the kinds of columns that an encoder found,
+        unless they are given.
+        """
         views: Sequence[View] = ()
         kinds: Sequence[str] = ()
         number = seed(self.random_state)
@@ -222,8 +268,8 @@ class AverageLearner(Saveable, QueryEstimator):
         if is_named(self.views, "kinds"):
             if len(groups) < 2:
                 raise ValueError(
-                    "views='kinds' needs a table with columns of more than one kind: text, vectors, and numbers with "
-                    "categories."
+                    "views='kinds' needs a table with columns of more than one kind: text, vectors,"
+                    " and numbers with categories."
                 )
             views = found
         elif self.views is not None:
@@ -233,8 +279,9 @@ class AverageLearner(Saveable, QueryEstimator):
         for view in views:
             if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
                 raise ValueError(
-                    f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use 'linear', 'cosine', "
-                    "'rbf' (which stands for several kernels) or 'laplacian', or fit CoRankRLS or CoRLS."
+                    f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use"
+                    " 'linear', 'cosine', 'rbf' (which stands for several kernels) or 'laplacian',"
+                    " or fit CoRankRLS or CoRLS."
                 )
         return AverageSettings(
             ranks=self._ranks,
@@ -244,16 +291,24 @@ class AverageLearner(Saveable, QueryEstimator):
             groups=[group.columns for group in groups if group.kind != "table"],
             candidates=self.candidates,
             seed=number,
-            identity=[int(at) for group in everything if group.kind == "identity" for at in group.columns],
+            identity=[
+                int(at) for group in everything if group.kind == "identity" for at in group.columns
+            ],
         )
 
-    def _declared_views(self, encoder: TableEncoder | None, rng: np.random.Generator) -> Sequence[View]:
-        """The views that were given, by columns of the features; names are those of a table's columns."""
+    def _declared_views(
+        self, encoder: TableEncoder | None, rng: np.random.Generator
+    ) -> Sequence[View]:
+        """The views that were given, by columns of the features; names are those of a table's
+        columns.
+        """
         if encoder is None or not _by_name(self.views):
             names = getattr(self, "feature_names_in_", None)
             return read_views(self.views, self.n_features_in_, names, rng)
         names = encoder.feature_names_in_
-        views: Sequence[View] = encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
+        views: Sequence[View] = encoded_views(
+            read_views(self.views, len(names), names, rng), encoder.attributes_
+        )
         return views
 
     def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
@@ -266,7 +321,9 @@ class AverageLearner(Saveable, QueryEstimator):
             refuse_lost_differences(scores[scored], queries[scored])
         return ScoredTable(as_numbers(features), scores, queries, weights)
 
-    def _with_unscored(self, table: ScoredTable, features: Array, unscored: Any, labels: Any) -> ScoredTable:
+    def _with_unscored(
+        self, table: ScoredTable, features: Array, unscored: Any, labels: Any
+    ) -> ScoredTable:
         """The rows of a table, and unscored rows after them; their queries are their own."""
         if unscored is None:
             if labels is not None:
@@ -276,24 +333,30 @@ class AverageLearner(Saveable, QueryEstimator):
         m = more.shape[0]
         queries = table.queries
         if queries is not None:
-            codes = np.arange(m) if labels is None else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
+            codes = (
+                np.arange(m)
+                if labels is None
+                else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
+            )
             queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
         weights = None if table.weights is None else np.concatenate([table.weights, np.ones(m)])
         scores = np.concatenate([table.scores, np.full(m, np.nan)])
         return ScoredTable(stack_rows([table.features, more]), scores, queries, weights)
 
-    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None) -> Self:
-        """Add newly scored rows: the average is fitted anew on those that the model has kept and the new ones.
+    def update(
+        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None
+    ) -> Self:
+        """Add newly scored rows: the average is fitted anew on those that the model has kept and
+        the new ones.
 
-        Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen again.
+        Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen
+        again.
 
         Parameters
-        ----------
-        X : (n, d), as in `fit`
-        y : (n,) scores, NaN = unscored: left out
-        qid : (n,) query labels, needed where the model was fitted with them; the rows form queries of their own
-        sample_weight : (n,) weights
-        links : links between the rows of X, needed where the model was fitted with them: X then holds all linked items, and
+        ---------- X : (n, d), as in `fit` y : (n,) scores, NaN = unscored: left out qid : (n,)
+        query labels, needed where the model was fitted with them; the rows form queries of their
+        own sample_weight : (n,) weights links : links between the rows of X, needed where the model
+        was fitted with them: X then holds all linked items, and
             y is NaN for those that have no new score
 
         Returns
@@ -302,15 +365,25 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         check_is_fitted(self)
         if self._kind == "comparison":
-            raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
+            raise ValueError(
+                "update adds scored rows, but this model was fitted on comparisons; fit it again"
+                " instead."
+            )
         if self._model.units is None:
-            raise ValueError("update: the model has too many scored rows to keep them; fit again with all rows.")
+            raise ValueError(
+                "update: the model has too many scored rows to keep them; fit again with all rows."
+            )
         if (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
-            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+            raise ValueError(
+                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
+            )
         if (links is not None) != self._with_links:
             how = "with" if self._with_links else "without"
-            raise ValueError(f"links must be given to update as they were to fit: the model was fitted {how} links.")
+            raise ValueError(
+                f"links must be given to update as they were to fit: the model was fitted {how}"
+                " links."
+            )
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
@@ -330,9 +403,10 @@ class AverageLearner(Saveable, QueryEstimator):
             self._n_queries += len(sizes)
             if self._ranks and (sizes == 1).any():
                 warn_user(
-                    f"qid: {count(int((sizes == 1).sum()), 'new row')} of {len(table.scored)} alone in a query, which "
-                    "says nothing about the order; rows of a query that the model knows count as a new query, so to "
-                    "compare them with the old ones fit again with all rows."
+                    f"qid: {count(int((sizes == 1).sum()), 'new row')} of {len(table.scored)} alone"
+                    " in a query, which says nothing about the order; rows of a query that the"
+                    " model knows count as a new query, so to compare them with the old ones fit"
+                    " again with all rows."
                 )
         self._keep(model, average, settings)
         self.encoder_, self.table_ = encoder, known
@@ -340,25 +414,29 @@ class AverageLearner(Saveable, QueryEstimator):
 
     # ---------------------------------------------------------------- predict
 
-    def predict(self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False) -> Any:
+    def predict(
+        self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False
+    ) -> Any:
         """Scores of the rows of X: higher is better.
 
         Predictions lie within the range of the scores and one spread beyond.
 
         Parameters
-        ----------
-        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
-        qid : (n,) query labels. A ranker that was fitted with queries compares columns within them; without labels it
+        ---------- X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where
+        it has one qid : (n,) query labels. A ranker that was fitted with queries compares columns
+        within them; without labels it
             predicts by its other candidates, which then have weights of their own
-        links : links between the rows of X, for a model that was fitted with links; X then holds all items that are to be
-            seen over links, known ones and new ones. A row without links is judged by its own columns; without `links` all
-            rows are, by the candidates that need none, which then have weights of their own
-        return_std : whether to return the standard deviation of a new score of every row too, noise included
+        links : links between the rows of X, for a model that was fitted with links; X then holds
+            all items that are to be
+            seen over links, known ones and new ones. A row without links is judged by its own
+            columns; without `links` all rows are, by the candidates that need none, which then have
+            weights of their own
+        return_std : whether to return the standard deviation of a new score of every row too, noise
+            included
 
         Returns
-        -------
-        (n,), or a tuple of two, in the library, on the device and with the precision of X. O(n r d) for r scored rows,
-        in blocks.
+        ------- (n,), or a tuple of two, in the library, on the device and with the precision of X.
+        O(n r d) for r scored rows, in blocks.
         """
         features = self._read(X)
         numbers, queries = as_numbers(features), self._read_queries(qid, features.shape[0])
@@ -371,7 +449,10 @@ class AverageLearner(Saveable, QueryEstimator):
     def _read_links(self, links: Any, n: int) -> Any:
         """Links between n new rows, of which there may be none."""
         if links is not None and not self._with_links:
-            raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
+            raise ValueError(
+                "links: the model was fitted without links, so it cannot use them; fit it with"
+                " links=."
+            )
         return read_link_matrix(links, n, may_be_empty=True)
 
     def _read_queries(self, qid: Any, n: int) -> Index | None:
@@ -379,15 +460,18 @@ class AverageLearner(Saveable, QueryEstimator):
         if qid is None:
             return None
         codes = to_numpy(encode_queries(qid, n)[0])
-        return codes if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings) else None
+        return (
+            codes
+            if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings)
+            else None
+        )
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a is above row i of X_b.
 
         Parameters
-        ----------
-        X_a, X_b : (n, d)
-        observed : whether to ask for the order of two newly observed scores, noise included; else for that of the
+        ---------- X_a, X_b : (n, d) observed : whether to ask for the order of two newly observed
+        scores, noise included; else for that of the
             functions
 
         Returns
@@ -396,21 +480,31 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         first, second = self._read(X_a), self._read(X_b)
         if first.shape[0] != second.shape[0]:
-            raise ValueError(f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with row i.")
+            raise ValueError(
+                f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with"
+                " row i."
+            )
         chances = self._model.chances(as_numbers(first), as_numbers(second), observed=observed)
         return _beside(chances, first)
 
     def explain_pair(
-        self, a: Any, b: Any, *, items: Any = None, names: Any = None, qid: Any = None, links: Any = None
+        self,
+        a: Any,
+        b: Any,
+        *,
+        items: Any = None,
+        names: Any = None,
+        qid: Any = None,
+        links: Any = None,
     ) -> PairExplanation:
         """Say why one item is above another: by scored or compared item, by view and by column.
 
         Parameters
-        ----------
-        a, b : one row each, as in `predict`, or row numbers of `items`
-        items : (n, d), rows such as those of `fit`: items of the model that are found among them are called by their names
-        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or their numbers
-        qid, links : of the rows of `items`, as in `predict`; a and b must then be row numbers
+        ---------- a, b : one row each, as in `predict`, or row numbers of `items` items : (n, d),
+        rows such as those of `fit`: items of the model that are found among them are called by
+        their names names : (n,) what the rows of `items` are called; None takes the index of a
+        pandas frame, or their numbers qid, links : of the rows of `items`, as in `predict`; a and b
+        must then be row numbers
 
         Returns
         -------
@@ -424,24 +518,28 @@ class AverageLearner(Saveable, QueryEstimator):
             raise ValueError(f"{given} goes with items, and with a and b as their row numbers.")
         n = 0 if pair.items is None else pair.items.shape[0]
         queries, matrix = self._read_queries(qid, n), self._read_links(links, n)
-        numbers = replace(pair, rows=as_numbers(pair.rows), items=None if n == 0 else as_numbers(pair.items))
+        numbers = replace(
+            pair, rows=as_numbers(pair.rows), items=None if n == 0 else as_numbers(pair.items)
+        )
         view_names = [str(view.name) for view in self._views]
         items_are = "compared item" if self._kind == "comparison" else "scored item"
-        return explain_average(self._model, numbers, ColumnOwners.of(self), view_names, items_are, queries, matrix)
+        return explain_average(
+            self._model, numbers, ColumnOwners.of(self), view_names, items_are, queries, matrix
+        )
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None, links: Any = None) -> Index:
-        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+        """What to ask next about the rows of a pool: the questions whose answers say most about the
+        function.
 
-        Scores are those that leave least uncertainty about all rows of the pool, comparisons those of largest
-        uncertainty. Every question is picked as if those before it had been answered. Of a large pool not all rows are
-        looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+        Scores are those that leave least uncertainty about all rows of the pool, comparisons those
+        of largest uncertainty. Every question is picked as if those before it had been answered. Of
+        a large pool not all rows are looked at: for comparisons 1,000 with the largest uncertainty,
+        for scores 2,000 that stand for all.
 
         Parameters
-        ----------
-        X_pool : (m, d) rows that could be asked about
-        n : how many questions
-        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
-        links : as in `predict`
+        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
+        "comparison" (which of two is better), "score" (how good is one); None = what the model was
+        fitted on links : as in `predict`
 
         Returns
         -------
@@ -475,13 +573,20 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
-        lines = [f"An average of {count(len(self._model.candidates), 'model')} out of {len(self.candidates_)}."]
+        lines = [
+            (
+                f"An average of {count(len(self._model.candidates), 'model')} out of"
+                f" {len(self.candidates_)}."
+            )
+        ]
         largest = [f"{line.weight:.0%} {line.what}" for line in self.candidates_[:MAX_REASONS]]
         others = "; less for each of the others" if len(self.candidates_) > MAX_REASONS else ""
         lines.append(f"{'; '.join(largest)}{others}.")
         lines.append(self._error_sentence())
         if any(line.candidate.views == "agreement" for line in self.candidates_):
-            share = sum(line.weight for line in self.candidates_ if line.candidate.views == "agreement")
+            share = sum(
+                line.weight for line in self.candidates_ if line.candidate.views == "agreement"
+            )
             lines.append(
                 f"Models whose views agree on unscored rows have {share:.0%} of the weight."
                 if share > 0
@@ -501,7 +606,10 @@ class AverageLearner(Saveable, QueryEstimator):
         if np.isnan(self.held_out_error_):
             return "There are too few scores to estimate the error on new rows."
         meaning = f"{self._error_name}, not used to choose the weights"
-        return f"The held-out error is {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
+        return (
+            "The held-out error is"
+            f" {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
+        )
 
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
@@ -521,11 +629,12 @@ class AverageLearner(Saveable, QueryEstimator):
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:
-        """Whether unscored rows helped: the same average with and without them, on folds that chose nothing.
+        """Whether unscored rows helped: the same average with and without them, on folds that chose
+        nothing.
 
-        Computed when first asked for, which takes one more fit; None where nothing can be told: no unscored rows, fewer
-        than four scores, comparisons, a table whose scored rows are all alike, or a model from a file that was saved
-        before it was asked for.
+        Computed when first asked for, which takes one more fit; None where nothing can be told: no
+        unscored rows, fewer than four scores, comparisons, a table whose scored rows are all alike,
+        or a model from a file that was saved before it was asked for.
         """
         check_is_fitted(self)
         training = getattr(self, "_training", None)  # is not in a file
@@ -534,25 +643,36 @@ class AverageLearner(Saveable, QueryEstimator):
         return self._effect
 
     def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
-        """Fit without unscored rows too, and compare held-out predictions; their folds took no part in any choice.
+        """Fit without unscored rows too, and compare held-out predictions; their folds took no part
+        in any choice.
 
         A table is encoded without them too.
         """
         scored = table.scored
-        if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
+        if (
+            len(scored) == len(table.scores)
+            or len(scored) < FEWEST_HELD_OUT
+            or self._average is None
+        ):
             return None
         alone = table.take(scored)
         if table.links is not None:
             alone = replace(alone, links=table.links[scored][:, scored])
         encoder = self.encoder_
-        by_number = self.views is not None and not is_named(self.views, "kinds") and not _by_name(self.views)
+        by_number = (
+            self.views is not None
+            and not is_named(self.views, "kinds")
+            and not _by_name(self.views)
+        )
         if encoder is not None and self._scored_rows is not None and not by_number:
             from sklearn.base import clone
 
             try:
-                with catch_warnings(action="ignore"):  # of columns that hold less without the other rows
+                # of columns that hold less without the other rows
+                with catch_warnings(action="ignore"):
                     encoder = clone(encoder).fit(self._scored_rows)
-            except ValueError:  # without the other rows no column varies: there is no such model to compare with
+            # without the other rows no column varies: there is no such model to compare with
+            except ValueError:
                 return None
             alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
         _, plain = fit_table(alone, self._read_settings(encoder))
@@ -572,7 +692,9 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
     if len(gaps) < 2:
         return None
     gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
+    return judged_effect(
+        float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
+    )
 
 
 def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
@@ -592,8 +714,12 @@ def _stacked_tables(first: Any, second: Any) -> pa.Table:
     try:
         for at, name in enumerate(second.column_names):
             declared = first.schema.field(name).type
-            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(second.schema.types[at]):
-                second = second.set_column(at, name, second[name].cast(declared.value_type).dictionary_encode())
+            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(
+                second.schema.types[at]
+            ):
+                second = second.set_column(
+                    at, name, second[name].cast(declared.value_type).dictionary_encode()
+                )
         return pa.concat_tables([first, second], promote_options="permissive")
     except pa.ArrowException as error:
         raise ValueError(f"unscored does not fit X: {error}.") from error
@@ -601,8 +727,16 @@ def _stacked_tables(first: Any, second: Any) -> pa.Table:
 
 def _by_name(views: Any) -> bool:
     """Whether views name their columns."""
-    columns = [view.columns for view in views if isinstance(view, View)] if isinstance(views, list | tuple) else []
-    return any(isinstance(column, str) for chosen in columns for column in np.ravel(np.asarray(chosen, dtype=object)))
+    columns = (
+        [view.columns for view in views if isinstance(view, View)]
+        if isinstance(views, list | tuple)
+        else []
+    )
+    return any(
+        isinstance(column, str)
+        for chosen in columns
+        for column in np.ravel(np.asarray(chosen, dtype=object))
+    )
 
 
 def _beside(values: FloatArray, features: Array) -> Array:

@@ -11,7 +11,16 @@ import scipy.linalg
 from scipy import sparse
 from scipy.special import ndtr
 
-from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, runs_of_rows, stack_rows, take
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    in_order,
+    is_sparse,
+    runs_of_rows,
+    stack_rows,
+    take,
+)
 from corank.core.kernels import squared_norms
 from corank.core.storable import storable
 from corank.core.views import View
@@ -37,7 +46,14 @@ from corank.learners.average.fitting import (
     sees,
     side_of,
 )
-from corank.learners.average.similarity import Distances, Encoded, Space, row_products, unit_rows, view_positions
+from corank.learners.average.similarity import (
+    Distances,
+    Encoded,
+    Space,
+    row_products,
+    unit_rows,
+    view_positions,
+)
 from corank.links import propagated, spread_matrix
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
@@ -47,7 +63,8 @@ MAX_POSTERIOR_ENTRIES = 75_000_000  # of their matrices together, 600 MB: three 
 BLOCK_ENTRIES = 2**16  # kernel values at a time: 512 KB, which stay in a cache
 MIN_BLOCK_ROWS = 64
 LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
-LIKELY_LINKS, UNLIKELY_LINKS = 1.0, 0.05  # priors of candidates over links: where linked rows are alike, and where not
+# priors of candidates over links: where linked rows are alike, and where not
+LIKELY_LINKS, UNLIKELY_LINKS = 1.0, 0.05
 ALIKE = 4.0  # standard errors by which linked rows must be more alike than others
 MAX_JUDGED_LINKS = 20_000
 KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
@@ -59,8 +76,8 @@ LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is a
 class ScoredTable:
     """Rows with their scores.
 
-    features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None; weights : (n,) or None
-    links : (n, n) CSR, or None
+    features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
+        weights : (n,) or None links : (n, n) CSR, or None
     """
 
     features: Array
@@ -89,10 +106,10 @@ class ScoredTable:
 class AverageSettings:
     """What an average is made of.
 
-    ranks : whether only the order within queries counts
-    views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
-    groups : numbers of the columns that share one scale; identity : of those that say which item a row is
-    candidates : None for the default list
+    ranks : whether only the order within queries counts views : with columns as numbers; kinds :
+        what each of them holds, where they were found and not declared groups : numbers of the
+        columns that share one scale; identity : of those that say which item a row is candidates :
+        None for the default list
     """
 
     ranks: bool
@@ -105,7 +122,9 @@ class AverageSettings:
     identity: Sequence[int] = ()
 
     def without_identity(self, features: Array) -> Array:
-        """Features (n, d) in which it does not show which item a row is: encodings leave out columns of one value."""
+        """Features (n, d) in which it does not show which item a row is: encodings leave out
+        columns of one value.
+        """
         if not self.identity:
             return features
         hidden = features.copy()
@@ -146,7 +165,9 @@ class EncodedTable:
         if name not in self._rows:
             encoding = self.encoding(name)
             none = np.empty((len(self), 0))
-            self._rows[name] = none if encoding is None else encoding.encode(self.features, self._queries)
+            self._rows[name] = (
+                none if encoding is None else encoding.encode(self.features, self._queries)
+            )
         return self._rows[name]
 
 
@@ -155,15 +176,14 @@ class EncodedTable:
 class AverageModel:
     """A fitted average.
 
-    encodings : what columns become
-    points : encoded rows of the functions, by the name of the encoding; unscored : those on which views agree
-    view_columns : by the name of the encoding, the encoded columns of every view
-    candidates : those that carry weight, heaviest first; none where there is nothing to learn
-    base, low, high : mean score, and between what predictions lie
-    factor : by which standard deviations are multiplied; least_deviation : what they are at least
-    units : what was fitted, None where the rows are too many to keep
-    scored : encoded scored rows, as `points` where those are all rows
-    hops : numbers of links over which rows see each other, none without links
+    encodings : what columns become points : encoded rows of the functions, by the name of the
+        encoding; unscored : those on which views agree view_columns : by the name of the encoding,
+        the encoded columns of every view candidates : those that carry weight, heaviest first; none
+        where there is nothing to learn base, low, high : mean score, and between what predictions
+        lie factor : by which standard deviations are multiplied; least_deviation : what they are at
+        least units : what was fitted, None where the rows are too many to keep scored : encoded
+        scored rows, as `points` where those are all rows hops : numbers of links over which rows
+        see each other, none without links
     """
 
     encodings: list[Encoding]
@@ -182,7 +202,9 @@ class AverageModel:
 
     # ---------------------------------------------------------------- predictions
 
-    def predict(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
+    def predict(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
+    ) -> FloatArray:
         """Predictions (n,). O(n r d), in blocks."""
         side = self._side(queries=queries is not None, links=links is not None)
         return self._means(self._encoder(features, queries, links), features.shape[0], side)
@@ -191,7 +213,9 @@ class AverageModel:
         """Predictions (n,) of rows, without queries and links, that are encoded already."""
         rows = {encoding.name: table.rows(encoding.name) for encoding in self.encodings}
         side = self._side(queries=False, links=False)
-        return self._means(lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side)
+        return self._means(
+            lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side
+        )
 
     def _means(self, encode: Callable[[slice], Encoded], n: int, side: int) -> FloatArray:
         if not self.candidates:
@@ -202,28 +226,40 @@ class AverageModel:
         return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
 
     def _side(self, *, queries: bool, links: bool) -> int:
-        """The side of rows that come with query labels or links; an error where no candidate can be had from such rows."""
+        """The side of rows that come with query labels or links; an error where no candidate can be
+        had from such rows.
+        """
         side = side_of(queries=queries, links=links)
         blind = [
-            c for c in self.candidates if c.weights[side] > 0 and not sees(c.candidate, queries=queries, links=links)
+            c
+            for c in self.candidates
+            if c.weights[side] > 0 and not sees(c.candidate, queries=queries, links=links)
         ]
         if blind:
             missing = "links" if blind[0].candidate.hops else "qid"
             raise ValueError(f"{missing} must be given: no candidate of this model can do without.")
         return side
 
-    def _functions(self, used: Sequence[FittedCandidate], side: int) -> Callable[[Encoded], FloatArray]:
+    def _functions(
+        self, used: Sequence[FittedCandidate], side: int
+    ) -> Callable[[Encoded], FloatArray]:
         """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
         expansions = Expansions(used, self.points, self.unscored)
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
 
         def values(encoded: Encoded) -> FloatArray:
-            return np.clip(self.base + multipliers * expansions.values(encoded), self.low, self.high)
+            return np.clip(
+                self.base + multipliers * expansions.values(encoded), self.low, self.high
+            )
 
         return values
 
-    def encode(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> dict[str, Array]:
-        """Rows by name: by every encoding, those within queries only with query codes, those over links only with links."""
+    def encode(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
+    ) -> dict[str, Array]:
+        """Rows by name: by every encoding, those within queries only with query codes, those over
+        links only with links.
+        """
         encoded = {
             encoding.name: encoding.encode(features, queries)
             for encoding in self.encodings
@@ -235,19 +271,32 @@ class AverageModel:
     def _travels(self) -> set[tuple[str, int]]:
         """Encodings, and the number of links over which rows see them."""
         names = [encoding.name for encoding in self.encodings]
-        return {(name, hops) for name in names for hops in self.hops if rows_over_links(name, hops) in self.points}
+        return {
+            (name, hops)
+            for name in names
+            for hops in self.hops
+            if rows_over_links(name, hops) in self.points
+        }
 
     def _encoder(
         self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
     ) -> Callable[[slice], Encoded]:
-        """A function that encodes a run of rows; columns that depend on other rows are encoded once, for all rows."""
+        """A function that encodes a run of rows; columns that depend on other rows are encoded
+        once, for all rows.
+        """
         whole: dict[str, Array] = {
-            e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None
+            e.name: e.encode(features, queries)
+            for e in self.encodings
+            if e.name == QUERY_RANKS and queries is not None
         }
-        used = {(f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops}
+        used = {
+            (f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops
+        }
         if links is not None:
             spread = {name for name, _ in used}
-            encoded_whole = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
+            encoded_whole = {
+                e.name: e.encode(features, None) for e in self.encodings if e.name in spread
+            }
             whole |= rows_beyond(encoded_whole, used, links)
         others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
 
@@ -273,9 +322,15 @@ class AverageModel:
     def _posteriors(self) -> dict[int, CandidatePosterior]:
         return {}
 
-    def _heaviest(self, side: int) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
-        """The posteriors that make up the uncertainty, their weights, which sum to 1, and what gives their values."""
-        order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
+    def _heaviest(
+        self, side: int
+    ) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
+        """The posteriors that make up the uncertainty, their weights, which sum to 1, and what
+        gives their values.
+        """
+        order = sorted(
+            range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side]
+        )
         n_points = len(self.candidates[0].coefficients)
         count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
         chosen = [number for number in order[:count] if self.candidates[number].weights[side] > 0]
@@ -283,11 +338,15 @@ class AverageModel:
         weights = np.asarray([candidate.weights[side] for candidate in used])
         for number in chosen:
             if number not in self._posteriors:
-                self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
+                self._posteriors[number] = CandidatePosterior.of(
+                    self.candidates[number], self._space, self.units
+                )
         posteriors = [self._posteriors[number] for number in chosen]
         return posteriors, weights / weights.sum(), self._functions(used, side)
 
-    def deviations(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
+    def deviations(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
+    ) -> FloatArray:
         """Standard deviations (n,) of new scores of the rows, noise included."""
         n = features.shape[0]
         if not self.candidates:
@@ -303,7 +362,9 @@ class AverageModel:
             distances = Distances(encoded, self.points), Distances(encoded, self.unscored)
             for posterior, weight in zip(posteriors, weights, strict=True):
                 scale = weight * posterior.fitted.variance(side)
-                variances += scale * (posterior.variances(encoded, *distances) + posterior.fitted.alpha)
+                variances += scale * (
+                    posterior.variances(encoded, *distances) + posterior.fitted.alpha
+                )
             return self.factor * np.sqrt(variances)
 
         return np.maximum(_by_rows(deviations, n, self._block_rows), self.least_deviation)
@@ -311,7 +372,9 @@ class AverageModel:
     def belief(
         self, features: Array, rows: Index, links: sparse.csr_array | None = None
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise variance of a score."""
+        """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise
+        variance of a score.
+        """
         n = len(rows)
         side = self._side(queries=False, links=links is not None)
         if not self.candidates:
@@ -320,7 +383,10 @@ class AverageModel:
         if links is None:
             encoded = self.encode(take(features, rows), None)
         else:
-            encoded = {name: take(matrix, rows) for name, matrix in self.encode(features, None, links).items()}
+            encoded = {
+                name: take(matrix, rows)
+                for name, matrix in self.encode(features, None, links).items()
+            }
         values = functions(encoded)
         mean = weights @ values
         covariance = (values - mean).T @ ((values - mean) * weights[:, None])
@@ -363,10 +429,12 @@ def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatA
 
 @dataclass(frozen=True)
 class CandidatePosterior:
-    """The posterior of the function of a candidate, in units of its amplitude, around its mean over the units.
+    """The posterior of the function of a candidate, in units of its amplitude, around its mean over
+    the units.
 
     root : (k, r) turns kernel values with the points into what the units explain, by its squares
-    mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean; mean_square : meanᵀ K mean
+        mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean;
+        mean_square : meanᵀ K mean
     """
 
     fitted: FittedCandidate
@@ -386,10 +454,14 @@ class CandidatePosterior:
             gram, directions = fitted.basis
             basis_root = directions.T
             lower = basis_factor(gram, fitted.alpha)[0]
-            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, basis_root, lower=True)
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(
+                lower, basis_root, lower=True
+            )
             has_level = units is None or units.groups is not None or units.second is not None
             mean = np.full(r, 1 / r if has_level else 0.0)
-            return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
+            return cls(
+                fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root
+            )
         assert units is not None
         lower = dual_factor(kernel, units, fitted.alpha)[0]
         root = scipy.linalg.solve_triangular(np.tril(lower), units.root(np.eye(r)), lower=True)
@@ -404,7 +476,9 @@ class CandidatePosterior:
     def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
         """(n,), for the distances of the rows to the points and to the unscored rows."""
         cross = self.space.kernel_to_scored(self.fitted, points, unscored)
-        prior = self.space.variances(self.fitted, encoded) - 2 * (cross @ self.mean) + self.mean_square
+        prior = (
+            self.space.variances(self.fitted, encoded) - 2 * (cross @ self.mean) + self.mean_square
+        )
         cross -= self.kernel_mean
         return np.maximum(self._explained(prior, cross), 0.0)
 
@@ -434,7 +508,9 @@ class CandidatePosterior:
         n = len(square) // 2
         diagonal = np.diag(square)
         prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
-        cross = self.space.cross_kernel(self.fitted, left) - self.space.cross_kernel(self.fitted, right)
+        cross = self.space.cross_kernel(self.fitted, left) - self.space.cross_kernel(
+            self.fitted, right
+        )
         return np.maximum(self._explained(prior, cross), 0.0)
 
 
@@ -446,8 +522,9 @@ def score_units(
 ) -> Units:
     """Scored rows as units.
 
-    Rankers: the level of every query is free and queries are held out; rows of the only query are held out one by one.
-    Regressors: one level is free, unless there is no intercept; rows are held out one by one, or with their queries.
+    Rankers: the level of every query is free and queries are held out; rows of the only query are
+    held out one by one. Regressors: one level is free, unless there is no intercept; rows are held
+    out one by one, or with their queries.
     """
     n = len(scores)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
@@ -465,7 +542,12 @@ def score_units(
 
 
 def compared_units(
-    winners: Index, losers: Index, margins: FloatArray, weights: FloatArray, groups: Index, n_items: int
+    winners: Index,
+    losers: Index,
+    margins: FloatArray,
+    weights: FloatArray,
+    groups: Index,
+    n_items: int,
 ) -> Units:
     """Comparisons as units; `groups` (p,) are held out together."""
     folds = np.unique(groups, return_inverse=True)[1]
@@ -484,9 +566,11 @@ def comparable(scores: FloatArray, queries: Index | None) -> Index:
 def fit_table(
     table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to the scored rows of a table, with encodings from all its rows, made before or here.
+    """Fit the average to the scored rows of a table, with encodings from all its rows, made before
+    or here.
 
-    The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
+    The second value is None where there is nothing to learn: one scored row, or scores that are all
+    tied.
     """
     scored = table.scored
     if settings.ranks and table.queries is not None:
@@ -494,7 +578,11 @@ def fit_table(
     unscored = np.flatnonzero(np.isnan(table.scores))
     queries = table.queries if settings.ranks else None
     candidates = _candidates(
-        table.features, table.links, settings, has_queries=queries is not None, agree=len(unscored) > 0
+        table.features,
+        table.links,
+        settings,
+        has_queries=queries is not None,
+        agree=len(unscored) > 0,
     )
     rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
     space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
@@ -517,7 +605,9 @@ def fit_items(
     units number the compared items; honest : as in `fit_average`
     """
     others = np.setdiff1d(np.arange(len(items)), compared)
-    candidates = _candidates(items.features, links, settings, has_queries=False, agree=len(others) > 0)
+    candidates = _candidates(
+        items.features, links, settings, has_queries=False, agree=len(others) > 0
+    )
     space, encodings = _space(items, links, compared, others, candidates, settings)
     return fit_space(space, encodings, candidates, units, settings, honest=honest)
 
@@ -531,7 +621,9 @@ def _space(
     settings: AverageSettings,
 ) -> tuple[Space, list[Encoding]]:
     """Encoded rows, with encodings learned from all rows of a table."""
-    names = dict.fromkeys([*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])])
+    names = dict.fromkeys(
+        [*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])]
+    )
     encodings = [encoding for encoding in map(table.encoding, names) if encoding is not None]
     encoded = {encoding.name: table.rows(encoding.name) for encoding in encodings}
     travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
@@ -543,7 +635,11 @@ def _space(
     everything = np.array_equal(scored, np.arange(len(table)))
     space = Space(
         {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
-        {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
+        (
+            {name: take(encoded[name], unscored) for name in agreeing & set(encoded)}
+            if len(unscored)
+            else {}
+        ),
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
     return space, encodings
@@ -580,8 +676,11 @@ def fit_space(
     tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
-    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
-    judged = average.residuals[np.isfinite(average.residuals)]  # and one as large as the spread, should all be zero
+    average = fit_average(
+        space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest
+    )
+    # and one as large as the spread, should all be zero
+    judged = average.residuals[np.isfinite(average.residuals)]
     size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
     model = replace(
         constant,
@@ -590,7 +689,11 @@ def fit_space(
         high=average.high,
         factor=average.residual_factor,
         least_deviation=LEAST_DEVIATION * size,
-        points=space.scored if len(average.points) == units.n_points else space.take(average.points).scored,
+        points=(
+            space.scored
+            if len(average.points) == units.n_points
+            else space.take(average.points).scored
+        ),
     )
     return model, average
 
@@ -610,8 +713,9 @@ def rows_beyond(
         rows = encoded[name]
         if is_sparse(rows) and rows.shape[0] * rows.shape[1] > MAX_SPREAD_ENTRIES:
             raise ValueError(
-                f"links make a sparse X dense, and {rows.shape[0]:,} rows x {rows.shape[1]:,} columns are too many for that: "
-                "reduce the columns first, for instance with scikit-learn's TruncatedSVD."
+                f"links make a sparse X dense, and {rows.shape[0]:,} rows x {rows.shape[1]:,}"
+                " columns are too many for that: reduce the columns first, for instance with"
+                " scikit-learn's TruncatedSVD."
             )
         hops = sorted(number for other, number in travels if other == name)
         for number, matrix in propagated(spread, rows, hops, KEPT).items():
@@ -619,11 +723,13 @@ def rows_beyond(
     return seen
 
 
-def prior_of_links(features: Array, links: sparse.csr_array | None, settings: AverageSettings) -> float:
+def prior_of_links(
+    features: Array, links: sparse.csr_array | None, settings: AverageSettings
+) -> float:
     """The prior of candidates over links, before scores are seen.
 
-    Links that join rows which are no more alike than any two are probably noise: the mean cosine between linked rows is
-    compared with that between the same rows at random.
+    Links that join rows which are no more alike than any two are probably noise: the mean cosine
+    between linked rows is compared with that between the same rows at random.
     """
     if links is None:
         return 0.0
@@ -634,23 +740,35 @@ def prior_of_links(features: Array, links: sparse.csr_array | None, settings: Av
     chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
     first, second = pairs.row[chosen], pairs.col[chosen]
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    encoding = fit_encoding(STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups)
+    encoding = fit_encoding(
+        STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups
+    )
     if encoding is None:
         return UNLIKELY_LINKS
     rows = unit_rows(encoding.encode(take(features, used), None))
     left, right = take(rows, ends[: len(chosen)]), take(rows, ends[len(chosen) :])
-    linked, random = row_products(left, right), row_products(left, take(right, rng.permutation(len(chosen))))
+    linked, random = (
+        row_products(left, right),
+        row_products(left, take(right, rng.permutation(len(chosen)))),
+    )
     error = np.sqrt((linked.var() + random.var()) / len(chosen))
     return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
 
 
 def _candidates(
-    features: Array, links: sparse.csr_array | None, settings: AverageSettings, *, has_queries: bool, agree: bool
+    features: Array,
+    links: sparse.csr_array | None,
+    settings: AverageSettings,
+    *,
+    has_queries: bool,
+    agree: bool,
 ) -> list[Candidate]:
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
         if links is None and all(candidate.hops for candidate in settings.candidates):
-            raise ValueError("candidates: all of them see columns over links, but links= is not given.")
+            raise ValueError(
+                "candidates: all of them see columns over links, but links= is not given."
+            )
         if not settings.identity and any(candidate.identity for candidate in settings.candidates):
             raise ValueError(
                 "candidates: identity needs a column that says which item a row is, as in "
@@ -672,22 +790,33 @@ def _candidates(
 def extended(
     model: AverageModel, table: ScoredTable, settings: AverageSettings
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """The average fitted anew to the rows that a model has kept and those of a table; encodings stay."""
+    """The average fitted anew to the rows that a model has kept and those of a table; encodings
+    stay.
+    """
     assert model.units is not None
     assert model.scored is not None
     units = model.units
     rows = table.scored
     encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
-    scored = {name: stack_rows([matrix, take(encoded[name], rows)]) for name, matrix in model.scored.items()}
+    scored = {
+        name: stack_rows([matrix, take(encoded[name], rows)])
+        for name, matrix in model.scored.items()
+    }
     new = table.take(rows)
     n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
     queries = None
     if units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
-    weights = np.concatenate([units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights])
+    weights = np.concatenate(
+        [units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights]
+    )
     joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
     candidates = _candidates(
-        table.features, table.links, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored)
+        table.features,
+        table.links,
+        settings,
+        has_queries=QUERY_RANKS in scored,
+        agree=bool(model.unscored),
     )
     return fit_space(space, model.encodings, candidates, joined, settings)

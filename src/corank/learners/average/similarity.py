@@ -1,12 +1,14 @@
-"""Kernels of candidates between encoded rows: of all columns, of one view, of sums and products of views, of agreement.
+"""Kernels of candidates between encoded rows: of all columns, of one view, of sums and products of
+views, of agreement.
 
-Views that agree on unscored rows are one kernel too. Let F = (f_1 … f_M) be independent Gaussian processes, one per view,
-and f their mean. Observing that all f_v are equal on the unscored rows, with noise of variance 1/strength, gives f the
-covariance
+Views that agree on unscored rows are one kernel too. Let F = (f_1 … f_M) be independent Gaussian
+processes, one per view, and f their mean. Observing that all f_v are equal on the unscored rows,
+with noise of variance 1/strength, gives f the covariance
 
     k(x, x') = Σ_v k_v(x, x') / M² − r(x)ᵀ (P + I/strength)⁻¹ r(x'),
 
-where P is the covariance of the contrasts between views on the unscored rows and r that of f with them [Sindhwani2008].
+where P is the covariance of the contrasts between views on the unscored rows and r that of f with
+them [Sindhwani2008].
 """
 
 from __future__ import annotations
@@ -59,10 +61,18 @@ class Sight:
         """The columns that are seen of encoded rows: (n, k)."""
         rows = encoded[self.encoding]
         if self.columns is not None:
-            rows = sparse.csr_array(rows.tocsc()[:, self.columns]) if is_sparse(rows) else rows[:, self.columns]
+            rows = (
+                sparse.csr_array(rows.tocsc()[:, self.columns])
+                if is_sparse(rows)
+                else rows[:, self.columns]
+            )
         if self.factors is None:
             return rows
-        return sparse.csr_array(rows @ sparse.diags_array(self.factors)) if is_sparse(rows) else rows * self.factors
+        return (
+            sparse.csr_array(rows @ sparse.diags_array(self.factors))
+            if is_sparse(rows)
+            else rows * self.factors
+        )
 
 
 @storable("Similarity")
@@ -92,7 +102,9 @@ class Distances:
         self._seen: dict[tuple[str, str], FloatArray] = {}
 
     def values(self, sight: Sight, kernel: str) -> FloatArray:
-        """What the kernel is a function of: products, cosines, distances, or whether rows are the same item (n, r)."""
+        """What the kernel is a function of: products, cosines, distances, or whether rows are the
+        same item (n, r).
+        """
         key = (sight.name, METRICS[kernel])
         if key not in self._seen:
             left = sight.rows(self.left)
@@ -114,7 +126,9 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
     if kernel == "laplacian":
         return np.asarray(manhattan_distances(left, right))
     if kernel == IDENTITY:
-        columns = [np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)]
+        columns = [
+            np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)
+        ]
         return np.asarray(np.logical_and.reduce(columns), dtype=np.float64)
     if kernel == "cosine":
         same = left is right
@@ -138,7 +152,11 @@ def unit_rows(rows: Array) -> Array:
     """Rows of length 1, zeros where they are zero."""
     norms = np.sqrt(squared_norms(rows))
     inverse = 1 / np.where(norms > 0, norms, 1.0)
-    return sparse.csr_array(sparse.diags_array(inverse) @ rows) if is_sparse(rows) else rows * inverse[:, None]
+    return (
+        sparse.csr_array(sparse.diags_array(inverse) @ rows)
+        if is_sparse(rows)
+        else rows * inverse[:, None]
+    )
 
 
 def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
@@ -152,7 +170,8 @@ def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What unscored rows say about views, with one strength: k is Σ_v k_v / M² less `roots`(x) `roots`(x')ᵀ.
+    """What unscored rows say about views, with one strength: k is Σ_v k_v / M² less `roots`(x)
+    `roots`(x')ᵀ.
 
     similarities : one per view; contrasts : (M, M − 1) orthonormal, each summing to 0
     vectors : (k, k) eigenvectors of P; shrinkage : (k,) 1 / (eigenvalue + 1/strength)
@@ -168,11 +187,14 @@ class Agreement:
         return self._mean_contrast(unscored) @ (self.vectors * np.sqrt(self.shrinkage))
 
     def _mean_contrast(self, unscored: Distances) -> FloatArray:
-        kernels = [unscored.kernel(similarity) / len(self.similarities) for similarity in self.similarities]
+        kernels = [
+            unscored.kernel(similarity) / len(self.similarities) for similarity in self.similarities
+        ]
         return np.hstack([_mixed(kernels, contrast) for contrast in self.contrasts.T])
 
     def view_coefficients(self, coefficients: FloatArray, unscored: Distances) -> FloatArray:
-        """Coefficients of the unscored rows in every view: (M, u), for those of the scored rows (n,).
+        """Coefficients of the unscored rows in every view: (M, u), for those of the scored rows
+        (n,).
 
         unscored : distances between the scored and the unscored rows
         """
@@ -183,7 +205,9 @@ class Agreement:
 
 
 def _mixed(kernels: Sequence[FloatArray], shares: FloatArray) -> FloatArray:
-    return np.asarray(np.sum([share * kernel for share, kernel in zip(shares, kernels, strict=True)], axis=0))
+    return np.asarray(
+        np.sum([share * kernel for share, kernel in zip(shares, kernels, strict=True)], axis=0)
+    )
 
 
 @dataclass
@@ -237,13 +261,17 @@ class Space:
         return len(chosen) > 0 and all(len(columns[number]) for number in chosen)
 
     def _chosen_views(self, candidate: Candidate) -> list[int]:
-        """Numbers of the views that the candidate is made of; sums and products leave out those without a column."""
+        """Numbers of the views that the candidate is made of; sums and products leave out those
+        without a column.
+        """
         columns = self.view_columns[candidate.encoding]
         chosen = candidate.of or range(len(columns))
         joins = candidate.views in ("sum", "product")
         return [number for number in chosen if len(columns[number]) or not joins]
 
-    def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
+    def similarities(
+        self, candidate: Candidate, factors: FloatArray | None = None
+    ) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
 
         factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
@@ -271,9 +299,13 @@ class Space:
         return [self._similarity(sight, candidate) for sight in sights]
 
     def _joined(self, sights: Sequence[Sight], kernel: str) -> Sight:
-        """The columns of all views, scaled so that every view has the same median distance: a product of kernels."""
+        """The columns of all views, scaled so that every view has the same median distance: a
+        product of kernels.
+        """
         columns = np.concatenate([sight.columns for sight in sights if sight.columns is not None])
-        medians = [self._median(sight, kernel) ** (0.5 if kernel == "rbf" else 1.0) for sight in sights]
+        medians = [
+            self._median(sight, kernel) ** (0.5 if kernel == "rbf" else 1.0) for sight in sights
+        ]
         factors = np.concatenate(
             [
                 np.full(len(sight.columns), 1 / median)
@@ -282,7 +314,9 @@ class Space:
             ]
         )
         names = " and ".join(sight.name for sight in sights)
-        return Sight(f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors)
+        return Sight(
+            f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors
+        )
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
@@ -295,7 +329,9 @@ class Space:
         return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
 
     def _relevant_space(self, sight: Sight) -> Space:
-        """A space for the relevance that was asked for last: it differs between folds, and distances with it."""
+        """A space for the relevance that was asked for last: it differs between folds, and
+        distances with it.
+        """
         assert sight.factors is not None
         if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
             self._relevant = sight.factors, Space(self.scored)
@@ -315,22 +351,31 @@ class Space:
         return CandidateKernel(candidate, self.similarities(candidate, factors))
 
     def agreement(self, built: CandidateKernel) -> Agreement:
-        """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""
+        """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding,
+        kernel and width.
+        """
         similarities = built.similarities
         m = len(similarities)
         contrasts = np.linalg.qr(np.eye(m) - 1 / m)[0][:, : m - 1]  # orthonormal, each summing to 0
-        key = tuple((similarity.sight.name, similarity.kernel, similarity.gamma) for similarity in similarities)
+        key = tuple(
+            (similarity.sight.name, similarity.kernel, similarity.gamma)
+            for similarity in similarities
+        )
         if key not in self._eigensystems:
             kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
             blocks = [[_mixed(kernels, a * b) for b in contrasts.T] for a in contrasts.T]
             self._eigensystems[key] = np.linalg.eigh(np.block(blocks))
         values, vectors = self._eigensystems[key]
-        shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(built.candidate.strength, LEAST_DISTANCE))
+        shrinkage = 1 / (
+            np.maximum(values, 0.0) + 1 / max(built.candidate.strength, LEAST_DISTANCE)
+        )
         return Agreement(similarities, contrasts, vectors, shrinkage)
 
     def unscored_means(self, similarities: Sequence[Similarity]) -> FloatArray:
         """The mean similarity of every unscored row to all of them: (u,)."""
-        kernel = np.sum([self._among_unscored.kernel(similarity) for similarity in similarities], axis=0)
+        kernel = np.sum(
+            [self._among_unscored.kernel(similarity) for similarity in similarities], axis=0
+        )
         return np.asarray(kernel.mean(axis=0))
 
     def kernel(self, built: CandidateKernel) -> FloatArray:
@@ -344,14 +389,20 @@ class Space:
 
     def new_kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows, which is not kept: (n, n)."""
-        space = self._relevant_space(built.similarities[0].sight) if built.candidate.relevance else self
+        space = (
+            self._relevant_space(built.similarities[0].sight) if built.candidate.relevance else self
+        )
         return self._between(built, space.distances, self.to_unscored, self.to_unscored)
 
     def cross_kernel(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        return self.kernel_to_scored(built, Distances(rows, self.scored), Distances(rows, self.unscored))
+        return self.kernel_to_scored(
+            built, Distances(rows, self.scored), Distances(rows, self.unscored)
+        )
 
-    def kernel_to_scored(self, built: CandidateKernel, distances: Distances, to_unscored: Distances) -> FloatArray:
+    def kernel_to_scored(
+        self, built: CandidateKernel, distances: Distances, to_unscored: Distances
+    ) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n).
 
         distances, to_unscored : between the other rows and the scored and unscored rows
@@ -386,7 +437,9 @@ class Space:
             return kernel
         agreement = self.agreement(built)
         roots = agreement.roots(left_to_unscored)
-        right = roots if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
+        right = (
+            roots if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
+        )
         return kernel - roots @ right.T
 
     def variances(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
@@ -394,15 +447,20 @@ class Space:
         similarities = built.similarities
         if built.candidate.second_order:
             return np.ones(len(own_kernel(similarities[0], rows)))
-        total: FloatArray = np.sum([own_kernel(similarity, rows) for similarity in similarities], axis=0)
+        total: FloatArray = np.sum(
+            [own_kernel(similarity, rows) for similarity in similarities], axis=0
+        )
         if built.candidate.views != "agreement":
             return total
         roots = self.agreement(built).roots(Distances(rows, self.unscored))
         return np.asarray(total / len(similarities) ** 2 - np.sum(roots**2, axis=1))
 
 
-def second_order_features(similarities: Sequence[Similarity], means: FloatArray, unscored: Distances) -> FloatArray:
-    """Rows as what they are similar to: centred similarities to the unscored rows, of length 1: (n, u).
+def second_order_features(
+    similarities: Sequence[Similarity], means: FloatArray, unscored: Distances
+) -> FloatArray:
+    """Rows as what they are similar to: centred similarities to the unscored rows, of length 1: (n,
+    u).
 
     means : (u,) mean similarity of every unscored row to all of them
     """
@@ -413,7 +471,9 @@ def second_order_features(similarities: Sequence[Similarity], means: FloatArray,
 
 
 def relevance(units: Units, rows: FloatArray) -> FloatArray:
-    """How well encoded columns (n_points, k) go with the scores: max(r² − 1/N, 0), for correlations r over N units."""
+    """How well encoded columns (n_points, k) go with the scores: max(r² − 1/N, 0), for correlations
+    r over N units.
+    """
     columns = units.root(rows)
     lengths = np.sqrt(np.sum(columns**2, axis=0)) * np.sqrt(np.sum(units.targets**2))
     correlations = (columns.T @ units.targets) / np.maximum(lengths, LEAST_DISTANCE)

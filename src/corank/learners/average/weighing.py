@@ -1,6 +1,8 @@
-"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors (ranking).
+"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors
+(ranking).
 
-With few units every candidate is weighed by its own error; with many, regression weighs candidates as they go together.
+With few units every candidate is weighed by its own error; with many, regression weighs candidates
+as they go together.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, solve_kernel
 from corank.learners.average.similarity import CandidateKernel, Space, relevance
 
-N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows that it is judged by: few rows, many
+# folds in which relevance is computed without the rows that it is judged by: few rows, many
+N_CROSS_FITS = (5, 3)
 MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
-ALMOST_RIGHT = 0.2  # of the variance of the scores: an error with which the order is right; what is below it is chance
+# of the variance of the scores: an error with which the order is right; what is below it is chance
+ALMOST_RIGHT = 0.2
 ROUNDING = 1e-9  # relative difference of errors that says nothing
-STACKED_UNITS = 500  # from which held-out errors tell which candidates go well together, and not each by itself alone
+# from which held-out errors tell which candidates go well together, and not each by itself alone
+STACKED_UNITS = 500
 SUM_TO_ONE = 1e3  # how much heavier the sum of weights counts than all predictions
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
@@ -42,7 +47,9 @@ class Judged(CandidateKernel):
 
     @property
     def best(self) -> int:
-        """The alpha of least held-out error; the middle one of several, as where no two comparisons share an item."""
+        """The alpha of least held-out error; the middle one of several, as where no two comparisons
+        share an item.
+        """
         least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
         return int(least[len(least) // 2])
 
@@ -67,7 +74,8 @@ class Mixture:
 
 
 def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
-    """The range of the scores and one standard deviation beyond, two for a model that explains everything.
+    """The range of the scores and one standard deviation beyond, two for a model that explains
+    everything.
 
     trust : share of the variance of held-out scores that is explained. Comparisons have no bounds.
     """
@@ -104,21 +112,32 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     return judged
 
 
-def _relevances(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[str, FloatArray]:
+def _relevances(
+    space: Space, candidates: Sequence[Candidate], units: Units
+) -> dict[str, FloatArray]:
     """The relevance of columns, by the name of the rows that candidates see."""
-    return {name: relevance(units, space.scored[name]) for name in {candidate.rows for candidate in candidates}}
+    return {
+        name: relevance(units, space.scored[name])
+        for name in {candidate.rows for candidate in candidates}
+    }
 
 
 def _cut(held_out: FloatArray, units: Units) -> FloatArray:
-    """Held-out predictions within the bounds; of whole queries none farther from 0 than the range of the scores."""
+    """Held-out predictions within the bounds; of whole queries none farther from 0 than the range
+    of the scores.
+    """
     low, high = bounds(units)
     if units.whole:
         low, high = low - high, high - low
     return np.clip(held_out, units.roots[:, None] * low, units.roots[:, None] * high)
 
 
-def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[Candidate, FloatArray]:
-    """Held-out predictions (N, a) of candidates, relevance computed without the units that are predicted."""
+def _cross_fitted(
+    space: Space, candidates: Sequence[Candidate], units: Units
+) -> dict[Candidate, FloatArray]:
+    """Held-out predictions (N, a) of candidates, relevance computed without the units that are
+    predicted.
+    """
     predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
     if not candidates:
         return predictions
@@ -135,7 +154,9 @@ def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -
 
 
 def coarse_folds(units: Units, n_folds: int) -> list[Index]:
-    """At most so many unions of folds, neighbours by score kept apart, each the numbers of its units."""
+    """At most so many unions of folds, neighbours by score kept apart, each the numbers of its
+    units.
+    """
     count = int(units.folds.max()) + 1
     n_folds = min(n_folds, count)
     means = np.bincount(units.folds, units.scores) / np.bincount(units.folds)
@@ -143,11 +164,15 @@ def coarse_folds(units: Units, n_folds: int) -> list[Index]:
     return [block for block in fold_blocks((ranks % n_folds)[units.folds], n_folds) if len(block)]
 
 
-def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | None = None) -> Mixture:
+def mix(
+    judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | None = None
+) -> Mixture:
     """The weights of the candidates that are allowed.
 
-    ranks : whether only the order within queries counts: then predictions are divided by their spread, and evidence,
-        whose noise is not that of grades, has a say on item effects alone; none where scores are marks, of two values
+    ranks : whether only the order within queries counts: then predictions are divided by their
+        spread, and evidence,
+        whose noise is not that of grades, has a say on item effects alone; none where scores are
+        marks, of two values
     """
     mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
     if ranks:
@@ -189,7 +214,8 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     square = float(np.mean(combined**2))
     slope = float(np.mean(combined * truth)) / max(square, LEAST_SCALE)
     least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST_SCALE))
-    size = max(slope, least) if square > 0 else 1.0  # nothing is predicted of any unit that is held out
+    # nothing is predicted of any unit that is held out
+    size = max(slope, least) if square > 0 else 1.0
     multipliers = np.where(usable, size / np.where(usable, spreads, 1.0), 0.0)
     shares = np.zeros((len(judged), len(judged[0].errors)))
     shares[np.arange(len(judged)), [c.best for c in judged]] = weights
@@ -200,7 +226,9 @@ def _log_priors(judged: Sequence[Judged]) -> FloatArray:
     return np.log([judgement.candidate.prior for judgement in judged])
 
 
-def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, mask: Mask) -> FloatArray:
+def _error_weights(
+    judged: Sequence[Judged], errors: FloatArray, units: Units, mask: Mask
+) -> FloatArray:
     """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
     exponent = np.sqrt(int(units.folds.max()) + 1)
     logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
@@ -208,7 +236,9 @@ def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, m
 
 
 def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
-    """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for predictions (C, N)."""
+    """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for
+    predictions (C, N).
+    """
     size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST_SCALE)
     ones = np.full(len(predictions), size)
     weights, _ = nnls(np.column_stack([predictions, ones]).T, np.append(truth, size))
@@ -217,9 +247,11 @@ def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
-    """Weights (C,) of which that of item effects alone is multiplied by their evidence over that of the others.
+    """Weights (C,) of which that of item effects alone is multiplied by their evidence over that of
+    the others.
 
-    Held-out errors say too little about them: of few answers, most are about items that no other answer is about.
+    Held-out errors say too little about them: of few answers, most are about items that no other
+    answer is about.
     """
     alone = np.asarray([c.candidate.identity == 1 for c in judged]) & (weights > 0)
     others = ~alone & (weights > 0)
@@ -241,8 +273,9 @@ def _belief(
 ) -> FloatArray:
     """What weights are multiplied by, because declared views are believed: (C,).
 
-    Agreement has half of the weight at least, unless its best candidate is worse than the best without agreement by more
-    than one standard error of the difference between folds; then it has none.
+    Agreement has half of the weight at least, unless its best candidate is worse than the best
+    without agreement by more than one standard error of the difference between folds; then it has
+    none.
     """
     agreeing = np.asarray([c.candidate.views == "agreement" for c in judged]) & mask
     plain = ~agreeing & mask
@@ -255,4 +288,6 @@ def _belief(
     against = gaps.sum() > max(np.sqrt(len(gaps)) * gaps.std(), rounding)
     total = float(weights[agreeing].sum())
     share = 0.0 if against else max(total, BELIEF)
-    return np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))
+    return np.where(
+        agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE)
+    )
