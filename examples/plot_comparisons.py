@@ -44,8 +44,7 @@ plt.show()
 # which is noisy.
 print(f"item at 2 is better than item at 3: {model.predict_comparison([[2.0]], [[3.0]])[0]:.2f}")
 print(
-    "the next answer says so:          "
-    f" {model.predict_comparison([[2.0]], [[3.0]], observed=True)[0]:.2f}"
+    f"the next answer says so:           {model.predict_comparison([[2.0]], [[3.0]], observed=True)[0]:.2f}"
 )
 
 # %%

@@ -25,9 +25,8 @@ table = pd.DataFrame(
         "price": np.exp(rng.normal(3, 1, n)).round(2),
         "colour": rng.choice(["red", "green", "blue"], n),
         "weight_g": rng.normal(500, 100, n).round(),
-        "sold_since": (
-            pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
-        ),
+        "sold_since": pd.Timestamp("2024-01-01")
+        + pd.to_timedelta(rng.integers(0, 700, n), unit="D"),
     }
 )
 table.loc[rng.random(n) < 0.1, "weight_g"] = np.nan
@@ -49,8 +48,7 @@ sklearn.set_config(enable_metadata_routing=True)
 pipeline = make_pipeline(TableEncoder(), RankRLS())
 scores = cross_val_score(pipeline, table, liking, cv=GroupKFold(5), params={"groups": shop})
 print(
-    f"pairs in the right order, five folds of shops: {scores.mean():.3f} ±"
-    f" {scores.std(ddof=1) / 5**0.5:.3f}"
+    f"pairs in the right order, five folds of shops: {scores.mean():.3f} ± {scores.std(ddof=1) / 5**0.5:.3f}"
 )
 
 # %%

@@ -60,8 +60,7 @@ numbers = data.item[train]
 scores = paired.predict(jokes)[data.item[test] - 1]
 paired_error = disagreement_error(data.y[test], scores, qid=data.qid[test])
 print(
-    f"disagreement: ten atoms {errors[-1]:.3f}, two views {paired_error:.3f}, RankRLS on all rows"
-    f" {whole_error:.3f}"
+    f"disagreement: ten atoms {errors[-1]:.3f}, two views {paired_error:.3f}, RankRLS on all rows {whole_error:.3f}"
 )
 
 # %%

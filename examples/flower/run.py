@@ -1,9 +1,7 @@
-"""Three SuperNodes and a SuperLink as processes on this machine: python run.py FOLDER, as `corank
-federated init` made it.
+"""Three SuperNodes and a SuperLink as processes on this machine: python run.py FOLDER, as `corank federated init` made it.
 
-Needs `corank-federated[flower]` in an environment of its own, and its programs on the PATH. Without
-TLS, for a try on one machine; on a network give SuperLink and SuperNodes certificates and node keys
-as Flower's documentation says.
+Needs `corank-federated[flower]` in an environment of its own, and its programs on the PATH. Without TLS, for a try on one machine;
+on a network give SuperLink and SuperNodes certificates and node keys as Flower's documentation says.
 """
 
 import os

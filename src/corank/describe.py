@@ -182,9 +182,10 @@ def _evidence(model: Any) -> dict[str, float]:
 def _atoms(model: Any) -> dict[str, list[Any]]:
     """The atoms as columns of a table, None where there is no number."""
     table = model.explain().to_dict()
-    return {
-        name: [None if cell != cell else cell for cell in column] for name, column in table.items()
-    }  # noqa: PLR0124
+    known = {}
+    for name, column in table.items():
+        known[name] = [None if cell != cell else cell for cell in column]  # noqa: PLR0124 - NaN
+    return known
 
 
 def _held_out(model: Any) -> Facts:

@@ -124,8 +124,10 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
         note="Scored: queries with scores. Standard errors are over draws.",
     )
     notes = [
-        "Findings are judged one by one: of six tests at 0.05 one comes out by chance in about a"
-        " quarter of all cases."
+        (
+            "Findings are judged one by one: of six tests at 0.05 one comes out by chance in about a"
+            " quarter of all cases."
+        )
     ]
     return Outcome([table], findings, notes=notes, n_fits=len(results) * len(METHODS))
 

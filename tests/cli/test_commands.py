@@ -1363,7 +1363,8 @@ def test_fit_and_rank_as_processes(folder):
 def test_the_list_of_commands_says_what_their_help_says():
     for name, line in COMMANDS.items():
         module = importlib.import_module(f"corank.cli.{FILES.get(name, name)}")
-        assert getattr(module, name).__doc__.split("\n\n")[0].strip() == line
+        first = getattr(module, name).__doc__.split("\n\n")[0]
+        assert " ".join(first.split()) == line
 
 
 def test_help_does_not_wait_for_what_it_does_not_need(tmp_path):

@@ -539,8 +539,10 @@ def test_a_half_scored_query_is_split_and_said_once():
     with pytest.warns(UserWarning, match="A query has") as caught:
         model().fit(X, Y, qid=QID)
     assert [str(one.message) for one in caught] == [
-        "A query has scored and unscored rows; it counts as two queries, the scored rows and the"
-        " unscored rows."
+        (
+            "A query has scored and unscored rows; it counts as two queries, the scored rows and the"
+            " unscored rows."
+        )
     ]
     y = Y.copy()
     y[np.flatnonzero(QID == 4)[:1]] = np.nan

@@ -492,9 +492,9 @@ class ScannedRows:
             return self._summed[1]
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
-        return self.passes.run(
+        return self.passes.run(  # type: ignore[no-any-return]
             self.scan, job, name, f"summing {self.name}", self.survey.n_rows
-        ).closed()  # type: ignore[no-any-return]
+        ).closed()
 
     def sum_job(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> SumJob:
         """The job that sums the rows."""

@@ -574,8 +574,10 @@ class AverageLearner(Saveable, QueryEstimator):
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
         lines = [
-            f"An average of {count(len(self._model.candidates), 'model')} out of"
-            f" {len(self.candidates_)}."
+            (
+                f"An average of {count(len(self._model.candidates), 'model')} out of"
+                f" {len(self.candidates_)}."
+            )
         ]
         largest = [f"{line.weight:.0%} {line.what}" for line in self.candidates_[:MAX_REASONS]]
         others = "; less for each of the others" if len(self.candidates_) > MAX_REASONS else ""
