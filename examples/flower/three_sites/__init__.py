@@ -1,3 +1,1 @@
-"""corank over Flower: three sites that keep their data. Folders as `corank federated init` makes
-them.
-"""
+"""corank over Flower: three sites that keep their data. Folders as `corank federated init` makes them."""

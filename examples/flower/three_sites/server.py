@@ -23,6 +23,5 @@ def main(grid: Grid, context: Context) -> None:
     plan = replace(given.plan, schedule="parallel")
     report = Coordinator(plan, channel, state=given.state).run()
     print(
-        f"{', '.join(report.sites)}: {report.n_rounds} rounds, converged: {report.converged},"
-        f" {report.bytes} bytes"
+        f"{', '.join(report.sites)}: {report.n_rounds} rounds, converged: {report.converged}, {report.bytes} bytes"
     )
