@@ -116,7 +116,7 @@ class Guard:
         if not self._is_token(shown or ""):
             return _refusal(STRANGER, 403)
         admit = request.scope.get("state", {}).get(ADMIT)
-        if admit is not None:  # the server is a `Connection`
+        if admit is not None:  # the server is a `PageConnection`
             admit()
         return self._entry() if is_entry else self._app
 
@@ -247,7 +247,7 @@ def build_app(page: Page, token: str, host: str, port: int) -> ASGIApp:
     )
 
 
-class Connection(H11Protocol):
+class PageConnection(H11Protocol):
     """A connection to the page. Until the token is shown on it, it is a stranger's: short, silent
     and one of a few.
 
@@ -274,7 +274,7 @@ class Connection(H11Protocol):
         strangers = [
             other
             for other in self.connections
-            if isinstance(other, Connection) and other._is_open_stranger()
+            if isinstance(other, PageConnection) and other._is_open_stranger()
         ]
         strangers.sort(key=lambda stranger: stranger._deadline.when())  # the oldest first
         address, most = Counter(stranger._address for stranger in strangers).most_common(1)[0]
@@ -334,7 +334,7 @@ class PageServer:
         config = uvicorn.Config(
             build_app(page, token, host, port),
             loop="asyncio",
-            http=Connection,
+            http=PageConnection,
             lifespan="off",
             log_level="error",
             access_log=False,
