@@ -19,7 +19,7 @@ import pyarrow as pa
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview
 from corank.interview.page import Page
-from corank.interview.server import Connection, PageServer
+from corank.interview.server import PageConnection, PageServer
 from fuzz.ask import HOSTS, METHODS, PATHS
 from fuzz.mutations import Rng, changed_bytes
 from fuzz.watch import finding_of
@@ -126,7 +126,7 @@ async def _answered(server: PageServer, content: bytes, n_pieces: int) -> bytes:
     loop.set_exception_handler(
         lambda loop, context: logging.getLogger("asyncio").error("%s", context)
     )
-    protocol = Connection(server._server.config, server._server.server_state, {}, loop)
+    protocol = PageConnection(server._server.config, server._server.server_state, {}, loop)
     wire = Wire(loop, protocol)
     protocol.connection_made(wire)
     size = -(-len(content) // n_pieces)
