@@ -25,8 +25,8 @@ from fuzz.mutations import Rng, changed_bytes
 from fuzz.watch import finding_of
 
 HEADERS = (
-    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n", b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
-    b"Connection: close\r\n", b"Connection: keep-alive\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n",
+    b"PageConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n", b"PageConnection: Upgrade\r\nUpgrade: h2c\r\n",
+    b"PageConnection: close\r\n", b"PageConnection: keep-alive\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n",
     b"Content-Length: -1\r\n", b"Content-Length: " + b"9" * 300 + b"\r\n", b"Expect: 100-continue\r\n", b" folded: line\r\n",
     b"X: " + b"x" * 20_000 + b"\r\n", b"Cookie: corank_80=no\r\n", b"\x00: \x1b[31m\r\n", b"X" * 70_000, b"Host: HERE\r\n",
 )  # fmt: skip
@@ -69,7 +69,7 @@ def run(rng_seed: int, count: int) -> list[str]:
 class Wire(asyncio.Transport):
     """The server's end of a connection, without a network."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, protocol: Connection) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, protocol: PageConnection) -> None:
         super().__init__({"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 80)})
         self._loop, self._protocol, self._is_closing = loop, protocol, False
         self.sent = b""
