@@ -6,7 +6,7 @@ modules, and can be run on the sources of any commit:
 
     PYTHONPATH=src python tests/golden/fits.py FILE.npz
 
-Two thirds of them bring their folds. The others, marked `default_folds`, take the hold-out of the
+More than half of them bring their folds. The others, marked `default_folds`, take the hold-out of the
 learner itself, which may be changed deliberately; write them anew then (`tools/golden.py write`).
 """
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -30,6 +31,7 @@ from corank import (
     RLS,
     AutoRanker,
     AutoRegressor,
+    Candidate,
     CoRankingPursuit,
     CoRankRLS,
     CoRLS,
@@ -39,6 +41,7 @@ from corank import (
     PreferenceGP,
     RankingPursuit,
     RankRLS,
+    TableEncoder,
     TransductiveRankRLS,
     View,
     random_bases,
@@ -214,6 +217,8 @@ class GoldenFit:
     given : arguments of the method
     rows : "array", "csr", "torch" or "scan"
     method : "fit" or "fit_comparisons"
+    table : rows to fit, in place of X
+    asks : what else to ask the fitted model
     """
 
     name: str
@@ -222,6 +227,8 @@ class GoldenFit:
     given: dict[str, Any]
     rows: str = "array"
     method: str = "fit"
+    table: Any = None
+    asks: Callable[[Any], dict[str, Any]] | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -245,12 +252,22 @@ class GoldenFit:
                     return self._results(
                         _scan(Path(folder), self.given["y"], self.given.get("qid")), {}
                     )
-            return self._results(_converted(X, self.rows), self.given)
+            table = X if self.table is None else self.table
+            return self._results(_converted(table, self.rows), self.given)
 
     def _results(self, training: Any, given: dict[str, Any]) -> dict[str, NDArray[Any]]:
         model = self.learner(**self.parameters)
         fit: Callable[..., Any] = getattr(model, self.method)
         fit(training, **given)
+        results = self._predictions(model) if self.asks is None else self.asks(model)
+        return {
+            name: numbers
+            for name, values in results.items()
+            for name, numbers in _flat(name, values)
+            if numbers.size
+        }
+
+    def _predictions(self, model: Any) -> dict[str, Any]:
         new = _converted(NEW, "array" if self.rows == "scan" else self.rows)
         results = {"predict": model.predict(new)}
         if self.learner in (PreferenceGP, DifferenceGP):
@@ -261,12 +278,7 @@ class GoldenFit:
         path = getattr(model, "path_", None)
         if path is not None:
             results |= {f"path_.{name}": getattr(path, name, None) for name in ON_THE_PATH}
-        return {
-            name: numbers
-            for name, values in results.items()
-            for name, numbers in _flat(name, values)
-            if numbers.size
-        }
+        return results
 
 
 ATTRIBUTES = (
@@ -488,6 +500,219 @@ def _fits() -> Iterator[GoldenFit]:
     }
     for name, (learner, changes, given) in compared.items():
         yield GoldenFit(name, learner, changes, given, method="fit_comparisons")
+    yield from _averages()
+
+
+# ---------------------------------------------------------------- the average and what it is asked
+
+many = np.random.default_rng(72)
+LINKS = np.array([(k, (k + step) % N_ROWS) for k in range(N_ROWS) for step in (1, 8)])
+ROWS_OF_LINKS = np.where(np.arange(N_ROWS) % 3 == 2, np.nan, Y)
+KINDS = ("creamy", "crisp", "sharp", "mild")
+SHOP = pa.table(
+    {
+        "price": np.round(np.exp(X[:, 0]), 2),
+        "kind": [KINDS[number] for number in many.integers(0, 4, N_ROWS)],
+        "description": [
+            " ".join(many.choice(["apple", "pear", "plum", "fresh", "dried", "sweet"], 4))
+            + f" from farm {number % 5}"
+            for number in range(N_ROWS)
+        ],
+        "vendor": [f"vendor {number}" for number in many.integers(0, 6, N_ROWS)],
+    }
+)
+CREAMY = np.array([kind == "creamy" for kind in SHOP["kind"].to_pylist()])
+ENCODER = {
+    "category": (),
+    "identity": (),
+    "ignore": ("vendor",),
+    "max_categories": 50,
+    "number": (),
+    "scale": True,
+    "text": (),
+}
+
+
+def _large(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows = many.normal(size=(n, 2))
+    return rows, np.sin(rows[:, 0]) + 0.5 * rows[:, 1] + 0.3 * many.normal(size=n)
+
+
+FEW = [
+    Candidate(kernel="linear"),
+    Candidate(width=1.0),
+    Candidate(width=4.0),
+    Candidate(kernel="laplacian", width=2.0),
+    Candidate(encoding="normal scores", width=2.0),
+]
+WITHIN_QUERIES = Candidate(encoding="normal scores within queries", kernel="linear")
+RELEVANT = [
+    Candidate(kernel="laplacian", width=2.0, relevance=True),
+    Candidate(width=2.0, relevance=True),
+]
+OVER_LINKS = [
+    Candidate(kernel="linear"),
+    Candidate(width=2.0),
+    Candidate(kernel="linear", hops=2, prior=0.5),
+    Candidate(kernel="rbf", width=2.0, hops=2, beside=True, prior=0.5),
+]
+OF_VIEWS = [
+    Candidate(kernel="linear", views="sum"),
+    Candidate(width=2.0, views="product"),
+    Candidate(width=1.0, views="one", of=(1,)),
+    Candidate(kernel="linear", views="agreement", strength=1.0),
+    Candidate(width=2.0, views="agreement", strength=10.0),
+    Candidate(kernel="cosine", views="sum", second_order=True),
+]
+
+
+def _average(model: Any) -> dict[str, Any]:
+    """What it is made of; candidates in the order of their descriptions."""
+    lines = sorted(model.candidates_, key=lambda line: (line.what, -line.weight))
+    effect = model.unscored_effect_
+    results = {
+        "candidates_.weight": np.array([line.weight for line in lines]),
+        "candidates_.error": np.array([line.error for line in lines]),
+        "held_out_error_": np.array(model.held_out_error_),
+    }
+    if effect is not None:
+        results["unscored_effect_"] = np.array(
+            [effect.error_with, effect.error_without, effect.standard_error]
+        )
+    return results
+
+
+def _asked(model: Any, new: Any, **given: Any) -> dict[str, Any]:
+    """Predictions of new rows with their standard deviations, probabilities and questions."""
+    mean, deviations = model.predict(new, return_std=True, **given)
+    results = {"predict": mean, "std": deviations}
+    for kind in ("score", "comparison"):
+        results[f"suggest.{kind}"] = model.suggest(new, 3, kind=kind, **given)
+    return results
+
+
+def _compared(model: Any, first: Any, second: Any) -> dict[str, Any]:
+    return {
+        "predict_comparison": model.predict_comparison(first, second),
+        "predict_comparison.observed": model.predict_comparison(first, second, observed=True),
+    }
+
+
+def _explained(model: Any, items: Any) -> dict[str, Any]:
+    """The parts of the difference of the first two items, in the order of their names."""
+    explanation = model.explain_pair(0, 1, items=items)
+    return {
+        f"explain_pair.{name}": np.array(
+            [part.value for part in sorted(getattr(explanation, name), key=lambda part: part.name)]
+        )
+        for name in ("by_item", "by_answer", "by_view", "by_column")
+    }
+
+
+def _of_scores(model: Any) -> dict[str, Any]:
+    results = _average(model) | _asked(model, NEW) | _compared(model, NEW[:6], NEW[6:])
+    return results | _explained(model, NEW)
+
+
+def _of_queries(model: Any) -> dict[str, Any]:
+    results = _of_scores(model)
+    queries = np.arange(len(NEW)) // 4
+    mean, deviations = model.predict(NEW, qid=queries, return_std=True)
+    model.update(MORE, MORE[:, 0], qid=MORE_QID)
+    after = _asked(model, NEW)
+    return results | {
+        "predict.qid": mean,
+        "std.qid": deviations,
+        "update.predict": after["predict"],
+        "update.std": after["std"],
+    }
+
+
+def _of_links(model: Any) -> dict[str, Any]:
+    linked = {"links": LINKS}
+    results = _average(model) | _asked(model, X, **linked)
+    alone, deviations = model.predict(NEW, return_std=True)
+    model.update(X, np.where(np.isnan(ROWS_OF_LINKS), Y, np.nan), **linked)
+    return results | {
+        "predict.alone": alone,
+        "std.alone": deviations,
+        "update.predict": model.predict(X, **linked),
+    }
+
+
+def _of_a_table(model: Any) -> dict[str, Any]:
+    new = SHOP.slice(0, 9)
+    results = _average(model) | _asked(model, new) | _compared(model, new, SHOP.slice(9, 9))
+    return results | _explained(model, new)
+
+
+def _of_many_rows(model: Any) -> dict[str, Any]:
+    new = np.column_stack([np.linspace(-2, 2, 9), np.linspace(1, -1, 9)])
+    return _average(model) | _asked(model, new) | _compared(model, new[1:], new[:-1])
+
+
+def _averages() -> Iterator[GoldenFit]:
+    few = {"views": None, "candidates": FEW}
+    queried = {"views": None, "candidates": [*FEW, WITHIN_QUERIES, *RELEVANT]}
+    agreeing = {"views": TWO_VIEWS, "candidates": OF_VIEWS}
+    linked = {"views": None, "candidates": OVER_LINKS}
+    of_table = {"views": None, "encoder": TableEncoder(**ENCODER)}
+    of_items = {
+        **of_table,
+        "encoder": TableEncoder(**{**ENCODER, "ignore": (), "identity": ("vendor",)}),
+    }
+    all_scored = {"y": Y}
+    some_scored = {"y": HALF}
+    some_linked = {"y": ROWS_OF_LINKS, "links": LINKS}
+    of_shop = {"y": np.where(np.isnan(HALF), np.nan, Y + 2 * CREAMY)}
+    for learner in (AutoRanker, AutoRegressor):
+        fits = {
+            "of-scores": ({**few, "candidates": None}, all_scored, None, _of_scores),
+            "of-queries": (queried, WEIGHTED, None, _of_queries),
+            "of-agreeing-views": (agreeing, some_scored, None, _of_scores),
+            "of-links": (linked, some_linked, None, _of_links),
+            "of-a-table": (of_table, of_shop, SHOP, _of_a_table),
+        }
+        for n in (320, 2_050, 5_010):
+            rows, scores = _large(n)
+            given = {"y": scores}
+            if learner is AutoRanker and n < 5_000:
+                given["qid"] = np.arange(n) // 5
+            candidates = {**few, "candidates": FEW if n < 2_000 else [FEW[0], FEW[3]]}
+            fits[f"of-{n}-rows"] = (candidates, given, rows, _of_many_rows)
+        for kind, (changes, given, table, asks) in fits.items():
+            name = f"{learner.__name__}-{kind}"
+            yield GoldenFit(name, learner, changes, given, table=table, asks=asks)
+    level = {**few, "fit_intercept": False}
+    name = "AutoRegressor-without-a-level"
+    yield GoldenFit(name, AutoRegressor, level, {"y": Y, "sample_weight": WEIGHTS}, asks=_of_scores)
+    by_pair = {"winners": WINNERS[::2], "losers": LOSERS[::2]}
+    within = np.flatnonzero(QID[WINNERS] // 4 == QID[LOSERS] // 4)
+    compared = {
+        "AutoRanker-of-comparisons": (
+            {**few, "candidates": None},
+            {**by_pair, "unscored": MORE},
+            None,
+            _of_scores,
+        ),
+        "AutoRanker-of-margins": (
+            few,
+            {
+                "winners": WINNERS[within],
+                "losers": LOSERS[within],
+                "margins": MARGINS[within],
+                "weights": MEASURED["weights"][within],
+                "qid": QID // 4,
+            },
+            None,
+            _of_scores,
+        ),
+        "AutoRanker-of-items": (of_items, by_pair, SHOP, _of_a_table),
+    }
+    for name, (changes, given, table, asks) in compared.items():
+        yield GoldenFit(
+            name, AutoRanker, changes, given, method="fit_comparisons", table=table, asks=asks
+        )
 
 
 FITS = {fit.name: fit for fit in _fits()}
