@@ -19,7 +19,7 @@ from corank.report import plot_comparison, plot_learning_curve
 data = make_ranking(n_queries=50, query_size=8, n_features=5, random_state=0)
 items = Items(data.X, data.y, data.qid)
 protocol = Protocol(repeats=4, scored_share=0.2, max_unscored=60)
-found = compare(items, ["ridge", "kernelridge", "rankrls", "kpcrank"], protocol)
+found = compare(items, ["ridge", "forest", "rankrls", "kpcrank"], protocol)
 print(found)
 
 # %%

@@ -37,7 +37,7 @@ from sklearn.svm import SVR
 
 from corank import AutoRanker, AutoRegressor, CoRankRLS, RankRLS, View, random_split
 from corank.datasets import make_two_views
-from corank.experiments import Task, known_methods
+from corank.experiments import Task
 from corank.experiments.peers import Family, MethodRows, fit_tuned, widths
 from corank.metrics import disagreement_error
 from studies.data import (
@@ -51,6 +51,7 @@ from studies.data import (
     regression_names,
     regression_set,
 )
+from studies.peers import fit_method
 from studies.questions.cora import labelled
 from studies.questions.headline import SIZES, UNSCORED, query_task
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
@@ -153,7 +154,7 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
         views = [View(view.columns, kernel="cosine", name=view.name) for view in task.views]
         predicted = CoRankRLS(views, random_state=number).fit(task.X, task.y).predict(task.X_test)
     else:
-        predicted = known_methods()[learner].fit(task).predict(task.X_test)
+        predicted = fit_method(learner, task).predict(task.X_test)
     return {"error": _disagreement(truth, predicted, task.qid_test)}
 
 
@@ -234,7 +235,7 @@ def _regression(folder: Path, name: str, size: int, number: int, learner: str) -
     elif learner == "svr":
         predicted = _support_vectors(task).predict(task.X_test)
     else:
-        predicted = known_methods()[learner].fit(task).predict(task.X_test)
+        predicted = fit_method(learner, task).predict(task.X_test)
     return {"error": rmse(truth, predicted)}
 
 

@@ -7,7 +7,7 @@ Jester: 20 jokes of a user, described by the ratings of 100 other users. Ranking
 split, 50 test queries. Sushi: 10 kinds per user, described by kind and user. Cora: papers labelled
 as in `cora` (half of them of the class), error on papers that are neither labelled nor among the
 unscored ones, words and links as views; elsewhere views are random halves of the columns. All
-methods come from `corank.experiments`: each tries 200 settings on the scored rows alone. Errors are
+methods but XGBoost come from `corank.experiments`: each tries 200 settings on the scored rows alone. Errors are
 disagreements on test queries.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from corank import View, random_split
-from corank.experiments import Task, known_methods
+from corank.experiments import Task
 from corank.experiments.uncertainty import (
     corrected_resampled,
     holm,
@@ -44,6 +44,7 @@ from studies.data import (
     rankings,
     sushi,
 )
+from studies.peers import fit_method
 from studies.questions.cora import labelled
 from studies.questions.methods import (
     Draw,
@@ -102,7 +103,7 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
         task, scores = _cora_task(settings.folder, size, number)
     else:
         task, scores = query_task(settings.folder, name, size, number)
-    fitted = known_methods()[method.learner].fit(task)
+    fitted = fit_method(method.learner, task)
     errors = disagreement_error(
         scores, fitted.predict(task.X_test), qid=task.qid_test, average=False
     )

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.kernel_ridge import KernelRidge
 
+from corank.datasets import make_ranking
+from corank.experiments.peers import MethodRows
 from studies.data import Ratings
+from studies.peers import kernel_path, xgboost_stages
 from studies.questions import calibration, headline, questions
 from studies.questions.methods import DrawMethod, by_draw, draw_parts, method_titles
 from studies.run import run_study
@@ -107,3 +111,27 @@ def test_results_come_back_by_draw_and_method():
     assert method_titles(results) == ["a", "b"]
     assert list(by_draw(results)) == [("set", 2, 0), ("set", 2, 1)]
     assert by_draw(results)["set", 2, 0] == {"a": {"number": 2}, "b": {"number": 3}}
+
+
+def test_kernel_ridge_solves_what_scikit_learn_solves():
+    data, alphas = make_ranking(n_queries=24, query_size=8, random_state=0), np.array([0.1, 10.0])
+    predict, _ = kernel_path(0.3, alphas, MethodRows(data.X, data.y, None), 0)
+    level = data.y.mean()
+    models = [
+        KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(data.X, data.y - level)
+        for alpha in alphas
+    ]
+    expected = [model.predict(data.X) + level for model in models]
+    np.testing.assert_allclose(predict(data.X), np.transpose(expected))
+
+
+def test_staged_trees_predict_what_xgboost_predicts():
+    xgb = pytest.importorskip("xgboost")
+    data = make_ranking(n_queries=24, query_size=8, random_state=0)
+    predict, _ = xgboost_stages(MethodRows(data.X, data.y, None), {"max_depth": 2}, (3, 10))
+    model = xgb.XGBRegressor(
+        n_estimators=10, max_depth=2, n_jobs=1, tree_method="hist", base_score=0.0
+    )
+    model.fit(data.X, data.y - data.y.mean())
+    expected = [data.y.mean() + model.predict(data.X, iteration_range=(0, n)) for n in (3, 10)]
+    np.testing.assert_allclose(predict(data.X), np.transpose(expected), rtol=1e-4, atol=1e-4)

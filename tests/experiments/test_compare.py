@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse, stats
+from sklearn.linear_model import Ridge
 
 from corank import TableEncoder, View
 from corank.datasets import make_ranking, make_two_views
@@ -22,7 +23,9 @@ from corank.experiments import (
     Items,
     Method,
     Protocol,
+    Task,
     compare,
+    estimator_method,
     known_methods,
     protocol,
 )
@@ -447,8 +450,8 @@ def test_methods_without_queries_predict_scores():
 
 
 def test_staged_trees_predict_what_the_libraries_predict():
-    lgb, xgb = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-    from corank.experiments.peers import group_sizes, levels, lightgbm_stages, xgboost_stages
+    lgb = pytest.importorskip("lightgbm")
+    from corank.experiments.peers import group_sizes, levels, lightgbm_stages
 
     rows, setting = MethodRows(DATA.X, DATA.y, DATA.qid), {"num_leaves": 4, "min_data_in_leaf": 5}
     predict, _ = lightgbm_stages(rows, setting, (3, 10))
@@ -465,36 +468,34 @@ def test_staged_trees_predict_what_the_libraries_predict():
     model = lgb.train(same | setting | {"label_gain": list(range(32))}, data, num_boost_round=10)
     expected = [model.predict(DATA.X, num_iteration=n) for n in (3, 10)]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected), rtol=1e-12)
-    predict, _ = xgboost_stages(MethodRows(DATA.X, DATA.y, None), {"max_depth": 2}, (3, 10))
-    model = xgb.XGBRegressor(
-        n_estimators=10, max_depth=2, n_jobs=1, tree_method="hist", base_score=0.0
-    )
-    model.fit(DATA.X, DATA.y - DATA.y.mean())
-    expected = [DATA.y.mean() + model.predict(DATA.X, iteration_range=(0, n)) for n in (3, 10)]
-    np.testing.assert_allclose(predict(DATA.X), np.transpose(expected), rtol=1e-4, atol=1e-4)
 
 
 def test_peers_solve_what_scikit_learn_solves():
-    from sklearn.kernel_ridge import KernelRidge
-    from sklearn.linear_model import Ridge
-
-    from corank.experiments.peers import _kernel_path, _ridge_path
+    from corank.experiments.peers import _ridge_path
 
     rows, alphas = MethodRows(DATA.X, DATA.y, None), np.array([0.1, 10.0])
     predict, _ = _ridge_path(alphas, rows, 0)
     expected = [Ridge(alpha).fit(DATA.X, DATA.y).predict(DATA.X) for alpha in alphas]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected))
-    predict, _ = _kernel_path(0.3, alphas, rows, 0)
-    centred = DATA.y - DATA.y.mean()
-    models = [
-        KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(DATA.X, centred) for alpha in alphas
-    ]
-    np.testing.assert_allclose(
-        predict(DATA.X), np.transpose([m.predict(DATA.X) + DATA.y.mean() for m in models])
-    )
     first, second = pairs_of(rows, 10**6, np.random.default_rng(0))
     assert len(first) == sum(a > b for a in DATA.y for b in DATA.y)
     assert (DATA.y[first] > DATA.y[second]).all()
+
+
+@pytest.mark.parametrize("qid", [None, DATA.qid], ids=["rows", "queries"])
+def test_any_estimator_of_scikit_learn_is_a_method(qid):
+    mine = estimator_method("mine", Ridge(2.0), title="my ridge")
+    assert (mine.title, mine.about) == ("my ridge", "Ridge of scikit-learn")
+    task = Task(DATA.X, DATA.y, qid, DATA.X[:5], None, None, "disagreement", 0)
+    means = np.full(len(DATA.y), DATA.y.mean())
+    if qid is not None:
+        means = np.array([DATA.y[qid == query].mean() for query in qid])
+    expected = Ridge(2.0).fit(DATA.X, DATA.y - means).predict(DATA.X[:5])
+    level = 0.0 if qid is not None else DATA.y.mean()
+    np.testing.assert_allclose(mine.fit(task).predict(task.X_test), expected + level)
+    items = Items(DATA.X, DATA.y, qid)
+    result = compare(items, ["ridge", mine], replace(QUICK, curves=False))
+    assert [row.method for row in result.rows()] == ["ridge", "mine"]
 
 
 def test_tuning_holds_out_whole_queries():

@@ -73,7 +73,7 @@ class MethodOptions:
 
     methods: Words = option(
         "Methods to compare, such as ridge,rankrls,lightgbm. Default: ridge, corank's main"
-        " learners, a Gaussian process, a forest, and LightGBM (or else XGBoost) if installed."
+        " learners, a Gaussian process, a forest, and LightGBM if installed."
     )
     baseline: Word = option("Method that the others are tested against. Default: ridge.")
     jobs: int | None = option("How many fits run at the same time. Default: one per core.")

@@ -2,7 +2,12 @@
 
 from corank.experiments.compare import compare
 from corank.experiments.data import Items
-from corank.experiments.methods import Method, known_methods, register_method
+from corank.experiments.methods import (
+    Method,
+    estimator_method,
+    known_methods,
+    register_method,
+)
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Protocol, Task
 from corank.experiments.result import ComparisonResult
@@ -15,6 +20,7 @@ __all__ = [
     "Protocol",
     "Task",
     "compare",
+    "estimator_method",
     "known_methods",
     "register_method",
 ]

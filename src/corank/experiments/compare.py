@@ -52,8 +52,7 @@ def compare(
     data : Items, what a loader gives, (X, y) or (X, y, qid)
         NaN in y = unscored. With qid, rows of a query compete and whole queries are tested on.
     methods : names of methods (see `known_methods`) or Method, default=None
-        None: a baseline, corank's main learners, and LightGBM, or else XGBoost, where it is
-        installed.
+        None: a baseline, corank's main learners, and LightGBM where it is installed.
     protocol : Protocol, default=None
         Share of scores that are kept, repeats, measure, seed.
     baseline : str, default=None
@@ -231,8 +230,7 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
     asked = {
         key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")
     }
-    distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
-    library = version_of(*distributions[method.name]) if method.name in distributions else None
+    library = version_of("lightgbm") if method.name == "lightgbm" else None
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
     flags = [method.name, method.scale, method.uses_unscored]
     return written(

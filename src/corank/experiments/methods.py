@@ -81,6 +81,33 @@ def register_method(method: Method) -> None:
     _METHODS[method.name] = method
 
 
+def estimator_method(
+    name: str, estimator: Any, *, title: str | None = None, about: str | None = None
+) -> Method:
+    """A regressor of scikit-learn as a method, to be tuned by itself, as `GridSearchCV` is.
+
+    It is fitted to the scores of the scored rows; with queries to those less the mean of their
+    query.
+
+    Examples
+    --------
+    >>> from sklearn.kernel_ridge import KernelRidge
+    >>> from corank.datasets import make_ranking
+    >>> from corank.experiments import Protocol, compare, estimator_method
+    >>> mine = estimator_method("mine", KernelRidge(kernel="rbf"), title="kernel ridge")
+    >>> data = make_ranking(n_queries=30, query_size=8, random_state=0)
+    >>> result = compare(data, ["ridge", mine], Protocol(repeats=5, curves=False))
+    >>> [row.title for row in result.rows()]
+    ['ridge', 'kernel ridge']
+    """
+    return Method(
+        name,
+        title or name,
+        about or f"{type(estimator).__name__} of scikit-learn",
+        partial(peers.fit_estimator, estimator),
+    )
+
+
 def known_methods() -> dict[str, Method]:
     """Every method by its name: the baseline, corank's learners, then others."""
     learners = {record.method: _learner_method(record) for record in learner_records()}
@@ -95,10 +122,13 @@ def default_methods(*, queries: bool, judge: str) -> list[Method]:
     does.
     """
     regress = judge == "rmse" and not queries
-    kinds = {m.name: m for m in known_methods().values() if m.default and m.is_installed}
-    if "lightgbm" in kinds:
-        kinds.pop("xgboost", None)  # trees once: both take half of the time and say much the same
-    return [m for m in kinds.values() if (m.on_scale(queries=False) if regress else m.for_queries)]
+    return [
+        method
+        for method in known_methods().values()
+        if method.default
+        and method.is_installed
+        and (method.on_scale(queries=False) if regress else method.for_queries)
+    ]
 
 
 def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) -> list[Method]:
@@ -231,10 +261,7 @@ for _method in (
     ),
     Method("gp", "Gaussian process", "scikit-learn's Gaussian process, by evidence", peers.gaussian_process, default=True),
     Method("forest", "forest", "extremely randomised trees", peers.forest, default=True),
-    Method("kernelridge", "kernel ridge", "kernel ridge regression", peers.kernel_ridge),
-    Method("nystroem", "Nystroem + ridge", "ridge regression on approximate kernel features", peers.nystroem),
     Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),
     Method("lightgbm", "LightGBM", "gradient-boosted trees", peers.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
-    Method("xgboost", "XGBoost", "gradient-boosted trees", peers.xgboost, scale="without queries", needs=("xgboost",), default=True),
 ):  # fmt: skip
     _METHODS[_method.name] = _method

@@ -1,5 +1,5 @@
-"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, Gaussian
-process, forest, RankSVM, LightGBM, XGBoost.
+"""Methods that corank's learners are compared with: ridge, Gaussian process, forest, RankSVM,
+LightGBM.
 
 Each is tuned by held-out error on the scored training rows, over as many settings as corank's
 learners with views try; a Gaussian process learns its parameters by evidence, a forest has few that
@@ -9,6 +9,7 @@ ensemble for all numbers of trees.
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, run_starts, take
@@ -155,7 +155,6 @@ def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
 
 
 N_WIDTHS = 10
-N_BASIS = 300  # of Nystroem
 FOREST_TREES = 200
 MOST_PAIRS = 4_000  # of the pairwise transform
 SVM_SETTINGS = 20  # each costs a fit of its own
@@ -178,20 +177,10 @@ def ridge(task: Task) -> FittedMethod:
     )
 
 
-def kernel_ridge(task: Task) -> FittedMethod:
-    """Kernel ridge regression (rbf) on the scores."""
-    return fit_tuned(_width_families(task, _kernel_path), task)
-
-
-def nystroem(task: Task) -> FittedMethod:
-    """Ridge regression on features of Nystroem's kernel approximation."""
-    return fit_tuned(_width_families(task, _nystroem_path), task)
-
-
 def gaussian_process(task: Task) -> FittedMethod:
     """scikit-learn's Gaussian process with an rbf kernel; width, amplitude and noise by evidence."""
     rows = grouped(*task.scored)
-    X, (y, level) = _dense(rows.X), _targets(rows)
+    X, (y, level) = _dense(rows.X), targets(rows)
     spread = float(y.std()) or 1.0
     kernel = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1])) + WhiteKernel(0.1)
     with warnings.catch_warnings():
@@ -211,7 +200,7 @@ def forest(task: Task) -> FittedMethod:
 
 
 def _trees(leaf: int, rows: MethodRows, seed: int) -> Fitted:
-    y, level = _targets(rows)
+    y, level = targets(rows)
     model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(
         _matrix(rows.X), y
     )
@@ -223,27 +212,23 @@ def _dense(X: Any) -> FloatArray:
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
 
 
+def fit_estimator(estimator: Any, task: Task) -> FittedMethod:
+    """A regressor of scikit-learn, on the scored rows."""
+    rows = grouped(*task.scored)
+    y, level = targets(rows)
+    model = clone(estimator).fit(_matrix(rows.X), y)
+    return FittedMethod(
+        lambda X: level + model.predict(_matrix(X)), {}, None, len(pickle.dumps(model))
+    )
+
+
 def rank_svm(task: Task) -> FittedMethod:
     """A linear support vector machine on differences of rows of a query."""
     costs = np.logspace(-5, 2, SVM_SETTINGS).tolist()
     return fit_tuned([Family([{"C": C}], partial(_pairwise, C)) for C in costs], task)
 
 
-def _width_families(
-    task: Task, path: Callable[[float, FloatArray, MethodRows, int], Fitted]
-) -> list[Family]:
-    """One family per kernel width: all alphas."""
-    alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
-    return [
-        Family(
-            [{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()],
-            partial(path, gamma, alphas),
-        )
-        for gamma in widths(task.scored[0]).tolist()
-    ]
-
-
-def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
+def targets(rows: MethodRows) -> tuple[FloatArray, float]:
     """Scores less their mean, or less the means of their queries where the level of a query means
     nothing.
     """
@@ -256,33 +241,13 @@ def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
 
 def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     X = _dense(rows.X)
-    centre, (y, level) = X.mean(axis=0), _targets(rows)
+    centre, (y, level) = X.mean(axis=0), targets(rows)
     U, s, Vt = linalg.svd(X - centre, full_matrices=False)
     shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
     weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
     return (
         lambda new: np.asarray(new @ weights - centre @ weights + level)
     ), lambda at: 8 * (X.shape[1] + 1)
-
-
-def _kernel_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
-    """Dual weights of every alpha from one eigendecomposition, O(n³)."""
-    y, level = _targets(rows)
-    values, vectors = linalg.eigh(rbf_kernel(rows.X, gamma=gamma))
-    weights = vectors @ ((vectors.T @ y)[:, None] / (np.maximum(values, 0.0)[:, None] + alphas))
-    size = 8 * len(y) * (1 + rows.X.shape[1])
-    return (
-        lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)
-    ), lambda at: size
-
-
-def _nystroem_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
-    n = min(N_BASIS, len(rows.y))
-    map_ = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(rows.X)
-    inner = MethodRows(map_.transform(rows.X), rows.y, rows.qid)
-    predict, _ = _ridge_path(alphas, inner, seed)
-    size = 8 * n * (n + 1 + rows.X.shape[1])
-    return (lambda new: predict(map_.transform(new))), lambda at: size
 
 
 def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
@@ -314,33 +279,22 @@ def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Ind
 
 
 N_TREES = tuple(range(2, 101, 2))
-LEVELS = 32  # of relevance, which LightGBM and XGBoost want as whole numbers
+LEVELS = 32  # of relevance, which LightGBM wants as whole numbers
 LIGHTGBM = (
     {"num_leaves": 4, "min_data_in_leaf": 20, "feature_fraction": 0.3, "learning_rate": 0.1},
     {"num_leaves": 8, "min_data_in_leaf": 5, "feature_fraction": 0.3, "learning_rate": 0.1},
     {"num_leaves": 16, "min_data_in_leaf": 20, "feature_fraction": 1.0, "learning_rate": 0.1},
     {"num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 1.0, "learning_rate": 0.05},
 )
-XGBOOST = (
-    {"max_depth": 2, "min_child_weight": 1.0, "colsample_bytree": 0.3, "learning_rate": 0.1},
-    {"max_depth": 3, "min_child_weight": 0.1, "colsample_bytree": 0.3, "learning_rate": 0.1},
-    {"max_depth": 5, "min_child_weight": 1.0, "colsample_bytree": 1.0, "learning_rate": 0.1},
-    {"max_depth": 3, "min_child_weight": 1.0, "colsample_bytree": 1.0, "learning_rate": 0.05},
-)
-assert len(LIGHTGBM) * len(N_TREES) == len(XGBOOST) * len(N_TREES) == SETTINGS
+assert len(LIGHTGBM) * len(N_TREES) == SETTINGS
 
 
 def lightgbm(task: Task) -> FittedMethod:
     """LightGBM: lambdarank with queries, least squares without."""
-    return fit_tuned(_tree_families(LIGHTGBM, lightgbm_stages), task)
+    return fit_tuned(tree_families(LIGHTGBM, lightgbm_stages), task)
 
 
-def xgboost(task: Task) -> FittedMethod:
-    """XGBoost: pairwise ranking with queries, least squares without."""
-    return fit_tuned(_tree_families(XGBOOST, xgboost_stages), task)
-
-
-def _tree_families(
+def tree_families(
     grid: Sequence[Setting], fit: Callable[[MethodRows, Setting, Sequence[int]], Fitted]
 ) -> list[Family]:
     """One family per setting: all numbers of trees."""
@@ -358,7 +312,7 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
 
     fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
     labels: Any
-    (labels, level), group = _targets(rows), None
+    (labels, level), group = targets(rows), None
     if rows.qid is None:
         fixed |= {"objective": "regression", "boost_from_average": False}
     else:
@@ -385,36 +339,6 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
         return level + np.cumsum(values[np.arange(grown), leaves(X)], axis=1)[:, last]
 
     return predict, lambda at: len(model.model_to_string(num_iteration=n_trees[at]))
-
-
-def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> Fitted:
-    """Fit the largest number of trees with XGBoost; predicts one column for each number of trees."""
-    import xgboost as xgb
-
-    fixed: dict[str, Any] = {
-        "nthread": 1,
-        "seed": 0,
-        "verbosity": 0,
-        "tree_method": "hist",
-        "base_score": 0.0,
-    }
-    labels: Any
-    labels, level = _targets(rows)
-    objective = "reg:squarederror"
-    if rows.qid is not None:
-        objective, labels = "rank:pairwise", levels(rows.y)
-    data = xgb.DMatrix(rows.X, label=labels, qid=rows.qid, nthread=1)
-    model = xgb.train(
-        {"objective": objective} | fixed | setting, data, num_boost_round=max(n_trees)
-    )
-    steps = list(zip([0, *n_trees[:-1]], n_trees, strict=True))
-
-    def predict(X: Any) -> FloatArray:
-        new = xgb.DMatrix(X, nthread=1)
-        stages = [model.predict(new, iteration_range=step, output_margin=True) for step in steps]
-        return level + np.cumsum(np.asarray(stages, dtype=np.float64), axis=0).T
-
-    return predict, lambda at: len(model[: n_trees[at]].save_raw())
 
 
 def _matrix(X: Any) -> Any:

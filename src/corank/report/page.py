@@ -30,8 +30,6 @@ LIBRARIES = (
     "scikit-learn",
     "pyarrow",
     "lightgbm",
-    "xgboost-cpu",
-    "xgboost",
 )
 TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
 _STYLE: dict[Any, Any] = {
