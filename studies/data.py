@@ -331,7 +331,8 @@ class Proposals:
     """Python proposals, one row each.
 
     features : columns to learn from; texts : title and abstract; topic : empty for most; created :
-        days adopted : 1, 0, or NaN where still open; cites : (m, 2) row numbers
+        days
+    adopted : 1, 0, or NaN where still open; cites : (m, 2) row numbers
     """
 
     features: pa.Table

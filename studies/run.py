@@ -38,9 +38,11 @@ class Ways:
     """How the parts are computed; the numbers are the same in every way.
 
     processes : parts at a time; more than one starts processes: call it under ``if __name__ ==
-        "__main__":`` then keep : folder where finished parts are kept and looked for fresh : leave
-        kept parts aside reuse : take kept parts also where the sources have changed since progress
-        : as `corank.experiments.jobs.attempt_jobs` takes it
+        "__main__":`` then
+    keep : folder where finished parts are kept and looked for
+    fresh : leave kept parts aside
+    reuse : take kept parts also where the sources have changed since
+    progress : as `corank.experiments.jobs.attempt_jobs` takes it
     """
 
     processes: int = 1

@@ -41,15 +41,15 @@ class Settings:
 class Part:
     """A piece of a study that is computed in one go, by one process, and kept.
 
-    key : its name in the study; `conclude` finds its result under it run : function of a module,
-        called as ``run(settings, rng, **arguments)``; gives a dict as JSON has them arguments :
-        together with the key, the seed and the data all that the result depends on draw : what its
-        random numbers follow from beside the seed; parts with the same draw see the same numbers.
-        None: the
-        key
-    alone : not beside other parts, as its time is measured libraries : where another library does
-        the work, the names of its distributions; kept results then expire with that
-        library's version, not with corank's sources
+    key : its name in the study; `conclude` finds its result under it
+    run : function of a module, called as ``run(settings, rng, **arguments)``; gives a dict as JSON
+        has them
+    arguments : together with the key, the seed and the data all that the result depends on
+    draw : what its random numbers follow from beside the seed; parts with the same draw see the
+        same numbers. None: the key
+    alone : not beside other parts, as its time is measured
+    libraries : where another library does the work, the names of its distributions; kept results
+        then expire with that library's version, not with corank's sources
     """
 
     key: str
@@ -96,8 +96,10 @@ class Finding:
     """A claim, and what became of it here.
 
     source : where the claim stands, such as "Brefeld2006 fig. 1"; TARGET for what corank itself set
-        out to reach claim : the claim in a sentence verdict : HOLDS, DOES_NOT_HOLD or
-        CANNOT_BE_TESTED evidence : our numbers, or why it cannot be tested
+        out to reach
+    claim : the claim in a sentence
+    verdict : HOLDS, DOES_NOT_HOLD or CANNOT_BE_TESTED
+    evidence : our numbers, or why it cannot be tested
     """
 
     source: str
@@ -176,15 +178,17 @@ class Outcome:
 class Study:
     """A study.
 
-    name : what it is called on the command line title : a heading about : its protocol in a few
-        sentences, with what the paper leaves open and how it was decided parts : what is to be
-        computed conclude : what the results say, by the keys of the parts files : what it needs
-        under the data folder, such as "jester/jester_part1.npz" sources : the tables and figures it
-        makes again, such as "Brefeld2006 fig. 1" fixed_draws : its draws follow from fixed seeds,
-        whatever the seed of the settings with_results : the results of all parts are written too,
-        so that others can go on from them protocol : to be raised when the data of a draw or the
-        meaning of a result change, so that kept results expire also
-        where they are taken whatever the sources
+    name : what it is called on the command line
+    title : a heading
+    about : its protocol in a few sentences, with what the paper leaves open and how it was decided
+    parts : what is to be computed
+    conclude : what the results say, by the keys of the parts
+    files : what it needs under the data folder, such as "jester/jester_part1.npz"
+    sources : the tables and figures it makes again, such as "Brefeld2006 fig. 1"
+    fixed_draws : its draws follow from fixed seeds, whatever the seed of the settings
+    with_results : the results of all parts are written too, so that others can go on from them
+    protocol : to be raised when the data of a draw or the meaning of a result change, so that kept
+        results expire also where they are taken whatever the sources
     """
 
     name: str

@@ -34,11 +34,11 @@ class RankUncertainty:
     """How sure the ranks of items are.
 
     Attributes
-    ---------- best : (n,) probability that the item is the best of its query low, high : (n,)
-    between which ranks it lies with a probability of at least 90 %, its rank by score among them; 1
-    is
-        the best. An item of high score that the model is unsure of has most of its probability
-        below that rank
+    ----------
+    best : (n,) probability that the item is the best of its query
+    low, high : (n,) between which ranks it lies with a probability of at least 90 %, its rank by
+        score among them; 1 is the best. An item of high score that the model is unsure of has most
+        of its probability below that rank
     """
 
     best: FloatArray
@@ -141,15 +141,16 @@ class ColumnEffect:
     """What a column does to the predictions of a model.
 
     Attributes
-    ---------- column : its name increase : by how much the held-out error grows where the column is
-    shuffled: root mean squared error of a regressor,
-        share of misordered pairs of a ranker
-    standard_error : of the increase, over held-out rows or queries values : some values of the
-        column, from low to high, or its most frequent categories; none for text and vectors, and
-        for all but the 20 columns that matter most
+    ----------
+    column : its name
+    increase : by how much the held-out error grows where the column is shuffled: root mean squared
+        error of a regressor, share of misordered pairs of a ranker
+    standard_error : of the increase, over held-out rows or queries
+    values : some values of the column, from low to high, or its most frequent categories; none for
+        text and vectors, and for all but the 20 columns that matter most
     effects : (k,) the mean prediction where all rows have that value, less the mean of these
-        deviations : (k,) standard deviations of the effects, None where the model does not say how
-        sure it is
+    deviations : (k,) standard deviations of the effects, None where the model does not say how sure
+        it is
     """
 
     column: str

@@ -43,11 +43,14 @@ class Links:
     """Links between the rows of a table.
 
     Attributes
-    ---------- matrix : (n, n) float64 CSR of weights > 0, without self-loops; symmetric unless
-    directions are kept n_given : links that were given n_unknown : links that name an item which is
-    not in the table; they are ignored n_self : links of an item with itself; they are ignored
+    ----------
+    matrix : (n, n) float64 CSR of weights > 0, without self-loops; symmetric unless directions are
+        kept
+    n_given : links that were given
+    n_unknown : links that name an item which is not in the table; they are ignored
+    n_self : links of an item with itself; they are ignored
     n_repeated : links that were given before; without weights they count once, with weights they
-    add up
+        add up
     """
 
     matrix: Array
@@ -468,11 +471,12 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     TableEncoder : text, dates, numbers and categories of a table as features.
 
     Notes
-    ----- The encoder is transductive: X holds all items, also those without a score, and links join
-    its rows. A pipeline with it is fitted on, and predicts, the whole table; rows cannot be split
-    off, as by `cross_val_score`. For new items give `transform` a table of old and new ones, with
-    the links among them. A link to an item that is not in the table cannot be followed; it is
-    ignored, with a warning.
+    -----
+    The encoder is transductive: X holds all items, also those without a score, and links join its
+    rows. A pipeline with it is fitted on, and predicts, the whole table; rows cannot be split off,
+    as by `cross_val_score`. For new items give `transform` a table of old and new ones, with the
+    links among them. A link to an item that is not in the table cannot be followed; it is ignored,
+    with a warning.
 
     The propagated features take the place of the features. To have both use
     `sklearn.pipeline.make_union("passthrough", LinkEncoder(links))`.
@@ -521,7 +525,8 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         X : (n, d) array, frame or CSR
             The rows that were fitted or, with `links`, any table of items.
         links : links between the rows of X, in any form that the parameter takes; None: those that
-            were fitted ids : (n,) names of the rows of X, by which `links` calls them
+            were fitted
+        ids : (n,) names of the rows of X, by which `links` calls them
 
         Returns
         -------

@@ -217,8 +217,8 @@ class Reliability(NamedTuple):
     """Predicted probabilities beside the observed shares, one entry per bin that is not empty.
 
     predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) number of
-        predictions interval : (k,) lower and (k,) upper end of a 95 % interval of the share
-        (Wilson)
+        predictions
+    interval : (k,) lower and (k,) upper end of a 95 % interval of the share (Wilson)
     """
 
     predicted: FloatArray

@@ -46,9 +46,8 @@ def two_views(
     """Dictionaries of two views.
 
     of : "items", every second scored and unscored item is an atom of the first view, the others of
-        the second;
-        "people", all scored items are atoms of both, in kernels of one half of the reference people
-        each
+        the second; "people", all scored items are atoms of both, in kernels of one half of the
+        reference people each
     """
     batch = kernels.batch
     rows = (
@@ -151,8 +150,8 @@ def co_pursuit_paths(
     """Greedy steps of both views; predictions are the mean of the views. O(u N₁ N₂) per step.
 
     objective : "exact", each step makes F least; "paper", one residual for both views
-        (docs/mathematics.md, section 1.5) refit : "basic", weights stay as they entered; "back",
-        all weights fitted again after every step
+        (docs/mathematics.md, section 1.5)
+    refit : "basic", weights stay as they entered; "back", all weights fitted again after every step
     """
     costs, (people, n) = _PairCosts(views, agreement), views.target.shape
     everyone, bond = np.arange(people), np.sqrt(2 * agreement)

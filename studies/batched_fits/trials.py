@@ -420,8 +420,10 @@ def errors_of_tested(
     """Errors of the chosen model for every test person, and those of all candidates around it.
 
     Returns
-    ------- errors : "pairs", "all pairs", "squared" and "share" (kernel functions per scored item),
-    (people,) each around : (people, candidates) share of pairs in the wrong order
+    -------
+    errors : "pairs", "all pairs", "squared" and "share" (kernel functions per scored item),
+        (people,) each
+    around : (people, candidates) share of pairs in the wrong order
     """
     narrow = method.around(choice["candidate"])
     at = narrow.candidates.index(choice["candidate"])
@@ -454,9 +456,10 @@ def results_of(chosen: Mapping[str, ChosenMethod], stage: Stage) -> dict[str, An
     """Test methods, by name, in all repetitions with each of their choices. Plain JSON.
 
     Returns
-    ------- by name and measure: ``choice``, ``errors`` of all test people, repetition after
-    repetition, and ``curve`` (mean error and its standard error for all candidates around the
-    choice); by name also ``fits``
+    -------
+    by name and measure: ``choice``, ``errors`` of all test people, repetition after repetition, and
+    ``curve`` (mean error and its standard error for all candidates around the choice); by name also
+    ``fits``
     """
     tested: dict[str, Any] = {name: {"fits": method.n_fits} for name, method in chosen.items()}
     errors: dict[tuple[str, str], dict[str, list[float | None]]] = {}

@@ -60,8 +60,8 @@ class Entry:
     """A row of a table: a method and what it chooses from.
 
     missing : what stands for a missing rating of a reference user: their median ("person") or the
-        item's ("item") as_sparse_as : a method before it in the block; the basis is as large as
-        that method's models
+        item's ("item")
+    as_sparse_as : a method before it in the block; the basis is as large as that method's models
     """
 
     name: str

@@ -8,17 +8,14 @@ of scores) are means over draws; settings are compared by ratios of those, and r
 by geometric means, with the worst setting beside them.
 
 * regression: 32 small sets, 20, 50 and 100 scored rows, where a set has twice as many and 30 rows
-  more; root mean
-  squared error. Columns are standardised over training rows.
+  more; root mean squared error. Columns are standardised over training rows.
 * ranking: LightGBM's own ranking data, 4, 8 and 16 scored queries, 60 unscored ones, 50 test
   queries; disagreement.
 * orders: Jester, sushi and Cora (words only) as in `headline`; disagreement.
 * views: Cora with words and links declared as views; `make_two_views` with linear views and no
-  intercept, also with
-  noise in the place of the second view.
+  intercept, also with noise in the place of the second view.
 * honesty: of the same fits, whether 95 % intervals hold the scores they should, the error that a
-  model states beside
-  the true one, and whether unscored rows did what `unscored_effect_` says.
+  model states beside the true one, and whether unscored rows did what `unscored_effect_` says.
 """
 
 from __future__ import annotations

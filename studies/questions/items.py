@@ -6,22 +6,19 @@ marked; errors are those on items without a mark (transductive), but for "outcom
 after a point in time are not known before it.
 
 * cora: one class of papers against the rest, half of the 20, 50 or 100 labels in the class; words
-  and citations.
-  Disagreement on the other papers, 20 draws. Label spreading over the links as scikit-learn does
-  it, and with the best of five shares in hindsight.
+  and citations. Disagreement on the other papers, 20 draws. Label spreading over the links as
+  scikit-learn does it, and with the best of five shares in hindsight.
 * split: the public split of Cora, 140 labels and 1,000 test papers: one model per class, the
   largest score wins.
 * topics: Python proposals, a person marks 10, 20 or 40, half of them of a topic; title, abstract,
-  dates, categories,
-  counts and citations. Disagreement on the other proposals, 20 draws. The peer knows title and
-  abstract. `corank fit` without `--query` fits the AutoRegressor.
+  dates, categories, counts and citations. Disagreement on the other proposals, 20 draws. The peer
+  knows title and abstract. `corank fit` without `--query` fits the AutoRegressor.
 * random links: the same marks with links that were drawn at random, as many per item as there are.
 * outcome: adopted or not, 50 or 200 outcomes known before a point in time, tested after it; what is
-  learned of words comes
-  from before, and only links to earlier proposals count. Area under the curve.
+  learned of words comes from before, and only links to earlier proposals count. Area under the
+  curve.
 * shop: `make_shop`, 25 ratings of 600 items; also with words, links or embeddings that say nothing.
-  Rank correlation with
-  the true ratings of the other items, 20 seeds.
+  Rank correlation with the true ratings of the other items, 20 seeds.
 """
 
 from __future__ import annotations

@@ -268,16 +268,21 @@ class Plan:
     """How a run goes.
 
     Parameters
-    ---------- run : its name sites : names of at least two sites, in the order of their turns
-    agreement : weight of the disagreement on shared items, as in `CoRLS` schedule : "sequential":
-    one site after the other, each seeing the latest answers (Algorithm 1 of Brefeld
-        and others, 2006); "parallel": all
-        at once, less waiting but up to twice the rounds
-    accelerate : whether to extrapolate from past rounds report : whether sites tell loss, norm and
-        gradient norm; else predictions are all that leaves them tol : when to stop: estimated error
-        of the predictions and, where sites report, the joint gradient, both relative max_rounds :
-        when to give up on_missing : "stop" or "continue", when a site is lost; with "continue" at
-        least `min_sites` must remain
+    ----------
+    run : its name
+    sites : names of at least two sites, in the order of their turns
+    agreement : weight of the disagreement on shared items, as in `CoRLS`
+    schedule : "sequential": one site after the other, each seeing the latest answers (Algorithm 1
+        of Brefeld
+        and others, 2006); "parallel": all at once, less waiting but up to twice the rounds
+    accelerate : whether to extrapolate from past rounds
+    report : whether sites tell loss, norm and gradient norm; else predictions are all that leaves
+        them
+    tol : when to stop: estimated error of the predictions and, where sites report, the joint
+        gradient, both relative
+    max_rounds : when to give up
+    on_missing : "stop" or "continue", when a site is lost; with "continue" at least `min_sites`
+        must remain
     """
 
     run: str
@@ -332,7 +337,8 @@ class Round:
 
     error : estimated relative error of the predictions; gradient : of the joint objective relative
         to its value at zero, None where it is not known; disagreement : root mean square between
-        the sites' predictions reports : loss, norm and gradient norm by site, where sites tell them
+        the sites' predictions
+    reports : loss, norm and gradient norm by site, where sites tell them
     """
 
     number: int
@@ -393,9 +399,13 @@ class Coordinator:
     one plain parallel round measures the joint gradient at one point.
 
     Parameters
-    ---------- plan : Plan channel : Channel items : fingerprint of the coordinator's own copy of
-    the shared items; None takes the first site's word state : path of the file from which a killed
-    coordinator goes on; None forgets progress : is told of every round
+    ----------
+    plan : Plan
+    channel : Channel
+    items : fingerprint of the coordinator's own copy of the shared items; None takes the first
+        site's word
+    state : path of the file from which a killed coordinator goes on; None forgets
+    progress : is told of every round
     """
 
     def __init__(

@@ -31,8 +31,10 @@ def client_app(
     """A ClientApp that answers for a site.
 
     Parameters
-    ---------- make_site : makes the site from the node's context, the same every time; its `state`
-    must be a file keep : is called with the site when the run is over, to save its model
+    ----------
+    make_site : makes the site from the node's context, the same every time; its `state` must be a
+        file
+    keep : is called with the site when the run is over, to save its model
     """
     app = ClientApp()
 

@@ -158,11 +158,14 @@ class Terms:
     """What all sites of a run agree on.
 
     Parameters
-    ---------- run : its name sites : names, in the order in which they take their turns comparison
-    : "regression", or "ranking" with its weighting: see `Site.comparison` agreement : weight of the
-    disagreement between sites on the shared items, over ordered pairs as in `CoRLS` items : how
-    many shared items; digest : of all of them report : whether an answer holds three numbers beside
-    the predictions: loss, norm, gradient norm
+    ----------
+    run : its name
+    sites : names, in the order in which they take their turns
+    comparison : "regression", or "ranking" with its weighting: see `Site.comparison`
+    agreement : weight of the disagreement between sites on the shared items, over ordered pairs as
+        in `CoRLS`
+    items : how many shared items; digest : of all of them
+    report : whether an answer holds three numbers beside the predictions: loss, norm, gradient norm
     """
 
     run: str

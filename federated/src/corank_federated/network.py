@@ -216,13 +216,17 @@ class GrpcChannel:
     """Sites over gRPC.
 
     Parameters
-    ---------- address : "host:port" to listen on; port 0 takes a free one, see `port` identity,
-    authority : the coordinator's certificate, and that of the authority which signed the sites'
+    ----------
+    address : "host:port" to listen on; port 0 takes a free one, see `port`
+    identity, authority : the coordinator's certificate, and that of the authority which signed the
+        sites'
     sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of
-    that name max_items : the longest array that is welcome join_timeout, answer_timeout : seconds
-    to wait for all sites to join, and for one answer handshake_timeout : seconds for the handshake
-    of a connection, and for the hello with which a stream begins max_connections : open at the same
-    time, also before their handshake; more are closed at once
+        that name
+    max_items : the longest array that is welcome
+    join_timeout, answer_timeout : seconds to wait for all sites to join, and for one answer
+    handshake_timeout : seconds for the handshake of a connection, and for the hello with which a
+        stream begins
+    max_connections : open at the same time, also before their handshake; more are closed at once
     """
 
     def __init__(
@@ -422,9 +426,12 @@ class Connection:
     """Dials a coordinator for a site.
 
     Parameters
-    ---------- address : "host:port" of the coordinator identity, authority : this site's
-    certificate, and that of the authority which signed the coordinator's max_items : the longest
-    array that is welcome patience : seconds without any connection after which it gives up
+    ----------
+    address : "host:port" of the coordinator
+    identity, authority : this site's certificate, and that of the authority which signed the
+        coordinator's
+    max_items : the longest array that is welcome
+    patience : seconds without any connection after which it gives up
     """
 
     def __init__(

@@ -88,10 +88,10 @@ class SharedItems:
     """The shared items as one site sees them.
 
     Parameters
-    ---------- features : (m, d) array, frame or CSR: the site's own features of the items ids :
-    (m,) names of the items, unique; what sites must have in common. None: the features themselves
-    are what is
-        compared, so that every site must have the same
+    ----------
+    features : (m, d) array, frame or CSR: the site's own features of the items
+    ids : (m,) names of the items, unique; what sites must have in common. None: the features
+        themselves are what is compared, so that every site must have the same
     queries : (m,) query labels for ranking, also compared; None = one query
     agreed : more columns (m,) each that must be the same everywhere
     """
@@ -155,9 +155,12 @@ def synthetic_table(
     """Shared items made up from an agreed seed and schema: every site gets the same table.
 
     Parameters
-    ---------- items : how many seed : int columns : one mapping each, with a "name" and either
-    "low" and "high" (uniform numbers; whole ones where both are
-        and "whole" is true), "mean" and "deviation" (normal), or "values" (a list to draw from)
+    ----------
+    items : how many
+    seed : int
+    columns : one mapping each, with a "name" and either "low" and "high" (uniform numbers; whole
+        ones where both are and "whole" is true), "mean" and "deviation" (normal), or "values" (a
+        list to draw from)
     query_size : how many items make a query, for ranking; the column is called "query"
 
     Returns

@@ -158,9 +158,10 @@ class Limits:
     them all.
 
     Parameters
-    ---------- rounds : answers in all, over every run and restart of this site norm : the largest
-    root mean square of what it is pulled towards, less its own mean score; None for ten times that
-        of its scores
+    ----------
+    rounds : answers in all, over every run and restart of this site
+    norm : the largest root mean square of what it is pulled towards, less its own mean score; None
+        for ten times that of its scores
     report : whether it tells its loss, norm and gradient norm in a run that asks for them; else it
         does not take part
     """
@@ -192,10 +193,13 @@ class Site:
         Says how this site learns: kernel, gamma, basis, alpha ("tune": by its own held-out error),
         weighting, beta, fit_intercept (its own mean score). It has one view; a list of one `View`
         picks columns. `agreement` and `solver` are not its own to choose.
-    X, y : (n, d) rows and (n,) scores, NaN = unscored: left out shared : SharedItems qid,
-        sample_weight : as in `fit` limits : Limits state : path of the file that remembers answered
-        rounds across restarts; None forgets keep : called with the site when the run has ended,
-        before the coordinator hears that its model is kept
+    X, y : (n, d) rows and (n,) scores, NaN = unscored: left out
+    shared : SharedItems
+    qid, sample_weight : as in `fit`
+    limits : Limits
+    state : path of the file that remembers answered rounds across restarts; None forgets
+    keep : called with the site when the run has ended, before the coordinator hears that its model
+        is kept
     """
 
     def __init__(

@@ -173,10 +173,12 @@ def views_of(
     """Views of features by the names of the columns they come from, or two halves of the columns.
 
     Parameters
-    ---------- patterns : one per view, such as `text_*,title`, with a name and a kernel
-    `text=text_*,title:cosine` encoder : what makes features of the columns of a table, or None
-    where they are features names : of the features settings : kernel and gamma of views that do not
-    name a kernel
+    ----------
+    patterns : one per view, such as `text_*,title`, with a name and a kernel
+        `text=text_*,title:cosine`
+    encoder : what makes features of the columns of a table, or None where they are features
+    names : of the features
+    settings : kernel and gamma of views that do not name a kernel
     """
     if not patterns:
         attributes = np.arange(len(names)) if encoder is None else encoder.attributes_
@@ -294,7 +296,7 @@ def without_ids(table: pa.Table, features: Sequence[str], asked: Sequence[str]) 
     """The features without columns that only number or name the rows, which is said.
 
     `asked` : names and patterns that are given; columns given by name are learned from whatever
-    they look like
+        they look like
     """
     named = {name for pattern in asked for name in _split(pattern, features)}
     left_out: dict[str, str] = {}

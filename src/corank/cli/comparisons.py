@@ -171,11 +171,13 @@ class ReadPairs:
     """Comparisons of the rows of a table of items.
 
     Attributes
-    ---------- winners, losers : (p,) rows margins : (p,) by how much, or None counts : (p,) how
-    often, or None questions : how many questions were answered and how many of the answers are
-    ties, how many were left out (keys
-        of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None where the table
-        says who beat whom
+    ----------
+    winners, losers : (p,) rows
+    margins : (p,) by how much, or None
+    counts : (p,) how often, or None
+    questions : how many questions were answered and how many of the answers are ties, how many were
+        left out (keys of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None
+        where the table says who beat whom
     """
 
     winners: Index
@@ -227,10 +229,14 @@ class Outcomes:
     """A table of comparisons as it stands, row by row.
 
     Attributes
-    ---------- names : what its columns are called first, second : (n_rows,) rows of the items; the
-    winners and losers where the table says who beat whom won : (n_rows,) 1 where the first has won,
-    0 where the second, 0.5 for a tie, NaN where not answered margins, counts : (n_rows,) as they
-    stand, or None questions : of a file of answers as in `ReadPairs`, else None
+    ----------
+    names : what its columns are called
+    first, second : (n_rows,) rows of the items; the winners and losers where the table says who
+        beat whom
+    won : (n_rows,) 1 where the first has won, 0 where the second, 0.5 for a tie, NaN where not
+        answered
+    margins, counts : (n_rows,) as they stand, or None
+    questions : of a file of answers as in `ReadPairs`, else None
     """
 
     file: Path
@@ -276,10 +282,14 @@ def read_outcomes(
     """Read comparisons, with or without answers.
 
     Parameters
-    ---------- file : path of a table, or of a file of answers items : what is compared given,
-    remembered : names of its columns, as given now and before; `winner` and `loser` by default
+    ----------
+    file : path of a table, or of a file of answers
+    items : what is compared
+    given, remembered : names of its columns, as given now and before; `winner` and `loser` by
+        default
     query : name of the query column and (n_items,) the query of each item, which must be the same
-    for both, or None to_learn : whether there must be answers
+        for both, or None
+    to_learn : whether there must be answers
     """
     if is_answers_file(file):
         return _outcomes_of_answers(file, items, given, query)

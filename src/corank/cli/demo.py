@@ -209,9 +209,11 @@ class DemoQuestions:
     """What the model of a draw would ask next.
 
     Attributes
-    ---------- asked : (5,) rows n_pairs : pairs of one item with the topic and one without, neither
-    marked nor asked about error_before, error_after : share of them that is in the wrong order
-    without and with the answers
+    ----------
+    asked : (5,) rows
+    n_pairs : pairs of one item with the topic and one without, neither marked nor asked about
+    error_before, error_after : share of them that is in the wrong order without and with the
+        answers
     """
 
     asked: Index

@@ -70,8 +70,11 @@ class ItemTable:
     """A table of items as a model sees it.
 
     Attributes
-    ---------- model : fitted learner file, table : where the items stand query, queries : the query
-    column, and the numbers of the queries (n_rows,), all 0 without such a column
+    ----------
+    model : fitted learner
+    file, table : where the items stand
+    query, queries : the query column, and the numbers of the queries (n_rows,), all 0 without such
+        a column
     """
 
     model: Any

@@ -147,12 +147,16 @@ class RankedTable:
     """A table with what a model says of its rows.
 
     Attributes
-    ---------- table : results, ids, number of the row, and the other columns results : names of the
-    columns of results ids : names of the columns that name the rows, or of the one that numbers
-    them query : name of the query column, or None sizes : (n_queries,) how many rows every query
-    has best_chances : (size of the first query,) probability that each of its rows is its best,
-    None where it is not known top : how many rows of each query are wanted, or None for all sorts :
-    whether the rows are ranked; else they stay in their order
+    ----------
+    table : results, ids, number of the row, and the other columns
+    results : names of the columns of results
+    ids : names of the columns that name the rows, or of the one that numbers them
+    query : name of the query column, or None
+    sizes : (n_queries,) how many rows every query has
+    best_chances : (size of the first query,) probability that each of its rows is its best, None
+        where it is not known
+    top : how many rows of each query are wanted, or None for all
+    sorts : whether the rows are ranked; else they stay in their order
     """
 
     table: pa.Table

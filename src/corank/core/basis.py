@@ -57,9 +57,10 @@ class BasisNotice(UserWarning):
 class KernelBasis:
     """Φ(x) = (k(x, z_1), …, k(x, z_r)) for basis points z.
 
-    points : (r, d) rows, or column numbers (r,) of a precomputed kernel own_gram : (r, r) kernel
-        values between the points, given for a precomputed kernel only own_whitening : the whitening
-        that sums were gathered with: eigenvectors are not unique, so it must not be computed again
+    points : (r, d) rows, or column numbers (r,) of a precomputed kernel
+    own_gram : (r, r) kernel values between the points, given for a precomputed kernel only
+    own_whitening : the whitening that sums were gathered with: eigenvectors are not unique, so it
+        must not be computed again
     """
 
     kernel: Kernel

@@ -3,15 +3,14 @@
 The hold-out of every learner, unless `cv` says otherwise:
 
 * Queries are left out one by one (single rows where rows count one by one and have no query labels,
-  single
-  comparisons likewise), as long as that has a cheap closed form: always where all rows are the
-  basis, up to the limits of `one_by_one_is_cheap` where the basis is a subset of the rows (`KPCR`
-  and `KPCRank` take ten folds there).
+  single comparisons likewise), as long as that has a cheap closed form: always where all rows are
+  the basis, up to the limits of `one_by_one_is_cheap` where the basis is a subset of the rows
+  (`KPCR` and `KPCRank` take ten folds there).
 * Beyond that, and for learners without a closed form: ten folds of whole queries (rows,
   comparisons).
 * The items of one query: up to ten folds of two items or more, each with low and high scores. Rows
-  of a scan that do
-  not fit into memory are dealt to such folds by their number, because their scores only pass by.
+  of a scan that do not fit into memory are dealt to such folds by their number, because their
+  scores only pass by.
 
 A *unit* is what a fold takes out: a scored row or a comparison. A `Folding` has one fold number per
 unit and view.
@@ -139,10 +138,12 @@ def default_folding(
     """The hold-out that the module describes; None where there is too little to hold anything out.
 
     Parameters
-    ---------- problems : one per view groups : (n_units,) per view, what is left out together,
-    under numbers that views share; None for items of one query n_features : of all views where the
-    solution comes from sums over features, 0 where there is no closed form; None
-        where leaving one out is always cheap
+    ----------
+    problems : one per view
+    groups : (n_units,) per view, what is left out together, under numbers that views share; None
+        for items of one query
+    n_features : of all views where the solution comes from sums over features, 0 where there is no
+        closed form; None where leaving one out is always cheap
     """
     if groups is None:
         return _item_folding(problems, seed)

@@ -320,8 +320,8 @@ class ComparedRows:
     """Rows with explicit comparisons between them.
 
     features : (n, d); winners, losers : (p,) int64 rows of it; margins, weights : (p,) float64
-        groups : (p,) int64 codes of comparisons that are held out together; named : whether they
-        are the user's queries
+    groups : (p,) int64 codes of comparisons that are held out together; named : whether they are
+        the user's queries
     """
 
     features: Array

@@ -18,14 +18,22 @@ class LearnerRecord:
     """One learner.
 
     Attributes
-    ---------- name : name of the class module : module that defines it method : what `corank fit
-    --method` and `compare` call it sentence : what it does, without a full stop ranks : whether it
-    learns an order within queries; else it predicts scores views : whether it takes `views=`
-    unscored : whether it learns from unscored rows comparisons : whether it has `fit_comparisons`
-    scans : whether it learns from a `corank.scan` options : options of `corank fit` that it takes:
-    alpha, amplitude, atoms, basis, components, noise, weighting keeps_scale : whether predictions
-    are on the scale of the scores, for a ranker up to the level of a query in_files : whether model
-    files hold it; else it saves another learner in_fit : whether `corank fit --method` offers it
+    ----------
+    name : name of the class
+    module : module that defines it
+    method : what `corank fit --method` and `compare` call it
+    sentence : what it does, without a full stop
+    ranks : whether it learns an order within queries; else it predicts scores
+    views : whether it takes `views=`
+    unscored : whether it learns from unscored rows
+    comparisons : whether it has `fit_comparisons`
+    scans : whether it learns from a `corank.scan`
+    options : options of `corank fit` that it takes: alpha, amplitude, atoms, basis, components,
+        noise, weighting
+    keeps_scale : whether predictions are on the scale of the scores, for a ranker up to the level
+        of a query
+    in_files : whether model files hold it; else it saves another learner
+    in_fit : whether `corank fit --method` offers it
     by_default : whether `compare` takes it when nobody says what to compare
     """
 

@@ -162,8 +162,9 @@ class Moments:
 class Statistics:
     """The sums of every fold.
 
-    queries : over the whole queries of each fold parts : where folds cut through one query without
-        a name, the moments of its rows in each fold; else None
+    queries : over the whole queries of each fold
+    parts : where folds cut through one query without a name, the moments of its rows in each fold;
+        else None
     """
 
     comparison: Loss
@@ -275,12 +276,16 @@ class Accumulator:
     """Takes rows in query order, chunk by chunk, and keeps the sums of every fold.
 
     Parameters
-    ---------- comparison : Loss features : callable, rows (n, d) → (n, r); with a method ``write(X,
-    out)`` blocks are written in place n_features : r reference : any array of the library and
-    device to compute on folds : (n_queries,) the fold of each query code, or None for a single fold
-    n_folds : number of folds, where these rows may not be in all of them keeps_ends : whether the
-    first query may have begun, and the last may go on, in rows that are summed elsewhere: see
-        `Spans`
+    ----------
+    comparison : Loss
+    features : callable, rows (n, d) → (n, r); with a method ``write(X, out)`` blocks are written in
+        place
+    n_features : r
+    reference : any array of the library and device to compute on
+    folds : (n_queries,) the fold of each query code, or None for a single fold
+    n_folds : number of folds, where these rows may not be in all of them
+    keeps_ends : whether the first query may have begun, and the last may go on, in rows that are
+        summed elsewhere: see `Spans`
     """
 
     def __init__(
@@ -588,8 +593,9 @@ def gather(
 class Spans:
     """Sums over a stretch of rows.
 
-    between : of whole queries, and of rows of a query without a name head, tail : queries at the
-        ends, by their ids; no tail where all rows are one query, neither where none are compared
+    between : of whole queries, and of rows of a query without a name
+    head, tail : queries at the ends, by their ids; no tail where all rows are one query, neither
+        where none are compared
     """
 
     between: Statistics

@@ -62,8 +62,10 @@ class random_split:
     """Divide the columns at random into views of about equal size.
 
     Parameters
-    ---------- n_views : int attributes : (n_columns,) the attribute each column stems from; columns
-    of one attribute stay together
+    ----------
+    n_views : int
+    attributes : (n_columns,) the attribute each column stems from; columns of one attribute stay
+        together
     """
 
     n_views: int = 2
@@ -142,8 +144,10 @@ def encoded_views(views: Any, attributes: Any) -> Any:
     """Views of the columns of a table, given by their numbers, as views of the encoded features.
 
     Parameters
-    ---------- views : list of View, or anything else, which comes back as it is attributes :
-    (n_features,) the column that each feature comes from, as `TableEncoder.attributes_`
+    ----------
+    views : list of View, or anything else, which comes back as it is
+    attributes : (n_features,) the column that each feature comes from, as
+        `TableEncoder.attributes_`
     """
     if not isinstance(views, list | tuple):
         return views

@@ -41,13 +41,14 @@ def load_jokes() -> RankingData:
         If corank was installed without the ratings, as from a wheel.
 
     Notes
-    ----- The ratings are free for research use when the `citation` is given [1]_; this is why
-    wheels do not have them.
+    -----
+    The ratings are free for research use when the `citation` is given [1]_; this is why wheels do
+    not have them.
 
     References
     ----------
-    .. [1] K. Goldberg, T. Roeder, D. Gupta, C. Perkins, "Eigentaste: A Constant Time Collaborative Filtering
-       Algorithm", Information Retrieval 4(2), 133-151, 2001.
+    .. [1] K. Goldberg, T. Roeder, D. Gupta, C. Perkins, "Eigentaste: A Constant Time Collaborative
+       Filtering Algorithm", Information Retrieval 4(2), 133-151, 2001.
     """
     path = _FOLDER / "jokes.npz"
     if not path.is_file():

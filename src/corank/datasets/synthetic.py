@@ -189,8 +189,9 @@ def make_two_views(
         `views`.
 
     Notes
-    ----- The target has mean zero, which the mean of 20 scores misses by about 0.2: regress without
-    an intercept.
+    -----
+    The target has mean zero, which the mean of 20 scores misses by about 0.2: regress without an
+    intercept.
     """
     check_at_least("n_scored", n_scored, 2 if queries is None else 2 * queries)
     check_at_least("n_unscored", n_unscored, 0)

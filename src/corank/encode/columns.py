@@ -40,16 +40,20 @@ DAYS_PER_YEAR = 365.2425
 class Column:
     """What was learned about one column.
 
-    dropped : why the column is not used; empty if it is values : whether its numbers are used; not
-        where only missing values tell rows apart missing : whether missing values are marked in an
-        extra feature categories : labels with a feature each; other : whether all other labels
-        share one year, season : whether a date has features for its year, and for the place of its
-        day in the year format : how dates are written, empty for that of ISO; the unit of numbers,
-        empty without vector : the name of the vector that a numbered column is a component of fill
-        : stands for a missing number; a number becomes (number - centre) / divisor low, high :
-        between what numbers lie, without those far outside; clips : whether there are such, which
-        count as these text : features of a column of text centres : (n,) the mean of a column of
-        vectors, whose differences from it are divided by `divisor`
+    dropped : why the column is not used; empty if it is
+    values : whether its numbers are used; not where only missing values tell rows apart
+    missing : whether missing values are marked in an extra feature
+    categories : labels with a feature each; other : whether all other labels share one
+    year, season : whether a date has features for its year, and for the place of its day in the
+        year
+    format : how dates are written, empty for that of ISO; the unit of numbers, empty without
+    vector : the name of the vector that a numbered column is a component of
+    fill : stands for a missing number; a number becomes (number - centre) / divisor
+    low, high : between what numbers lie, without those far outside; clips : whether there are such,
+        which count as these
+    text : features of a column of text
+    centres : (n,) the mean of a column of vectors, whose differences from it are divided by
+        `divisor`
     """
 
     name: str
@@ -209,7 +213,7 @@ def learn_quantities(
     """What was learned about columns of numbers, dates and durations, many columns at a time.
 
     `kinds` : the kind of each of these columns, and the format of its dates or the unit of its
-    numbers
+        numbers
     """
     learned: dict[str, Column] = {}
     names = list(kinds)

@@ -57,9 +57,12 @@ class FeatureGroup:
     """Columns of the matrix that belong together.
 
     Attributes
-    ---------- name : that of the column, a pattern such as `emb_*`, or the first columns of the
-    table between commas kind : "text", "vector", "identity" (which item it is) or "table": all
-    numbers, dates and categories columns : (k,) numbers of the columns of the matrix
+    ----------
+    name : that of the column, a pattern such as `emb_*`, or the first columns of the table between
+        commas
+    kind : "text", "vector", "identity" (which item it is) or "table": all numbers, dates and
+        categories
+    columns : (k,) numbers of the columns of the matrix
     """
 
     name: str

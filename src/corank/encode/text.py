@@ -70,9 +70,10 @@ def _pairs(match: re.Match[str]) -> str:
 class TextFeatures:
     """What was learned about a column of text.
 
-    words, characters : the terms, or their number where they are hashed idf : (n_terms,) weights of
-        the terms, words first components : (n_components, n_terms) float32, scaled so that texts
-        have the mean squared length 1
+    words, characters : the terms, or their number where they are hashed
+    idf : (n_terms,) weights of the terms, words first
+    components : (n_components, n_terms) float32, scaled so that texts have the mean squared length
+        1
     """
 
     words: Terms

@@ -38,13 +38,14 @@ class Items:
     X : (n, d) array or CSR of numbers, taken as they are; or a table (pandas, polars, pyarrow)
         The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training
         rows alone.
-    y : (n,) scores, higher is better; NaN = unscored qid : (n,) query labels, or None: all rows
-        compete views : list of View, or a number of random parts, for methods with views; columns
-        of a table by their names encoder : TableEncoder whose parameters the encoders of a table
-        have, or None for the defaults links : links between the rows, for methods that use them: a
-        SciPy sparse matrix, or an array (m, 2) of row numbers.
-        A fit sees those between its training rows; a prediction for test rows those between all
-        rows of the draw
+    y : (n,) scores, higher is better; NaN = unscored
+    qid : (n,) query labels, or None: all rows compete
+    views : list of View, or a number of random parts, for methods with views; columns of a table by
+        their names
+    encoder : TableEncoder whose parameters the encoders of a table have, or None for the defaults
+    links : links between the rows, for methods that use them: a SciPy sparse matrix, or an array
+        (m, 2) of row numbers. A fit sees those between its training rows; a prediction for test
+        rows those between all rows of the draw
     """
 
     X: Any

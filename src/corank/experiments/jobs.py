@@ -128,11 +128,14 @@ def attempt_jobs(
     """By key: every finished job, with whether it ran now, and the error of every other job.
 
     Parameters
-    ---------- run : function of a module, called with `shared` and a job; the only part that
-    computes shared : data that all jobs need, sent to each process once jobs : pairs of a key,
-    which names everything the result depends on, and the job keep : where finished jobs are kept
-    and looked for processes : number of processes; 1 works in this process progress : called with
-    the number of jobs and of those that are there already; gives a context of an `advance`
+    ----------
+    run : function of a module, called with `shared` and a job; the only part that computes
+    shared : data that all jobs need, sent to each process once
+    jobs : pairs of a key, which names everything the result depends on, and the job
+    keep : where finished jobs are kept and looked for
+    processes : number of processes; 1 works in this process
+    progress : called with the number of jobs and of those that are there already; gives a context
+        of an `advance`
     """
     finished: dict[str, tuple[Done, bool]] = {}
     if keep is not None and not keep.fresh:

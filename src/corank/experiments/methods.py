@@ -39,12 +39,15 @@ class Method:
     """A way to learn.
 
     Attributes
-    ---------- name : what it is asked for by title : what tables call it about : one line that says
-    what it is fit : Task → FittedMethod; a function of a module, so that other processes find it
-    uses_unscored : whether it learns from unscored rows too for_queries : whether it is meant for
-    data with queries scale : where its predictions are on the scale of the scores: always, with
-    queries (up to their level), without queries,
-        or never; elsewhere there is no RMSE
+    ----------
+    name : what it is asked for by
+    title : what tables call it
+    about : one line that says what it is
+    fit : Task → FittedMethod; a function of a module, so that other processes find it
+    uses_unscored : whether it learns from unscored rows too
+    for_queries : whether it is meant for data with queries
+    scale : where its predictions are on the scale of the scores: always, with queries (up to their
+        level), without queries, or never; elsewhere there is no RMSE
     needs : modules that must be installed
     default : whether it is compared when nobody says what to compare
     """

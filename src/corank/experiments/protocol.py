@@ -31,14 +31,19 @@ class Protocol:
     """How methods are compared.
 
     Attributes
-    ---------- scored_share : share of the training queries (rows, without queries) that keep their
-    scores; those of the others are
-        hidden. None: all of them where most rows have no score anyway, else a tenth
-    repeats : draws of test, scored and unscored queries test_share : share of the queries (rows)
-        that are tested on curves : also fit on fewer and on more scored rows, and on none and a
-        quarter of the unscored ones max_scored, max_unscored : most rows of each kind in one fit;
-        whole queries are left out, drawn at random measure : by which methods are judged. None:
-        disagreement with queries, root mean squared error without seed : all draws follow from it
+    ----------
+    scored_share : share of the training queries (rows, without queries) that keep their scores;
+        those of the others are hidden. None: all of them where most rows have no score anyway, else
+        a tenth
+    repeats : draws of test, scored and unscored queries
+    test_share : share of the queries (rows) that are tested on
+    curves : also fit on fewer and on more scored rows, and on none and a quarter of the unscored
+        ones
+    max_scored, max_unscored : most rows of each kind in one fit; whole queries are left out, drawn
+        at random
+    measure : by which methods are judged. None: disagreement with queries, root mean squared error
+        without
+    seed : all draws follow from it
     """
 
     scored_share: float | None = None

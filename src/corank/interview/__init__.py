@@ -63,13 +63,19 @@ def ask(
     """Ask a person about items, in a notebook: `corank ask` as a widget.
 
     Parameters
-    ---------- items : table of pandas, polars or pyarrow id : column that names the items answers :
-    path of the file of answers, CSV, which is taken up where it ends; None keeps answers in memory
-    only kind : "compare" (which of two is better), "best-worst" (of four) or "score" (a number for
-    one item) question : the question in your words person : name of who answers, where several do
+    ----------
+    items : table of pandas, polars or pyarrow
+    id : column that names the items
+    answers : path of the file of answers, CSV, which is taken up where it ends; None keeps answers
+        in memory only
+    kind : "compare" (which of two is better), "best-worst" (of four) or "score" (a number for one
+        item)
+    question : the question in your words
+    person : name of who answers, where several do
     repeat : share of questions that are asked again, to see how consistent the answers are
-    features, drop : columns to learn from, and to leave out; None for all show : columns to show,
-    in this order; None for all random_state : what is drawn at random follows from it
+    features, drop : columns to learn from, and to leave out; None for all
+    show : columns to show, in this order; None for all
+    random_state : what is drawn at random follows from it
 
     Returns
     -------

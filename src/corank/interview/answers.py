@@ -128,9 +128,12 @@ class AnswerLog:
     """What a file of answers says.
 
     Attributes
-    ---------- answers : the answers that count, in the order in which they were given; those that
-    were taken back are left out taken_back : the answers that were taken back broken : numbers of
-    the lines that cannot be read, counted from 1 for the header next_number : of the next line
+    ----------
+    answers : the answers that count, in the order in which they were given; those that were taken
+        back are left out
+    taken_back : the answers that were taken back
+    broken : numbers of the lines that cannot be read, counted from 1 for the header
+    next_number : of the next line
     """
 
     answers: list[Answer] = field(default_factory=list)

@@ -108,13 +108,17 @@ class Settled:
     """How settled the order is.
 
     Attributes
-    ---------- answers : number of answers misordered : expected share of pairs in the wrong order
+    ----------
+    answers : number of answers
+    misordered : expected share of pairs in the wrong order
     top, top_stable : how many items stand first, and the expected share of them that belong there
-    more : number of answers until more are not worth it, None where that cannot be told yet enough
-    : whether more answers are not worth it: the next twenty would put fewer than one pair in 200
-    right repeated, consistent : how many judgements were made again, and how many of them came out
-    alike people : number of answers by person agreement : two people, the pairs that both judged,
-    and the number judged alike sentence : all of it in words
+    more : number of answers until more are not worth it, None where that cannot be told yet
+    enough : whether more answers are not worth it: the next twenty would put fewer than one pair in
+        200 right
+    repeated, consistent : how many judgements were made again, and how many of them came out alike
+    people : number of answers by person
+    agreement : two people, the pairs that both judged, and the number judged alike
+    sentence : all of it in words
     """
 
     answers: int
@@ -165,7 +169,8 @@ class Interview:
     answers : path, default=None
         A file of answers, which is created or taken up; None keeps them in memory.
     kind : "compare" (which of two is better), "best-worst" (of four) or "score" (of one),
-        default="compare" person : str, default=""
+        default="compare"
+    person : str, default=""
         Who answers.
     repeat : float, default=0.0
         The share of questions that are asked again, to see how consistent answers are.
@@ -249,10 +254,12 @@ class Interview:
         """Answer the open question; what was said is on the disk when this returns.
 
         Parameters
-        ---------- answer : position of the better (best) item, "first" to "fourth", or "tie",
-        "skip" or "score" worst : position of the worst item, for best and worst of four score : of
-        the item number : of the question that is answered; another one than the open question is
-        refused
+        ----------
+        answer : position of the better (best) item, "first" to "fourth", or "tie", "skip" or
+            "score"
+        worst : position of the worst item, for best and worst of four
+        score : of the item
+        number : of the question that is answered; another one than the open question is refused
 
         Returns
         -------

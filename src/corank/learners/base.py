@@ -466,15 +466,15 @@ class Learner(Saveable, QueryEstimator):
         """Scores of the rows of X, the mean of the views where there are several: higher is better.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with
-        all rows of `fit`. A table
-            goes through the model's `encoder_` first, where it has one. Or a `corank.scan`; see
-            `predict_to` for more rows than memory
+        ----------
+        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of
+            `fit`. A table goes through the model's `encoder_` first, where it has one. Or a
+            `corank.scan`; see `predict_to` for more rows than memory
 
         Returns
-        ------- (n,) in the library, on the device and with the precision of X. O(n r d), in blocks:
-        memory does not grow with n beyond the result, and the columns of a view where they lie
-        apart.
+        -------
+        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory
+        does not grow with n beyond the result, and the columns of a view where they lie apart.
         """
         X, _, _ = from_dask(X)
         if is_scan(X):
@@ -495,13 +495,15 @@ class Learner(Saveable, QueryEstimator):
         rows.
 
         Parameters
-        ---------- X : corank.scan path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file
-        is there when it is complete, or not at all.
-            Where the scan has a Dask client: a folder, in which every worker writes Parquet files
-            of its own
+        ----------
+        X : corank.scan
+        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is
+            complete, or not at all. Where the scan has a Dask client: a folder, in which every
+            worker writes Parquet files of its own
         columns : names of columns of the scanned files to write beside the scores; None takes the
-            query column, if any name : what to call the scores overwrite : whether a file that is
-            already there may be replaced
+            query column, if any
+        name : what to call the scores
+        overwrite : whether a file that is already there may be replaced
 
         Returns
         -------
@@ -529,10 +531,12 @@ class Learner(Saveable, QueryEstimator):
         by column.
 
         Parameters
-        ---------- a, b : one row each, as in `predict`, or row numbers of `items` items : (n, d),
-        rows such as those of `fit`: items of the model that are found among them are called by
-        their names names : (n,) what the rows of `items` are called; None takes the index of a
-        pandas frame, or their numbers
+        ----------
+        a, b : one row each, as in `predict`, or row numbers of `items`
+        items : (n, d), rows such as those of `fit`: items of the model that are found among them
+            are called by their names
+        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or
+            their numbers
 
         Returns
         -------
@@ -554,9 +558,12 @@ class Learner(Saveable, QueryEstimator):
         without qid.
 
         Parameters
-        ---------- X : (n, d), as in `fit` y : (n,) scores, NaN = unscored: left out; with several
-        views also one column per view, as in `fit` qid : (n,) query labels, needed where the model
-        was fitted with them sample_weight : (n,) weights
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out; with several views also one column per view, as
+            in `fit`
+        qid : (n,) query labels, needed where the model was fitted with them
+        sample_weight : (n,) weights
 
         Returns
         -------
@@ -614,14 +621,14 @@ class OneViewLearner(Learner):
         """Fit on the rows that have a score.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored (left out,
-        but may be in the dictionary of a pursuit) qid : (n,) query labels, any hashable, in any
-        order; None = one query. For a regressor, rows with the same label
-            are held out together, nothing else
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary of a pursuit)
+        qid : (n,) query labels, any hashable, in any order; None = one query. For a regressor, rows
+            with the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors; of rankers a pair counts the product of
-            its two. They are
-            weights of the rows that make components, and the noise variance of a Gaussian process
-            is divided by them
+            its two. They are weights of the rows that make components, and the noise variance of a
+            Gaussian process is divided by them
 
         Returns
         -------
@@ -768,15 +775,19 @@ class ComparisonMixin:
     ) -> Self:
         r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
-        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
+        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 +
+                  \alpha \|f\|^2
 
         on the components of the rows that are compared, where the learner makes any.
 
         Parameters
-        ---------- X : (n, d) items winners, losers : (p,) row numbers of X, or labels of the index
-        of a pandas frame (not whole numbers) margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them qid : (n,)
-        one label per row of X; comparisons of one query are held out together
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
+            numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
+        qid : (n,) one label per row of X; comparisons of one query are held out together
 
         Returns
         -------

@@ -37,14 +37,19 @@ MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of th
 class ViewBases:
     """Makes every view's basis for a kernel width.
 
-    kernels : one per view, their widths still open widths : candidates of gamma, one entry per
-        view, as `candidates` reads them specs : one per view, checked; "all" and "scored" as they
-        are, a number of rows, row numbers, or "features" index : (n_v,) per view, the row numbers
-        of its scored rows scored : (n_v, d_v) per view, those rows as the view sees them; of rows
-        that only pass by the candidates features, weights : of all rows of X others : (m,) row
-        numbers of the unscored rows that may serve as basis (X first, then `unscored=`)
-        other_features : (m, d) those rows, None for no rows n_unscored : number of all unscored
-        rows in_memory : whether all unscored rows are
+    kernels : one per view, their widths still open
+    widths : candidates of gamma, one entry per view, as `candidates` reads them
+    specs : one per view, checked; "all" and "scored" as they are, a number of rows, row numbers, or
+        "features"
+    index : (n_v,) per view, the row numbers of its scored rows
+    scored : (n_v, d_v) per view, those rows as the view sees them; of rows that only pass by the
+        candidates
+    features, weights : of all rows of X
+    others : (m,) row numbers of the unscored rows that may serve as basis (X first, then
+        `unscored=`)
+    other_features : (m, d) those rows, None for no rows
+    n_unscored : number of all unscored rows
+    in_memory : whether all unscored rows are
     """
 
     views: Sequence[View]
@@ -80,8 +85,10 @@ class ViewBases:
         """Check the learner's basis and kernels against the rows, and draw the candidates.
 
         Parameters
-        ---------- scored : (n_v, d) per view, the scored rows with all columns n_scored : number of
-        scored rows where only some of them are in memory: then "auto" is a number of rows
+        ----------
+        scored : (n_v, d) per view, the scored rows with all columns
+        n_scored : number of scored rows where only some of them are in memory: then "auto" is a
+            number of rows
         """
         asked = asked_bases(learner, views)
         n, n_rows, m = max(len(own) for own in index), features.shape[0], rows.n_rows

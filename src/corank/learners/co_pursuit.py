@@ -160,8 +160,9 @@ class SparseViews(_KernelLearner):
         X : as in `predict`
 
         Returns
-        ------- (n, steps) in the library, on the device and with the precision of X; the last
-        column is `predict`
+        -------
+        (n, steps) in the library, on the device and with the precision of X; the last column is
+        `predict`
         """
         features, view_paths = self._read(X), []
         for v, function in enumerate(self._expansions()):
@@ -251,8 +252,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on
     unscored rows.
 
-    .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
-              f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
+    .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v -
+              f_u)\|^2, \qquad f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
 
     The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is
     found is a few items a view whose weighted kernels rank: read them with `explain`. There is no
@@ -303,26 +304,31 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         ranking function does not matter. The least error is taken, among equals the fewest atoms.
 
     Attributes
-    ---------- views_ : list of View, with their columns as numbers atoms_ : list of arrays, one a
-    view: row numbers of its distinct atoms in order of entry; they count X, then
-        `unscored`
+    ----------
+    views_ : list of View, with their columns as numbers
+    atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they
+        count X, then `unscored`
     steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an
-        atom may come again coef_, basis_, basis_points_, gamma_ : one entry per view: the weights
-        of its distinct atoms, their row numbers, the
-        rows themselves, and the kernel width
+        atom may come again
+    coef_, basis_, basis_points_, gamma_ : one entry per view: the weights of its distinct atoms,
+        their row numbers, the rows themselves, and the kernel width
     solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``,
-        ``points`` models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order
-        of F. The first is the model itself.
-        The first one found begins with the best first step; every other one with the best first
-        step that brings an atom which no model found before it has. All go on greedily
-    agreement_ : float, the value used n_atoms_ : int, the number of steps objective_ : (steps + 1,)
-        F after every step path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``,
-        ``standard_error``, ``best``. Errors are those
-        of greedy pursuits, without the alternatives that `n_solutions` adds
+        ``points``
+    models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order of F. The first
+        is the model itself. The first one found begins with the best first step; every other one
+        with the best first step that brings an atom which no model found before it has. All go on
+        greedily
+    agreement_ : float, the value used
+    n_atoms_ : int, the number of steps
+    objective_ : (steps + 1,) F after every step
+    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``,
+        ``best``. Errors are those of greedy pursuits, without the alternatives that `n_solutions`
+        adds
     intercept_ : 0.0
 
     Notes
-    ----- One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not
+    -----
+    One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not
     depend on m; then every step is O(M n N) for n scored rows and O(N²) for the search over all
     pairs, O(N M²) for tied atoms.
 
@@ -364,13 +370,15 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """Fit on scored rows, with the views agreeing on unscored ones.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored; or, with
-        objective="exact", (n, n_views), each view's own scores qid : (n,) query labels, any
-        hashable, in any order; None = one query sample_weight : (n,) weights, of unscored rows too
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored; or, with objective="exact", (n, n_views), each view's own
+            scores
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights, of unscored rows too
         unscored : (m, d) more rows without scores, or chunks of them that can be read again: a
-        list, or an object
-            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query
-            may go on in the next one but not come back later
+            list, or an object whose iterator starts anew, of X or (X, qid). Only a chunk is held at
+            a time; a query may go on in the next one but not come back later
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
 
         Returns

@@ -32,16 +32,17 @@ class LeastSquaresOnViews(_KernelLearner):
         """Fit on scored rows, with the views agreeing on unscored ones.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its
-        scores and queries y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
-        qid : (n,) query labels, any hashable, in any order; None = one query. For CoRLS, rows with
-        the same label are
-            held out together, nothing else
-        sample_weight : (n,) weights, of unscored rows too unscored : (m, d) more rows without
-            scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query
-            may go on in the next one but not come back later. Or a `corank.scan`, which brings its
+        ----------
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and
             queries
+        y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
+        qid : (n,) query labels, any hashable, in any order; None = one query. For CoRLS, rows with
+            the same label are held out together, nothing else
+        sample_weight : (n,) weights, of unscored rows too
+        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a
+            list, or an object whose iterator starts anew, of X or (X, qid). Only a chunk is held at
+            a time; a query may go on in the next one but not come back later. Or a `corank.scan`,
+            which brings its queries
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
         checkpoint : folder for the sums so far of scans; the same fit takes them up again
 
@@ -56,8 +57,8 @@ class LeastSquaresOnViews(_KernelLearner):
 class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
-    .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
-              + 2\,\text{agreement} \sum_{u<v} \sum_j (f_v(x_j) - f_u(x_j))^2
+    .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2 +
+              2\,\text{agreement} \sum_{u<v} \sum_j (f_v(x_j) - f_u(x_j))^2
 
     with i over the scored rows and j over the unscored ones; the prediction is the mean of the
     views. After Brefeld, Gärtner, Scheffer and Wrobel, "Efficient Co-Regularised Least Squares
@@ -98,18 +99,24 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         What the held-out error is; None is "squared".
 
     Attributes
-    ---------- views_ : list of View, with their columns as numbers coef_, basis_, basis_points_,
-    gamma_ : one entry per view, as in `RLS`; row numbers count X, then `unscored` intercept_ :
-    float n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only
-    after a fit on a scan alpha_, agreement_ : float, the values used path_ : what was tried:
-    ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best`` n_iter_ : sweeps of
-    a solver that makes any, else 1
+    ----------
+    views_ : list of View, with their columns as numbers
+    coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X,
+        then `unscored`
+    intercept_ : float
+    n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a
+        fit on a scan
+    alpha_, agreement_ : float, the values used
+    path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``,
+        ``best``
+    n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
-    ----- All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all
-    pairs of parameters and their held-out errors from one decomposition of size (M − 1) m. A basis
-    of r rows per view: one pass over the unscored rows, O(m (M r)²), in memory that does not depend
-    on m.
+    -----
+    All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all pairs
+    of parameters and their held-out errors from one decomposition of size (M − 1) m. A basis of r
+    rows per view: one pass over the unscored rows, O(m (M r)²), in memory that does not depend on
+    m.
 
     Examples
     --------
@@ -139,8 +146,8 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored
     ones.
 
-    .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
-              + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2
+    .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2 + 2\,\text{agreement}
+              \sum_{u<v} \|\bar J (f_v - f_u)\|^2
 
     where ‖J·‖² is the loss of `RankRLS` on the scored rows and J̄ the same on the unscored ones;
     the prediction is the mean of the views. A subset of the rows as basis gives Sparse Co-RankRLS
@@ -186,16 +193,21 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         one standard error is taken.
 
     Attributes
-    ---------- views_ : list of View, with their columns as numbers coef_, basis_, basis_points_,
-    gamma_ : one entry per view, as in `RLS`; row numbers count X, then `unscored` alpha_,
-    agreement_ : float, the values used path_ : what was tried: ``alpha``, ``agreement``, ``gamma``,
-    ``error``, ``standard_error``, ``best`` n_iter_ : sweeps of a solver that makes any, else 1
+    ----------
+    views_ : list of View, with their columns as numbers
+    coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X,
+        then `unscored`
+    alpha_, agreement_ : float, the values used
+    path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``,
+        ``best``
+    n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
-    ----- All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all
-    pairs of parameters and their held-out errors from one decomposition of size (M − 1) m. A basis
-    of r rows per view: one pass over the unscored rows, O(m (M r)²), in memory that does not depend
-    on m.
+    -----
+    All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all pairs
+    of parameters and their held-out errors from one decomposition of size (M − 1) m. A basis of r
+    rows per view: one pass over the unscored rows, O(m (M r)²), in memory that does not depend on
+    m.
 
     Examples
     --------
@@ -236,10 +248,14 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         comparison are unscored.
 
         Parameters
-        ---------- X : (n, d) items winners, losers : (p,) row numbers of X, or labels of the index
-        of a pandas frame (not whole numbers) margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0 qid : (n,) one label per row of X; comparisons of one query are held out
-        together unscored, unscored_qid : as in `fit`
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
+            numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+        unscored, unscored_qid : as in `fit`
 
         Returns
         -------

@@ -103,8 +103,9 @@ class ComponentLearner(OneViewLearner):
         X : as in `predict`
 
         Returns
-        ------- (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a
-        file has only the latter.
+        -------
+        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file has
+        only the latter.
         """
         features = self._read(X)
         if self._path_steps is None:
@@ -147,7 +148,8 @@ def _read_numbers(asked: Any, training: Training, basis: Any) -> int | str | tup
 class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type: ignore[misc]
     r"""Regression on the leading kernel principal components, meant for noisy scores.
 
-    .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
+    .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2
+              + \alpha \|f\|^2
 
     with the components ψ of the kernel centred on the scored rows, largest first.
 
@@ -173,16 +175,19 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
         As in `RLS`.
 
     Attributes
-    ---------- coef_ : (r,) coefficients of the basis functions intercept_ : float n_components_ :
-    int, the number used eigenvalues_ : (p,) of the components that were looked at: their sums of
-    squares over the rows basis_, basis_points_, alpha_, gamma_ : as in `RLS` path_ : what was
-    tried: ``n_components``, ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None
-    when
-        nothing was tuned
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    intercept_ : float
+    n_components_ : int, the number used
+    eigenvalues_ : (p,) of the components that were looked at: their sums of squares over the rows
+    basis_, basis_points_, alpha_, gamma_ : as in `RLS`
+    path_ : what was tried: ``n_components``, ``alpha``, ``gamma``, ``error``, ``standard_error``,
+        ``best``; None when nothing was tuned
 
     Notes
-    ----- O(n³) once for all numbers of components, or O(n² p) a step of an iteration for few of
-    many; n² numbers of memory. On a basis of r rows: O(n r (r + d)).
+    -----
+    O(n³) once for all numbers of components, or O(n² p) a step of an iteration for few of many; n²
+    numbers of memory. On a basis of r rows: O(n r (r + d)).
 
     Examples
     --------
@@ -244,8 +249,9 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     basis_, basis_points_, alpha_, gamma_ : as in `RankRLS`
 
     Notes
-    ----- As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries
-    of m rows.
+    -----
+    As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries of m
+    rows.
 
     Examples
     --------

@@ -18,11 +18,15 @@ class Explanation:
     """The atoms of a sparse model, one line each, in order of entry. Print it, or `plot` it.
 
     Attributes
-    ---------- names : (p,) what the atoms are: rows of X, or columns atoms : (p,) their numbers
-    weights : (p,) in the fitted function left : (p,) share of the training loss that is left once
-    the atom has entered added : (p,) share of the training loss that the atom took away held_out :
-    (p,) held-out error with that many atoms, NaN where it was not looked at; None where nothing was
-    tuned views : (p,) the view that each atom belongs to, None where there is one
+    ----------
+    names : (p,) what the atoms are: rows of X, or columns
+    atoms : (p,) their numbers
+    weights : (p,) in the fitted function
+    left : (p,) share of the training loss that is left once the atom has entered
+    added : (p,) share of the training loss that the atom took away
+    held_out : (p,) held-out error with that many atoms, NaN where it was not looked at; None where
+        nothing was tuned
+    views : (p,) the view that each atom belongs to, None where there is one
     """
 
     names: tuple[str, ...]

@@ -271,8 +271,9 @@ class EvidenceLearner(OneViewLearner):
         return_cov : whether to return the covariance of all scores too
 
         Returns
-        ------- (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with
-        the precision of X. The level of the scores is not determined by comparisons, so much of a
+        -------
+        (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with the
+        precision of X. The level of the scores is not determined by comparisons, so much of a
         standard deviation may be that of the level: for two items see `predict_comparison`.
         """
         if return_std and return_cov:
@@ -360,8 +361,10 @@ class EvidenceLearner(OneViewLearner):
         """The probability that row i of X_a beats row i of X_b.
 
         Parameters
-        ---------- X_a, X_b : (n, d) observed : whether to ask for the outcome of one more noisy
-        comparison; else for the order of the true scores
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the outcome of one more noisy comparison; else for the order
+            of the true scores
 
         Returns
         -------
@@ -397,9 +400,11 @@ class EvidenceLearner(OneViewLearner):
         comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
 
         Parameters
-        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
-        "comparison" (which of two is better), "score" (how good is one); None = what the model was
-        fitted on
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the
+            model was fitted on
 
         Returns
         -------

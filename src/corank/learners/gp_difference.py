@@ -30,8 +30,8 @@ from corank.solve.tuning import Training
 class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
-    .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
-              \quad \varepsilon \sim N(0, \texttt{noise})
+    .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0,
+              \texttt{amplitude} \cdot k), \quad \varepsilon \sim N(0, \texttt{noise})
 
     Its mean is that of `RankRLS` with ``alpha = noise / amplitude`` and weighting "size". Width,
     amplitude and noise are those of largest evidence, taken on the within-query contrasts: pairs of
@@ -62,9 +62,10 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     log_evidence_ : float
 
     Notes
-    ----- O(n³) a width for n rows, all amplitudes and noises from one eigendecomposition; O(n r²)
-    on a basis of r rows. With weights the log evidence is up to a constant, which depends on the
-    weights alone.
+    -----
+    O(n³) a width for n rows, all amplitudes and noises from one eigendecomposition; O(n r²) on a
+    basis of r rows. With weights the log evidence is up to a constant, which depends on the weights
+    alone.
 
     Examples
     --------

@@ -39,7 +39,8 @@ SETTLED_RESIDUAL = 1e-5  # standard deviations: sites that still move by less ha
 class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
 
-    .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
+    .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0,
+              \texttt{amplitude} \cdot k)
 
     with Φ the distribution function of the standard normal. The posterior is found by expectation
     propagation; kernel width and amplitude are those of largest evidence, with a wide prior on the
@@ -66,17 +67,21 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         As in `RLS`.
 
     Attributes
-    ---------- coef_ : (r,) coefficients of the basis functions; with average_width those of the
-    best width, one of several basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,) log_evidence_ :
-    float n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
+    ----------
+    coef_ : (r,) coefficients of the basis functions; with average_width those of the best width,
+        one of several
+    basis_, basis_points_ : row numbers of the basis in X, and those rows
+    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    log_evidence_ : float
+    n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
 
     Notes
-    ----- A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds
-    O(n r + N) numbers. The likelihood has no margin: for "by how much" see `DifferenceGP`. A
-    comparison made several times counts as often, in both directions too; for a tie give both
-    directions. The `weights` of comparisons are whole numbers that say how often each was made;
-    `margins` are refused.
+    -----
+    A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds O(n r
+    + N) numbers. The likelihood has no margin: for "by how much" see `DifferenceGP`. A comparison
+    made several times counts as often, in both directions too; for a tie give both directions. The
+    `weights` of comparisons are whole numbers that say how often each was made; `margins` are
+    refused.
 
     Examples
     --------

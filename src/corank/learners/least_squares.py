@@ -775,9 +775,11 @@ class _KernelLearner(Learner):
         largest disagreement are looked at.
 
         Parameters
-        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
-        "score" (how good is one) or "comparison" (which of two is better); None = what the model
-        was fitted on
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "score" (how good is one) or "comparison" (which of two is better); None = what the
+            model was fitted on
 
         Returns
         -------

@@ -83,17 +83,18 @@ class PairExplanation:
     Each list of parts sums to `difference`, and begins with the largest part.
 
     Attributes
-    ---------- first, second : what the items are called difference : prediction of the first less
-    that of the second by_item : parts of the items that the model consists of: coefficient times
-    how much more the first item is like it. They
-        may be far larger than the difference, and cancel out
+    ----------
+    first, second : what the items are called
+    difference : prediction of the first less that of the second
+    by_item : parts of the items that the model consists of: coefficient times how much more the
+        first item is like it. They may be far larger than the difference, and cancel out
     by_answer : of an average that keeps up to 400 of them, parts of the scores (less their mean) or
-        comparisons that it
-        learned from; else empty
-    by_view : parts of its views; "all columns" where it has none by_column : parts of the columns
-        in which the two items differ columns_by : "sum" where the prediction is a sum over columns;
-        else Shapley values, the mean effect of exchanging a
-        column over "all orders" in which columns can be exchanged, or over "sampled orders"
+        comparisons that it learned from; else empty
+    by_view : parts of its views; "all columns" where it has none
+    by_column : parts of the columns in which the two items differ
+    columns_by : "sum" where the prediction is a sum over columns; else Shapley values, the mean
+        effect of exchanging a column over "all orders" in which columns can be exchanged, or over
+        "sampled orders"
     alike : names of items of the model that are most like the first item, and like the second
     items_are : "scored item", "compared item" or "item"
     """
@@ -266,8 +267,9 @@ class Pair:
     """Two items to explain.
 
     rows : (2, d) features; labels : what they are called; numbers : their rows in `items`, None
-        where they are not there items : (n, d) features of items that the model may have learned
-        from, or None; names : (n,) what they are called
+        where they are not there
+    items : (n, d) features of items that the model may have learned from, or None; names : (n,)
+        what they are called
     """
 
     rows: Array
@@ -508,8 +510,9 @@ def column_values(
     """Shapley values of columns of a table, and how they were computed.
 
     players : numbers of the columns; owners : (d,) number of the column that each feature comes
-        from value : of rows by which features (m, d) they have of the first item; with `width`
-        columns they fit into a block
+        from
+    value : of rows by which features (m, d) they have of the first item; with `width` columns they
+        fit into a block
     """
     places = np.searchsorted(players, owners).clip(max=len(players) - 1)
     step = max(16, BLOCK_ENTRIES // max(width, 1))

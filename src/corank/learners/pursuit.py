@@ -442,18 +442,24 @@ class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner)
         For the folds; None makes the same ones every time.
 
     Attributes
-    ---------- coef_ : (k,) weights of the distinct atoms, in order of entry atoms_ : (k,) which
-    they are: rows of X, rows of the matrix, columns of X, or values of the function steps_ :
-    (steps,) the same for every step; with "basic" and "final" an atom may come again n_atoms_ :
-    int, the number of steps intercept_ : float basis_ : (k,) row numbers of the atoms in X, None
-    where they are no rows of it basis_points_ : (k, d) those rows or points, None for columns and
-    functions training_loss_ : (steps + 1,) the loss above with 0, 1, … steps gamma_ : float, the
-    kernel width used path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``,
-    ``best``; None when nothing was tuned
+    ----------
+    coef_ : (k,) weights of the distinct atoms, in order of entry
+    atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the
+        function
+    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
+    n_atoms_ : int, the number of steps
+    intercept_ : float
+    basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
+    basis_points_ : (k, d) those rows or points, None for columns and functions
+    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
+    gamma_ : float, the kernel width used
+    path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None
+        when nothing was tuned
 
     Notes
-    ----- A step is one product with the n x N matrix of dictionary values, all folds together.
-    Matrices over 512 MB are not kept but computed anew in each step.
+    -----
+    A step is one product with the n x N matrix of dictionary values, all folds together. Matrices
+    over 512 MB are not kept but computed anew in each step.
 
     Examples
     --------
@@ -500,14 +506,18 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
         What the held-out error is, as in `RankRLS`; None is "squared", the loss above.
 
     Attributes
-    ---------- coef_ : (k,) weights of the distinct atoms, in order of entry atoms_ : (k,) which
-    they are: rows of X, rows of the matrix, columns of X, or values of the function steps_ :
-    (steps,) the same for every step; with "basic" and "final" an atom may come again n_atoms_ :
-    int, the number of steps basis_ : (k,) row numbers of the atoms in X, None where they are no
-    rows of it basis_points_ : (k, d) those rows or points, None for columns and functions
-    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps gamma_ : float, the kernel width
-    used path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``;
-    None when nothing was tuned
+    ----------
+    coef_ : (k,) weights of the distinct atoms, in order of entry
+    atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the
+        function
+    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
+    n_atoms_ : int, the number of steps
+    basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
+    basis_points_ : (k, d) those rows or points, None for columns and functions
+    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
+    gamma_ : float, the kernel width used
+    path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None
+        when nothing was tuned
 
     Notes
     -----

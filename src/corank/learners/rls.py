@@ -25,13 +25,15 @@ class LeastSquares(_KernelLearner):
         """Fit on the rows that have a score.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its
-        scores and queries y : (n,) scores, NaN = unscored (left out) qid : (n,) query labels, any
-        hashable, in any order; None = one query. For RLS, rows with the same label are held
-            out together, nothing else
+        ----------
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and
+            queries
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query. For RLS, rows with
+            the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of
-            its two checkpoint : folder for the sums so far of a scan; the same fit takes them up
-            again
+            its two
+        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
         -------
@@ -81,14 +83,20 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
         For the choice of basis rows and folds; None makes the same choice every time.
 
     Attributes
-    ---------- coef_ : (r,) coefficients of the basis functions intercept_ : float n_readings_ :
-    float, how often the features of a scan were read (docs/big-data.md); only after a fit on a scan
-    basis_ : (r,) row numbers of the basis in X; None for basis="features" basis_points_ : (r, d)
-    those rows alpha_, gamma_ : float, the values used path_ : what was tried: ``alpha``, ``gamma``,
-    ``error``, ``standard_error``, ``best``; None when nothing was tuned
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    intercept_ : float
+    n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a
+        fit on a scan
+    basis_ : (r,) row numbers of the basis in X; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
+        nothing was tuned
 
     Notes
-    ----- All rows as basis: O(n³) once for all alphas and their leave-one-out errors, n² numbers of
+    -----
+    All rows as basis: O(n³) once for all alphas and their leave-one-out errors, n² numbers of
     memory. A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
 
     Examples
@@ -110,7 +118,8 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
 class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
     r"""Ranking by regularised least squares on score differences within queries.
 
-    .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
+    .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2
+              + \alpha \|f\|^2
 
     with c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query of m rows; `beta`
     blends in the plain squared errors. A subset of the rows as basis gives Sparse RankRLS. After
@@ -140,14 +149,18 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
         not depend on the scale of the function, which a large alpha shrinks.
 
     Attributes
-    ---------- coef_ : (r,) coefficients of the basis functions basis_ : (r,) row numbers of the
-    basis in X; None for basis="features" basis_points_ : (r, d) those rows alpha_, gamma_ : float,
-    the values used path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``,
-    ``best``; None when nothing was tuned
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    basis_ : (r,) row numbers of the basis in X; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
+        nothing was tuned
 
     Notes
-    ----- All rows as basis: O(n³) once for all alphas and their leave-query-out errors, n² numbers
-    of memory. A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
+    -----
+    All rows as basis: O(n³) once for all alphas and their leave-query-out errors, n² numbers of
+    memory. A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
 
     Examples
     --------

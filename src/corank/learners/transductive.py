@@ -42,7 +42,8 @@ from corank.streaming.unscored import StreamedRows, is_stream
 class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     r"""Ranking of items that are known in advance, whose scores are completed along with the fit.
 
-    .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
+    .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y -
+              f_{\bar V}(x_V)\|^2
 
     over the scores :math:`\hat y` of the unscored rows V. U goes through all queries,
     :math:`f_{\bar U}` is RankRLS on all queries but U, scores completed by :math:`\hat y`, and
@@ -79,18 +80,22 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         What the held-out error is, as in `RankRLS`; None is "squared".
 
     Attributes
-    ---------- transduction_ : (m,) the completed scores: one per NaN row of y in row order, then
-    one per row of
+    ----------
+    transduction_ : (m,) the completed scores: one per NaN row of y in row order, then one per row
+        of
         `unscored`
-    coef_ : (r,) coefficients of the basis functions basis_ : (r,) row numbers of the basis: X, then
-        `unscored`; None for basis="features" basis_points_ : (r, d) those rows alpha_, pull_,
-        gamma_ : float, the values used path_ : what was tried: ``alpha``, ``gamma``, ``error``,
-        ``standard_error``, ``best``, and ``pull`` where that was
-        chosen too, infinite for the alphas of RankRLS that came before; None when nothing was tuned
+    coef_ : (r,) coefficients of the basis functions
+    basis_ : (r,) row numbers of the basis: X, then `unscored`; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, pull_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``, and
+        ``pull`` where that was chosen too, infinite for the alphas of RankRLS that came before;
+        None when nothing was tuned
 
     Notes
-    ----- All rows as basis: O(N³) for N rows, scored and unscored: one Cholesky factorisation with
-    its inverse and one of the size of the unscored rows. A basis of r rows: O(N r (r + d)), 2 N r
+    -----
+    All rows as basis: O(N³) for N rows, scored and unscored: one Cholesky factorisation with its
+    inverse and one of the size of the unscored rows. A basis of r rows: O(N r (r + d)), 2 N r
     numbers of memory.
 
     Examples
@@ -129,11 +134,15 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """Complete the scores of the unscored rows, then fit to all of them.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored. A query
-        with both kinds of rows counts as two: one scored, one unscored qid : (n,) query labels, any
-        hashable, in any order; None = one query unscored : (m, d) more rows without scores, or
-        chunks of them: a list of X or (X, qid); all are held in memory unscored_qid : (m,) their
-        query labels, which are never the same queries as those of `qid`; None = one query
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored. A query with both kinds of rows counts as two: one scored,
+            one unscored
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        unscored : (m, d) more rows without scores, or chunks of them: a list of X or (X, qid); all
+            are held in memory
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`;
+            None = one query
         **not_taken : `sample_weight` is refused: held-out queries count by their size alone
 
         Returns

@@ -71,10 +71,12 @@ class SpectralCurve:
 class CoKernel:
     """Kernels between the units of all views, stacked.
 
-    problems : one per view shared : (n_v, k) per view, Z before its root; k = 0 where there are no
-        unscored rows make_kernels : makes K_v before its root, (n_v, n_v) per view; None where Z
-        says it all curve : how g depends on the ratio scored : J K Jᵀ where it is known and does
-        not depend on the ratio; size : of its kernel values, see `eigh`
+    problems : one per view
+    shared : (n_v, k) per view, Z before its root; k = 0 where there are no unscored rows
+    make_kernels : makes K_v before its root, (n_v, n_v) per view; None where Z says it all
+    curve : how g depends on the ratio
+    scored : J K Jᵀ where it is known and does not depend on the ratio; size : of its kernel values,
+        see `eigh`
     """
 
     problems: Sequence[Any]

@@ -78,12 +78,13 @@ UNWHITENED = Whitening(np.empty((0, 0)), 1.0, trivial=True)  # atoms are summed 
 class CoPursuitSettings:
     """What a learner was asked for, checked.
 
-    agreement, n_atoms : a number, candidates, or "tune" objective : "exact" decreases F; "paper"
-        steps as [Tsivtsivadze2013] fig. 2 prints search : "full", all combinations of two views;
-        "tied", the same atom in every view refit : "back", all weights fitted again after every
-        step; "basic", never; "final", once at the end splits : of the rows scored in any view; None
-        for the folds of the learner compared : held-out errors are needed although nothing is
-        chosen by them here
+    agreement, n_atoms : a number, candidates, or "tune"
+    objective : "exact" decreases F; "paper" steps as [Tsivtsivadze2013] fig. 2 prints
+    search : "full", all combinations of two views; "tied", the same atom in every view
+    refit : "back", all weights fitted again after every step; "basic", never; "final", once at the
+        end
+    splits : of the rows scored in any view; None for the folds of the learner
+    compared : held-out errors are needed although nothing is chosen by them here
     """
 
     agreement: float | str | tuple[float, ...]
@@ -112,9 +113,10 @@ class CoPursuitSettings:
 class ViewAtoms:
     """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
 
-    scored : (n_v, N_v) per view, D_v numbers : (N_v,) per view, row numbers of its atoms unscored :
-        (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing couples the
-        views
+    scored : (n_v, N_v) per view, D_v
+    numbers : (N_v,) per view, row numbers of its atoms
+    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
+        couples the views
     """
 
     views: Sequence[ViewData]

@@ -263,8 +263,10 @@ class GrowingColumns:
     negligible : share of a column's squared length; a column that adds less brings no direction
 
     Attributes
-    ---------- coordinates : one array per column, what it is in the directions so far and, last, in
-    its own where it brings one leading : numbers of the columns that brought a direction
+    ----------
+    coordinates : one array per column, what it is in the directions so far and, last, in its own
+        where it brings one
+    leading : numbers of the columns that brought a direction
     """
 
     def __init__(

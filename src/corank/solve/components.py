@@ -467,9 +467,9 @@ class ComponentSolution:
     """A fitted function on components.
 
     coefficients : (r,) of the basis; constant : what centring adds to the function; offset : the
-        mean score taken out steps, shifts : (r, p), (p,) what every component adds to the
-        coefficients and to the constant limit : number of components beyond which more change
-        nothing
+        mean score taken out
+    steps, shifts : (r, p), (p,) what every component adds to the coefficients and to the constant
+    limit : number of components beyond which more change nothing
     """
 
     components: ComponentBasis

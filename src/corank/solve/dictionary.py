@@ -57,8 +57,9 @@ ROUNDING = 1e-26
 class RowSet:
     """A set of rows under a loss.
 
-    operator : J of these rows; rows : their numbers, None for all cut : whether J is made of blocks
-        of the J of all rows, as it is where whole queries are left out
+    operator : J of these rows; rows : their numbers, None for all
+    cut : whether J is made of blocks of the J of all rows, as it is where whole queries are left
+        out
     """
 
     operator: QueryLoss

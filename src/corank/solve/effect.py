@@ -239,16 +239,16 @@ class UnscoredEffect:
     """Whether the unscored rows helped, on folds that chose no parameter.
 
     Attributes
-    ---------- verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold
-    chose to do without them,
-        "made no difference"
+    ----------
+    verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold chose to do
+        without them, "made no difference"
     error_with, error_without : held-out error with agreement chosen as it was asked for, and
-        without any: the share of
-        misordered pairs for rankers, the squared error for regressors, or what `scoring` says
+        without any: the share of misordered pairs for rankers, the squared error for regressors, or
+        what `scoring` says
     difference : error_without − error_with, paired by what was held out; above 0 where they helped
-        standard_error : of the difference; there is a verdict where the difference is at least a
-        twentieth of
-        `error_without` and its interval (95 % for "helped", 99.8 % for "hurt") excludes 0
+    standard_error : of the difference; there is a verdict where the difference is at least a
+        twentieth of `error_without` and its interval (95 % for "helped", 99.8 % for "hurt")
+        excludes 0
     n_held_out : number of queries (rows, comparisons, folds of items) behind it
     """
 

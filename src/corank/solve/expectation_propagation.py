@@ -98,10 +98,11 @@ def propagate(
     O(n r² + N r) per sweep.
 
     Parameters
-    ---------- features : (n, r) whitened features of the items, centred: see `PairData.centred`
+    ----------
+    features : (n, r) whitened features of the items, centred: see `PairData.centred`
     pairs : N comparisons between the items, each with as many sites, which are alike, as it was
-    made start : sites to begin with, those of other kernel parameters; None for sites that say
-    nothing
+        made
+    start : sites to begin with, those of other kernel parameters; None for sites that say nothing
     """
     n = len(pairs)
     sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start

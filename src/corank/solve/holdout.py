@@ -3,13 +3,12 @@
 `held_out` knows four ways to the same errors, and takes the cheapest that serves:
 
 * "kernel": units (scored rows, comparisons) are deleted rows of the kernel between units, one
-  decomposition per ratio
-  of agreement and alpha. For few units beside the features or unscored rows.
+  decomposition per ratio of agreement and alpha. For few units beside the features or unscored
+  rows.
 * "inverse": units are deleted from one decomposition per agreement of the whole system.
 * "sums": models without a fold come from the sums of the other folds. For many units in few folds.
 * "refit": one fit per split, with the sums over unscored rows kept. For splits that are no folds,
-  and for losses without
-  a closed form.
+  and for losses without a closed form.
 
 Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query
 are not, because the query's mean and weight change with them (docs/mathematics.md, section 3).
@@ -123,10 +122,13 @@ class HeldOut:
         it.
 
         Parameters
-        ---------- target : (g,) or (g, k), ‖J s‖² of each fold cross : (g, k), (J s)·(J f) square :
-        (g, k), ‖J f‖² sizes : (g,) how much each fold counts; folds of size 0 are left out least :
-        the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the digits of
-        small losses
+        ----------
+        target : (g,) or (g, k), ‖J s‖² of each fold
+        cross : (g, k), (J s)·(J f)
+        square : (g, k), ‖J f‖²
+        sizes : (g,) how much each fold counts; folds of size 0 are left out
+        least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the
+            digits of small losses
         """
         target = target if target.ndim == 2 else target[:, None]
         square = np.where(square.sum(axis=0) > ROUNDING * target.sum(axis=0), square, 0.0)
@@ -292,9 +294,10 @@ def held_out(
     """The held-out errors of every pair of parameters.
 
     Parameters
-    ---------- folds : unions of whole groups or items of the only query; or splits of the units
+    ----------
+    folds : unions of whole groups or items of the only query; or splits of the units
     centred : whether the mean score of the rows that are kept is taken out first (regression with
-    an intercept)
+        an intercept)
     """
     way = hold_out_way(system, folds)
     if way == "refit" or not isinstance(folds, Folding):
@@ -645,8 +648,10 @@ def losses_from_sums(
     entry.
 
     Parameters
-    ---------- statistics : one or more sets of sums without : the number of a fold → coefficients
-    (r, pairs) for every set of sums, and the mean that was taken out
+    ----------
+    statistics : one or more sets of sums
+    without : the number of a fold → coefficients (r, pairs) for every set of sums, and the mean
+        that was taken out
     """
 
     def products(fold: int) -> list[tuple[list[FloatArray], float]]:

@@ -22,11 +22,14 @@ class Path:
     """Everything that was tried.
 
     Attributes
-    ---------- alpha : (a,) candidates gamma : (a,) kernel widths that go with them, NaN where the
-    kernel has none error : (a,) held-out error standard_error : (a,) of that error, over what was
-    held out best : position of the chosen one scoring : what the error is: "squared" (held-out
-    loss), "rescaled" (the same under the best factor) or
-        "disagreement"
+    ----------
+    alpha : (a,) candidates
+    gamma : (a,) kernel widths that go with them, NaN where the kernel has none
+    error : (a,) held-out error
+    standard_error : (a,) of that error, over what was held out
+    best : position of the chosen one
+    scoring : what the error is: "squared" (held-out loss), "rescaled" (the same under the best
+        factor) or "disagreement"
     constant : the same error of a function that is constant: what any model should beat
     agreement : (a,) that go with them, for learners with several views
     n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms

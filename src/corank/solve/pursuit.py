@@ -68,9 +68,13 @@ class PursuitRun:
     D per step, and so is what the chosen atoms leave of every atom's length.
 
     Parameters
-    ---------- rows : RowSet of k out of n rows target : (k,) = J s lengths : (N,) = diag(Dᵀ L D)
-    over these rows watched : numbers of rows whose predictions are kept, None for none alike :
-    whether atoms are values of one kernel, so that one much shorter than the others is nothing
+    ----------
+    rows : RowSet of k out of n rows
+    target : (k,) = J s
+    lengths : (N,) = diag(Dᵀ L D) over these rows
+    watched : numbers of rows whose predictions are kept, None for none
+    alike : whether atoms are values of one kernel, so that one much shorter than the others is
+        nothing
 
     Attributes
     ----------

@@ -81,8 +81,9 @@ def contested_pairs(
     """Pairs (count, 2) of rows about whose difference views disagree most, given the answers
     before.
 
-    contested : (m, m) variance between the views of every difference covariance : (m, m) of their
-        disagreement, which says how much of it an answer about other rows has settled
+    contested : (m, m) variance between the views of every difference
+    covariance : (m, m) of their disagreement, which says how much of it an answer about other rows
+        has settled
     """
     ends = np.triu_indices(len(covariance), k=1)
     share = contested[ends] / np.maximum(_difference_variances(covariance, *ends), 1e-300)

@@ -70,10 +70,12 @@ def too_small(alpha: float, size: float) -> str:
 class ViewData:
     """One view of the data.
 
-    problem : its scored rows under their loss, or its comparisons columns : of X that it sees, None
-        for all penalty : ρ groups : (n_units,) what is held out together, under numbers that all
-        views share; None for items of one query rows : (r,) row numbers of the basis, None where
-        that is the columns themselves
+    problem : its scored rows under their loss, or its comparisons
+    columns : of X that it sees, None for all
+    penalty : ρ
+    groups : (n_units,) what is held out together, under numbers that all views share; None for
+        items of one query
+    rows : (r,) row numbers of the basis, None where that is the columns themselves
     """
 
     problem: Any
@@ -197,9 +199,9 @@ class PrimalSystem(System):
     O((Σ r_v)³).
 
     Parameters
-    ---------- statistics : sums over scored rows where they were gathered already: whitened,
-    without penalties, one per view or
-        one for all views side by side
+    ----------
+    statistics : sums over scored rows where they were gathered already: whitened, without
+        penalties, one per view or one for all views side by side
     disagreement : D where it is known already: it does not depend on the scored rows
     """
 

@@ -465,10 +465,11 @@ class Turned:
     """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is
     diagonal.
 
-    rows : their place in the layout features : (k, r) turned rows of F; kept : (k,) h, the
-        diagonal; weight : d² vectors : (queries, size, size) what they were turned by; for a query
-        of more rows than basis functions the (r, r)
-        directions of its `source` (size, r), rows of F: it has r turned rows, the others are zero
+    rows : their place in the layout
+    features : (k, r) turned rows of F; kept : (k,) h, the diagonal; weight : d²
+    vectors : (queries, size, size) what they were turned by; for a query of more rows than basis
+        functions the (r, r) directions of its `source` (size, r), rows of F: it has r turned rows,
+        the others are zero
     """
 
     rows: slice

@@ -87,8 +87,9 @@ class HalfScored:
     """Rows that are all known in advance, of which a part has scores.
 
     training : the scored rows; its `everything` are all N rows, those of X and then those of
-        `unscored` queries : (N,) codes; scored and unscored rows share none n_given : how many of
-        the rows are those of X
+        `unscored`
+    queries : (N,) codes; scored and unscored rows share none
+    n_given : how many of the rows are those of X
     """
 
     training: Training

@@ -138,10 +138,11 @@ def kernels_to_try(
 class Settings:
     """What a learner was asked for, checked.
 
-    alpha, agreement : a number, "tune" or candidates centred : whether the mean score is taken out
-        first and put back (an intercept) compared : whether held-out errors are wanted although
-        neither alpha nor agreement is chosen by them solver, max_iter, tol : how the chosen
-        parameters are solved for; see `CoRLS`
+    alpha, agreement : a number, "tune" or candidates
+    centred : whether the mean score is taken out first and put back (an intercept)
+    compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by
+        them
+    solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
     """
 
     alpha: Candidates
@@ -166,9 +167,10 @@ class Settings:
 class HeldProblem:
     """Views of rows in memory.
 
-    choices : the views with every choice of kernel widths dual : whether the basis of every view is
-        its scored and all unscored rows, or the columns of one view splits : what `read_splits`
-        read, None for the default
+    choices : the views with every choice of kernel widths
+    dual : whether the basis of every view is its scored and all unscored rows, or the columns of
+        one view
+    splits : what `read_splits` read, None for the default
     """
 
     choices: Iterable[Sequence[ViewData]]
@@ -290,8 +292,9 @@ class Trial:
 class Solution:
     """A fitted model's numbers, and how they came about.
 
-    coefficients : (r_v,) per view gradient : what a descent left, relative to the right-hand side,
-        where that is above its tolerance; else 0
+    coefficients : (r_v,) per view
+    gradient : what a descent left, relative to the right-hand side, where that is above its
+        tolerance; else 0
     """
 
     views: Sequence[ViewData]

@@ -74,8 +74,9 @@ class Chunk:
     """Rows that are worked on together.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
-        score column first_row : number of rows of the scan before it; cursor : where the next chunk
-        begins extra : table of other columns that are carried along
+        score column
+    first_row : number of rows of the scan before it; cursor : where the next chunk begins
+    extra : table of other columns that are carried along
     """
 
     features: Array

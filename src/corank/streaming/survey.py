@@ -52,9 +52,10 @@ WINDOW_ROWS = 2**13  # of such a stretch: more of them would lie in two row grou
 class ChunkCounts:
     """Counts of one chunk.
 
-    runs, scored_runs : number of queries, and of queries with a score first, last : ids of the
-        queries at the ends; first_scored, last_scored : whether those have a score here bounds :
-        the labels at the ends where labels rise from run to run
+    runs, scored_runs : number of queries, and of queries with a score
+    first, last : ids of the queries at the ends; first_scored, last_scored : whether those have a
+        score here
+    bounds : the labels at the ends where labels rise from run to run
     """
 
     cursor: Cursor

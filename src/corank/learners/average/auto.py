@@ -31,7 +31,8 @@ from corank.metrics import disagreement_error, misplaced_shares
 class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[misc]
     r"""Regression by an average of many closed-form models.
 
-    .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_i (s_i - b - f(x_i))^2 + \alpha_c \|f\|_c^2
+    .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_i (s_i - b - f(x_i))^2 + \alpha_c
+              \|f\|_c^2
 
     Candidates differ in what columns become (standardised, normal scores over all rows), in kernel
     (linear, rbf, laplacian), width and views. Half of the weight follows the evidence of every
@@ -59,18 +60,21 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
         table.
 
     Attributes
-    ---------- candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with
-    the least held-out error of its
-        alphas. It stands for the `path_` of other learners, which pick one setting
+    ----------
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least
+        held-out error of its alphas. It stands for the `path_` of other learners, which pick one
+        setting
     held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or
-        coefficients reason_ : str, what the average is made of and how good it is unscored_effect_
-        : UnscoredEffect or None, whether unscored rows helped
+        coefficients
+    reason_ : str, what the average is made of and how good it is
+    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
 
     Notes
-    ----- O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300
-    rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted
-    to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Rows
-    must be in memory: a scan goes to `RLS`.
+    -----
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows,
+    beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all
+    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Rows must be
+    in memory: a scan goes to `RLS`.
 
     Examples
     --------
@@ -123,9 +127,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 class AutoRanker(RankerMixin, AverageLearner):
     r"""Ranking within queries by an average of many closed-form models.
 
-    .. math:: f = \sum_c w_c f_c, \qquad
-              f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q} \big((s_i - s_j) - (f(x_i) -
-              f(x_j))\big)^2 + \alpha_c \|f\|_c^2
+    .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q}
+              \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha_c \|f\|_c^2
 
     Candidates differ in what columns become (standardised, normal scores over all rows and within
     queries), in kernel (linear, rbf, laplacian), width and views. Their predictions, divided by
@@ -151,20 +154,21 @@ class AutoRanker(RankerMixin, AverageLearner):
         table.
 
     Attributes
-    ---------- candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with
-    the least held-out error of its
-        alphas. It stands for the `path_` of other learners, which pick one setting
+    ----------
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least
+        held-out error of its alphas. It stands for the `path_` of other learners, which pick one
+        setting
     held_out_error_ : float, share of misordered pairs among queries (rows of the only query,
-        comparisons) that took no
-        part in weights, alphas or coefficients
+        comparisons) that took no part in weights, alphas or coefficients
     reason_ : str, what the average is made of and how good it is
     unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
 
     Notes
-    ----- O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of
-    queries of 300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most
-    eight, are fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of
-    2,000 rows. Rows must be in memory: a scan goes to `RankRLS`.
+    -----
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of
+    300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are
+    fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows.
+    Rows must be in memory: a scan goes to `RankRLS`.
 
     Examples
     --------
@@ -206,14 +210,17 @@ class AutoRanker(RankerMixin, AverageLearner):
         """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
         Parameters
-        ---------- X : (n, d) items. Where the encoder knows which column says what item a row is,
-        every item has an effect of its
-            own beside what the columns say: `encoder=TableEncoder(identity=["name"])`
+        ----------
+        X : (n, d) items. Where the encoder knows which column says what item a row is, every item
+            has an effect of its own beside what the columns say:
+            `encoder=TableEncoder(identity=["name"])`
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
-            numbers) margins : (p,) >= 0, by how much; default 1, 0 = a tie weights : (p,) >= 0 qid
-            : (n,) one label per row of X; comparisons of one query are held out together unscored :
-            (m, d) more items, which say what columns look like and where views agree links : links
-            between the rows of X, and of `unscored` after them, as in `fit`
+            numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+        unscored : (m, d) more items, which say what columns look like and where views agree
+        links : links between the rows of X, and of `unscored` after them, as in `fit`
 
         Returns
         -------

@@ -43,20 +43,22 @@ class Candidate:
     """One closed-form model of the average.
 
     Parameters
-    ---------- encoding : "standardised", "normal scores", "normal scores within queries" or "as
-    given" kernel : "linear", "cosine", "rbf" or "laplacian" width : of rbf and laplacian kernels,
-    in units of the median distance between scored rows views : "all" (all columns at once), "one"
-    (of the views), "sum" or "product" (of the kernels of views), or "agreement"
-        (views that agree on unscored rows)
-    of : numbers of the views, in ascending order; none stands for all strength : of the agreement:
-        the weight of one unscored row, where the kernel of a row with itself is 1 relevance :
-        whether columns are scaled by how well they go with the scores second_order : whether rows
-        are alike that are similar to the same unscored rows, instead of to each other hops : over
-        how many links rows see the columns of others; 0 for their own columns alone beside :
-        whether the kernel of a row's own columns is added to that of the columns over links
-        identity : the share of the kernel that is 1 for rows of the same item and else 0, beside
-        that of the columns: one
-        effect per item. 1 for item effects alone
+    ----------
+    encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
+    kernel : "linear", "cosine", "rbf" or "laplacian"
+    width : of rbf and laplacian kernels, in units of the median distance between scored rows
+    views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of
+        views), or "agreement" (views that agree on unscored rows)
+    of : numbers of the views, in ascending order; none stands for all
+    strength : of the agreement: the weight of one unscored row, where the kernel of a row with
+        itself is 1
+    relevance : whether columns are scaled by how well they go with the scores
+    second_order : whether rows are alike that are similar to the same unscored rows, instead of to
+        each other
+    hops : over how many links rows see the columns of others; 0 for their own columns alone
+    beside : whether the kernel of a row's own columns is added to that of the columns over links
+    identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that
+        of the columns: one effect per item. 1 for item effects alone
     prior : its weight before any score is seen
     """
 
@@ -191,13 +193,18 @@ def default_candidates(
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
     Parameters
-    ---------- is_csr : whether features are CSR has_queries : whether encodings within queries can
-    be had view_kernels : the declared kernel of every view; "rbf", which is the default of a View,
-    stands for several kernels kinds : "text", "vector" or "table" (numbers and categories) for
-    every view, where views were found by their kinds agree : whether there are unscored rows, for
-    views to agree on and for similarities of the second order links_prior : of links alone, and of
-    links beside own columns, over that of own columns; 0 without links identity : whether there is
-    a column that says which item a row is
+    ----------
+    is_csr : whether features are CSR
+    has_queries : whether encodings within queries can be had
+    view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands
+        for several kernels
+    kinds : "text", "vector" or "table" (numbers and categories) for every view, where views were
+        found by their kinds
+    agree : whether there are unscored rows, for views to agree on and for similarities of the
+        second order
+    links_prior : of links alone, and of links beside own columns, over that of own columns; 0
+        without links
+    identity : whether there is a column that says which item a row is
     """
     if kinds:
         candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)

@@ -186,8 +186,10 @@ class ClosedForm:
     """All alphas of one kernel.
 
     alphas : (a,); log_evidence : (a,); amplitude : (a,) variance of the function in units of the
-        kernel held_out : (N, a) held-out predictions, as `Units.left_out` gives them; variance :
-        (N, a) of their residuals duals : (N, a) u
+        kernel
+    held_out : (N, a) held-out predictions, as `Units.left_out` gives them; variance : (N, a) of
+        their residuals
+    duals : (N, a) u
     """
 
     alphas: FloatArray

@@ -232,9 +232,13 @@ def fit_encoding(
     no column.
 
     Parameters
-    ---------- name : one of ENCODINGS X : (n, d) float64 or CSR queries : (n,) query codes, None
-    without queries centred : whether standardised columns have mean 0 groups : numbers of the
-    columns that share one scale, such as those of a text; they are never ranked
+    ----------
+    name : one of ENCODINGS
+    X : (n, d) float64 or CSR
+    queries : (n,) query codes, None without queries
+    centred : whether standardised columns have mean 0
+    groups : numbers of the columns that share one scale, such as those of a text; they are never
+        ranked
     """
     encoding: Encoding
     if name in (STANDARD, AS_GIVEN):

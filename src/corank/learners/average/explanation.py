@@ -56,9 +56,12 @@ def explain_average(
     """Explain the difference between two items.
 
     Parameters
-    ---------- pair : with row numbers of `pair.items` where there are queries or links, which are
-    those of its items columns : of the table that features come from view_names : of the views of
-    the model items_are : what its points are called
+    ----------
+    pair : with row numbers of `pair.items` where there are queries or links, which are those of its
+        items
+    columns : of the table that features come from
+    view_names : of the views of the model
+    items_are : what its points are called
     """
     if not model.candidates:
         return PairExplanation(*pair.labels, 0.0, [], [], [], SUM, ([], []), items_are)
@@ -94,9 +97,9 @@ class _PairTerms:
     """Two encoded items and the candidates that tell them apart.
 
     encoded : (2, k) by name; context : names of those that depend on other rows, by query or by
-        link used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
-        clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C,
-        n)
+        link
+    used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
+    clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C, n)
     """
 
     model: AverageModel

@@ -63,14 +63,13 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 class FittedCandidate(CandidateKernel):
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
-    weights, multipliers : one per pair of SIDES alpha, amplitude : noise variance per amplitude,
-        and amplitude, both in units of the kernel coefficients : (r,) of the points;
-        view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
-        rows are alike by what they are similar to; means : (u,) for the latter, as in
-        `second_order_features`
+    weights, multipliers : one per pair of SIDES
+    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
+    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views
+        agree, (1, u) where rows are alike by what they are similar to; means : (u,) for the latter,
+        as in `second_order_features`
     basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the
-        directions (r, k) that it is
-        a matrix of
+        directions (r, k) that it is a matrix of
     """
 
     weights: tuple[float, ...]
@@ -92,12 +91,14 @@ class FittedCandidate(CandidateKernel):
 class FittedAverage:
     """What a fit finds out.
 
-    candidates : those that carry weight, heaviest first table : (what, weight, held-out error) of
-        every candidate that was tried points : (r,) numbers of the scored rows that are points of
-        the model low, high : between which predictions lie residual_factor : by which standard
-        deviations are multiplied held_out : (N,) held-out predictions of the average for the units
-        that candidates were weighed by, each without its
-        fold in weights, alphas and coefficients; NaN where too little is left without it
+    candidates : those that carry weight, heaviest first
+    table : (what, weight, held-out error) of every candidate that was tried
+    points : (r,) numbers of the scored rows that are points of the model
+    low, high : between which predictions lie
+    residual_factor : by which standard deviations are multiplied
+    held_out : (N,) held-out predictions of the average for the units that candidates were weighed
+        by, each without its fold in weights, alphas and coefficients; NaN where too little is left
+        without it
     judged_units : those units
     """
 
@@ -129,9 +130,14 @@ def fit_average(
     """Weigh and fit candidates.
 
     Parameters
-    ---------- space : encoded scored rows, or items candidates : all of them can be built units :
-    what is fitted ranks : whether only the order counts seed : for samples of rows honest : whether
-    held-out predictions of the average are wanted, which take most of the time; else they are NaN
+    ----------
+    space : encoded scored rows, or items
+    candidates : all of them can be built
+    units : what is fitted
+    ranks : whether only the order counts
+    seed : for samples of rows
+    honest : whether held-out predictions of the average are wanted, which take most of the time;
+        else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
@@ -452,8 +458,9 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
 class BasisSums:
     """Sums over blocks of rows that come query by query; a query may go on in the next block.
 
-    kernel : (r, r) of the points centred : whether levels are free, so that a constant may be taken
-        out of the columns of Φ: most of a wide kernel is
+    kernel : (r, r) of the points
+    centred : whether levels are free, so that a constant may be taken out of the columns of Φ: most
+        of a wide kernel is
 
     `directions` (r, k) are those in which the kernel is the identity.
     """
@@ -587,8 +594,8 @@ def _residual_factor(
     """By how much standard deviations must be multiplied to fit held-out residuals.
 
     Variances are formed as those of new rows are: every candidate at its mean alpha, and what lies
-    between candidates. held_out : (N,) predictions of averages that chose without the units, NaN
-    where there are none
+    between candidates.
+    held_out : (N,) predictions of averages that chose without the units, NaN where there are none
     """
     truth = units.centred(units.truth) if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))

@@ -80,9 +80,12 @@ class WeighedCandidate:
     """One line of `candidates_`.
 
     Attributes
-    ---------- candidate : what was fitted what : the same in words weight : its share in the
-    average error : held-out squared error of its scores; for rankers of score differences within
-    queries, at their best scale
+    ----------
+    candidate : what was fitted
+    what : the same in words
+    weight : its share in the average
+    error : held-out squared error of its scores; for rankers of score differences within queries,
+        at their best scale
     """
 
     candidate: Candidate
@@ -136,16 +139,17 @@ class AverageLearner(Saveable, QueryEstimator):
         where views agree.
 
         Parameters
-        ---------- X : (n, d) array, frame, CSR or tensor y : (n,) scores, NaN = unscored qid : (n,)
-        query labels, any hashable, in any order; None = one query. A ranker compares rows within
-        queries, a
-            regressor only holds the rows of a query out together
-        sample_weight : (n,) weights of the squared errors unscored : (m, d) more rows without
-            scores unscored_qid : (m,) their query labels, which are never the same queries as those
-            of `qid` links : links between the rows of X, and of `unscored` after them: a SciPy
-            sparse matrix, or an array (m, 2) of row
-            numbers, with weights in a third column if there are any. `corank.links.read_links`
-            reads ids
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored
+        qid : (n,) query labels, any hashable, in any order; None = one query. A ranker compares
+            rows within queries, a regressor only holds the rows of a query out together
+        sample_weight : (n,) weights of the squared errors
+        unscored : (m, d) more rows without scores
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or
+            an array (m, 2) of row numbers, with weights in a third column if there are any.
+            `corank.links.read_links` reads ids
 
         Returns
         -------
@@ -353,11 +357,14 @@ class AverageLearner(Saveable, QueryEstimator):
         again.
 
         Parameters
-        ---------- X : (n, d), as in `fit` y : (n,) scores, NaN = unscored: left out qid : (n,)
-        query labels, needed where the model was fitted with them; the rows form queries of their
-        own sample_weight : (n,) weights links : links between the rows of X, needed where the model
-        was fitted with them: X then holds all linked items, and
-            y is NaN for those that have no new score
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out
+        qid : (n,) query labels, needed where the model was fitted with them; the rows form queries
+            of their own
+        sample_weight : (n,) weights
+        links : links between the rows of X, needed where the model was fitted with them: X then
+            holds all linked items, and y is NaN for those that have no new score
 
         Returns
         -------
@@ -422,21 +429,21 @@ class AverageLearner(Saveable, QueryEstimator):
         Predictions lie within the range of the scores and one spread beyond.
 
         Parameters
-        ---------- X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where
-        it has one qid : (n,) query labels. A ranker that was fitted with queries compares columns
-        within them; without labels it
-            predicts by its other candidates, which then have weights of their own
+        ----------
+        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
+        qid : (n,) query labels. A ranker that was fitted with queries compares columns within them;
+            without labels it predicts by its other candidates, which then have weights of their own
         links : links between the rows of X, for a model that was fitted with links; X then holds
-            all items that are to be
-            seen over links, known ones and new ones. A row without links is judged by its own
-            columns; without `links` all rows are, by the candidates that need none, which then have
-            weights of their own
+            all items that are to be seen over links, known ones and new ones. A row without links
+            is judged by its own columns; without `links` all rows are, by the candidates that need
+            none, which then have weights of their own
         return_std : whether to return the standard deviation of a new score of every row too, noise
             included
 
         Returns
-        ------- (n,), or a tuple of two, in the library, on the device and with the precision of X.
-        O(n r d) for r scored rows, in blocks.
+        -------
+        (n,), or a tuple of two, in the library, on the device and with the precision of X. O(n r d)
+        for r scored rows, in blocks.
         """
         features = self._read(X)
         numbers, queries = as_numbers(features), self._read_queries(qid, features.shape[0])
@@ -470,9 +477,10 @@ class AverageLearner(Saveable, QueryEstimator):
         """The probability that row i of X_a is above row i of X_b.
 
         Parameters
-        ---------- X_a, X_b : (n, d) observed : whether to ask for the order of two newly observed
-        scores, noise included; else for that of the
-            functions
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the order of two newly observed scores, noise included; else
+            for that of the functions
 
         Returns
         -------
@@ -500,11 +508,13 @@ class AverageLearner(Saveable, QueryEstimator):
         """Say why one item is above another: by scored or compared item, by view and by column.
 
         Parameters
-        ---------- a, b : one row each, as in `predict`, or row numbers of `items` items : (n, d),
-        rows such as those of `fit`: items of the model that are found among them are called by
-        their names names : (n,) what the rows of `items` are called; None takes the index of a
-        pandas frame, or their numbers qid, links : of the rows of `items`, as in `predict`; a and b
-        must then be row numbers
+        ----------
+        a, b : one row each, as in `predict`, or row numbers of `items`
+        items : (n, d), rows such as those of `fit`: items of the model that are found among them
+            are called by their names
+        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or
+            their numbers
+        qid, links : of the rows of `items`, as in `predict`; a and b must then be row numbers
 
         Returns
         -------
@@ -537,9 +547,12 @@ class AverageLearner(Saveable, QueryEstimator):
         for scores 2,000 that stand for all.
 
         Parameters
-        ---------- X_pool : (m, d) rows that could be asked about n : how many questions kind :
-        "comparison" (which of two is better), "score" (how good is one); None = what the model was
-        fitted on links : as in `predict`
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the
+            model was fitted on
+        links : as in `predict`
 
         Returns
         -------

@@ -77,7 +77,8 @@ class ScoredTable:
     """Rows with their scores.
 
     features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
-        weights : (n,) or None links : (n, n) CSR, or None
+        weights : (n,) or None
+    links : (n, n) CSR, or None
     """
 
     features: Array
@@ -106,10 +107,12 @@ class ScoredTable:
 class AverageSettings:
     """What an average is made of.
 
-    ranks : whether only the order within queries counts views : with columns as numbers; kinds :
-        what each of them holds, where they were found and not declared groups : numbers of the
-        columns that share one scale; identity : of those that say which item a row is candidates :
-        None for the default list
+    ranks : whether only the order within queries counts
+    views : with columns as numbers; kinds : what each of them holds, where they were found and not
+        declared
+    groups : numbers of the columns that share one scale; identity : of those that say which item a
+        row is
+    candidates : None for the default list
     """
 
     ranks: bool
@@ -176,14 +179,16 @@ class EncodedTable:
 class AverageModel:
     """A fitted average.
 
-    encodings : what columns become points : encoded rows of the functions, by the name of the
-        encoding; unscored : those on which views agree view_columns : by the name of the encoding,
-        the encoded columns of every view candidates : those that carry weight, heaviest first; none
-        where there is nothing to learn base, low, high : mean score, and between what predictions
-        lie factor : by which standard deviations are multiplied; least_deviation : what they are at
-        least units : what was fitted, None where the rows are too many to keep scored : encoded
-        scored rows, as `points` where those are all rows hops : numbers of links over which rows
-        see each other, none without links
+    encodings : what columns become
+    points : encoded rows of the functions, by the name of the encoding; unscored : those on which
+        views agree
+    view_columns : by the name of the encoding, the encoded columns of every view
+    candidates : those that carry weight, heaviest first; none where there is nothing to learn
+    base, low, high : mean score, and between what predictions lie
+    factor : by which standard deviations are multiplied; least_deviation : what they are at least
+    units : what was fitted, None where the rows are too many to keep
+    scored : encoded scored rows, as `points` where those are all rows
+    hops : numbers of links over which rows see each other, none without links
     """
 
     encodings: list[Encoding]
@@ -433,7 +438,7 @@ class CandidatePosterior:
     the units.
 
     root : (k, r) turns kernel values with the points into what the units explain, by its squares
-        mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean;
+    mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean;
         mean_square : meanᵀ K mean
     """
 

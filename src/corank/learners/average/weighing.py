@@ -170,9 +170,8 @@ def mix(
     """The weights of the candidates that are allowed.
 
     ranks : whether only the order within queries counts: then predictions are divided by their
-        spread, and evidence,
-        whose noise is not that of grades, has a say on item effects alone; none where scores are
-        marks, of two values
+        spread, and evidence, whose noise is not that of grades, has a say on item effects alone;
+        none where scores are marks, of two values
     """
     mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
     if ranks:
