@@ -7,7 +7,10 @@ subject of `loss`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from numbers import Number
 from typing import Any
 
@@ -31,8 +34,10 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
+from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
 from corank.core.observations import Rows, refuse_lost_differences
+from corank.core.unscored import HeldRows, Part, StreamedRows
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
 SMALLEST_SIZE = 1e-60  # … and must not become zero
@@ -176,7 +181,7 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
 
 
 def _refuse_scan(estimator: Any, X: Any) -> None:
-    if getattr(X, "is_scan", False) or is_collection(X):
+    if is_scan(X) or is_collection(X):
         raise TypeError(
             f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
             " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
@@ -428,3 +433,88 @@ def _rows_of_labels(array: NumpyArray, labels: Any, name: str) -> NumpyArray:
             " index of X."
         )
     return rows
+
+
+# ---------------------------------------------------------------- rows that are not in memory
+
+
+def scans() -> Any:
+    """What learners do with scans, imported with the first scan or Dask collection: scans know
+    learners, not the other way round.
+    """
+    return import_module("corank.streaming")
+
+
+def is_scan(X: Any) -> bool:
+    """Whether rows are in files, or in partitions: see `corank.scan`."""
+    return getattr(X, "is_scan", False)
+
+
+def as_scan(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
+    """X, y and qid; where X is a Dask collection, as one scan that brings the others."""
+    if is_collection(X):
+        return scans().collection_scan(X, y, qid), None, None
+    for value, name in ((y, "y"), (qid, "qid")):
+        if is_collection(value):
+            raise TypeError(
+                f"{name} is a Dask collection but X is not; give both as Dask collections, or"
+                " neither."
+            )
+    return X, y, qid
+
+
+def is_stream(unscored: Any) -> bool:
+    """Whether unscored rows come in chunks; an iterator, which can be read only once, is refused."""
+    if (
+        is_sparse(unscored)
+        or is_foreign(unscored)
+        or is_frame(unscored)
+        or hasattr(unscored, "__array__")
+    ):
+        return False
+    if isinstance(unscored, list | tuple):
+        if not unscored:
+            return True  # no chunk
+        first = unscored[0]
+        if (
+            isinstance(unscored, tuple)
+            and len(unscored) == 2
+            and np.ndim(first) == 2
+            and np.ndim(unscored[1]) == 1
+        ):
+            raise TypeError(
+                "unscored is a pair (X, qid); hand over X and unscored_qid=qid, or chunks: [(X,"
+                " qid)]."
+            )
+        return isinstance(first, tuple) or getattr(first, "ndim", 1) == 2 or is_frame(first)
+    if isinstance(unscored, str | bytes) or not isinstance(unscored, Iterable):
+        raise TypeError(f"unscored must be rows or chunks of rows, got {type(unscored).__name__}.")
+    if iter(unscored) is unscored:
+        raise TypeError(
+            "unscored is an iterator, which can be read only once; hand over a list of chunks, or"
+            " an object whose __iter__ starts again."
+        )
+    return True
+
+
+def unscored_parts(
+    estimator: Any, features: Array, unscored: Any, labels: Any, *, with_queries: bool, first: int
+) -> list[Part]:
+    """Rows of `unscored=` in memory, or in chunks that are read again for every pass.
+
+    features : (n, d) of X; first : the number of the first row
+    """
+    if unscored is None:
+        if labels is not None:
+            raise ValueError("unscored_qid was given without unscored.")
+        return []
+    if is_stream(unscored):
+        if labels is not None:
+            raise ValueError(
+                "unscored_qid does not go with chunks; each chunk brings its own: (X, qid)."
+            )
+        read = partial(read_unscored, estimator, features)
+        return [StreamedRows(unscored, read, with_queries, first=first)]
+    more = read_unscored(estimator, features, unscored)
+    codes = None if labels is None else encode_queries(labels, more.shape[0], "unscored_qid")[0]
+    return [HeldRows(more, None if codes is None else to_numpy(codes), first=first)]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from corank import CoRankRLS, CoRLS, View
-from corank.core.unscored import PIECE_ROWS, HeldRows, UnscoredRows
-from corank.streaming.unscored import StreamedRows
+from corank.core.unscored import PIECE_ROWS, HeldRows, StreamedRows, UnscoredRows
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 RNG = np.random.default_rng(0)

@@ -33,9 +33,9 @@ from corank.core.observations import Rows, ScoredRows
 from corank.core.sums import Gram
 from corank.inputs import read_features
 from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.learners.scans import digest_of, in_words
 from corank.solve.descent import solve_factored
 from corank.solve.systems import whitened_statistics
+from corank.streaming.checkpoint import digest_of, in_words
 from corank_federated.messages import VERSION, Message, Terms, note
 from corank_federated.shared_items import SharedItems
 from corank_federated.state import StateError, read_state, write_state

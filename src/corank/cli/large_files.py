@@ -24,9 +24,14 @@ from corank.cli.fit import FitRequest, with_effect
 from corank.cli.items import Step
 from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.core.registry import learner_class
-from corank.learners.scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
+from corank.streaming.predictions import (
+    fitted_scan,
+    predicted_chunks,
+    scored_queries,
+    whole_queries,
+)
 from corank.streaming.scan import sampled_table
 from corank.tables import TableError, columns_of, spreadsheet_safe
 from corank.tables.write import table_writer

@@ -56,24 +56,18 @@ from corank.core.unscored import UnscoredRows
 from corank.core.views import select
 from corank.describe import Summary, summarise
 from corank.inputs import (
+    as_scan,
     is_frame,
+    is_scan,
     read_comparisons,
     read_features,
     read_rows,
     read_scores,
     read_weights,
+    scans,
     warn_of_scales,
 )
 from corank.learners.pair_explanation import PairExplanation, explain_expansions, read_pair
-from corank.learners.scans import (
-    check_alone,
-    explained_score,
-    from_dask,
-    is_scan,
-    order_score,
-    predict_scan,
-    write_predictions,
-)
 from corank.learners.splits import read_splits
 from corank.learners.update import kept_rows
 from corank.metrics import disagreement_error
@@ -477,10 +471,11 @@ class Learner(Saveable, QueryEstimator):
         (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory
         does not grow with n beyond the result, and the columns of a view where they lie apart.
         """
-        X, _, _ = from_dask(X)
+        X, _, _ = as_scan(X)
         if is_scan(X):
             check_is_fitted(self)
-            return predict_scan(self, X)
+            values: Array = scans().predict_scan(self, X)
+            return values
         return self._values(self._read(X))
 
     def predict_to(
@@ -511,10 +506,11 @@ class Learner(Saveable, QueryEstimator):
         int, the number of rows
         """
         check_is_fitted(self)
-        X, _, _ = from_dask(X)
+        X, _, _ = as_scan(X)
         if not is_scan(X):
             raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
-        return write_predictions(self, X, path, columns, name, overwrite=overwrite)
+        n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
+        return n_rows
 
     def _values(self, features: Array) -> Array:
         """Scores of checked features."""
@@ -825,15 +821,15 @@ class RankerMixin:
         -------
         float
         """
-        X, y, qid = from_dask(X, y, qid)
+        X, y, qid = as_scan(X, y, qid)
         if is_scan(X):
-            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            given = {"y": y, "qid": qid, "sample_weight": sample_weight}
             if self._with_queries and not X.has_queries:
                 warn_user(
                     "The model was fitted with queries but the scan has none: all rows count as one"
                     " query."
                 )
-            return order_score(self, X)
+            return float(scans().order_score(self, X, given))
         within = {"qid": qid} if self._predicts_within_queries else {}
         predictions = self.predict(X, **within)  # type: ignore[attr-defined]
         if qid is None and not self._with_queries and _split_by_groups():
@@ -876,10 +872,10 @@ class R2Mixin:
         """
         from sklearn.metrics import r2_score
 
-        X, y, qid = from_dask(X, y, qid)
+        X, y, qid = as_scan(X, y, qid)
         if is_scan(X):
-            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-            return explained_score(self, X)
+            given = {"y": y, "qid": qid, "sample_weight": sample_weight}
+            return float(scans().explained_score(self, X, given))
         predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
         scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
         scored = ~np.isnan(scores)

@@ -19,7 +19,7 @@ from corank.core.folds import same_scores
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
 from corank.core.unscored import UnscoredRows
-from corank.inputs import read_features, row_labels
+from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import (
     WITH_UNSCORED,
     Expansion,
@@ -34,7 +34,6 @@ from corank.learners.base import (
 from corank.learners.bases import ViewBases
 from corank.learners.explanation import Explanation
 from corank.learners.least_squares import Scored, _KernelLearner
-from corank.learners.scans import is_scan
 from corank.learners.splits import read_splits
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -38,15 +37,18 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.labels import encode_queries
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import TIED, ComparedRows, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import HeldRows, Part, UnscoredRows
 from corank.core.views import View, read_views
 from corank.inputs import (
-    is_collection,
+    as_scan,
+    is_scan,
     read_features,
     read_scores,
     read_weights,
     refuse_extreme_size,
+    scans,
+    unscored_parts,
     warn_of_scales,
 )
 from corank.learners.base import (
@@ -60,16 +62,7 @@ from corank.learners.base import (
     read_kernel,
     read_shared_parameters,
 )
-from corank.learners.bases import ViewBases, check_scanned
-from corank.learners.scans import (
-    check_alone,
-    check_streamed,
-    from_dask,
-    passing,
-    scanned_parts,
-    survey_scan,
-    unscored_parts,
-)
+from corank.learners.bases import ViewBases
 from corank.learners.splits import read_splits
 from corank.learners.suggest import suggest_contested
 from corank.learners.update import CHUNKS, COMPARED, FEDERATED, update_model
@@ -79,10 +72,6 @@ from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
-from corank.streaming import Scan
-from corank.streaming.fits import ScannedProblem, ScoredScan, SummedRows
-from corank.streaming.passes import Passes
-from corank.streaming.survey import NumberedRows, Survey, held_rows
 
 # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 MAX_ROWS_WITH_WIDTHS = 1_000
@@ -422,33 +411,78 @@ class _KernelLearner(Learner):
         settings = self._check_parameters()
         loss = self._comparison()
         check_weights(loss, sample_weight)
-        if any(map(is_collection, (X, y, qid, unscored, unscored_qid))):
-            X, y, qid = from_dask(X, y, qid)
-            unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
-        rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        with (
-            nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows)
-        ) as passes:
-            if isinstance(X, Scan):
-                check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-                self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
-            else:
-                features = read_features(self, X, reset=True)
-                self._warn_of_scales(features)
-                given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
-                self._set_views(features.shape[1])
-                parts: list[Part] = []
-                if self._several:
-                    parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
-                    if unscored is not None or unscored_qid is not None:
-                        parts += unscored_parts(self, features, unscored, unscored_qid, passes)
-                n_plain = len(given.plain) if self._several else 0
-                self._fit_given(
-                    features, given, parts, n_plain, loss, settings, with_queries=qid is not None
-                )
-        if passes.n_readings:
-            self.n_readings_ = passes.n_readings
-        return self
+        X, y, qid = as_scan(X, y, qid)
+        unscored, _, unscored_qid = as_scan(unscored, None, unscored_qid)
+        if checkpoint is not None or is_scan(X) or is_scan(unscored):
+            rows = {
+                "X": X,
+                "y": y,
+                "qid": qid,
+                "sample_weight": sample_weight,
+                "unscored": unscored,
+            }
+            fitted: Self = scans().fit_scans(self, rows, unscored_qid, loss, settings, checkpoint)
+            return fitted
+
+        def others(features: Array) -> list[Part]:
+            return self._unscored_parts(features, unscored, unscored_qid)
+
+        return self._fit_rows(X, y, qid, sample_weight, loss, settings, others)
+
+    def _unscored_parts(self, features: Array, unscored: Any, labels: Any) -> list[Part]:
+        """The rows of `unscored=`, numbered behind those of X."""
+        if is_scan(unscored):
+            parts: list[Part] = scans().parts_apart(self, features, unscored, labels)
+            return parts
+        return unscored_parts(
+            self,
+            features,
+            unscored,
+            labels,
+            with_queries=self._unscored_comparison().needs_queries,
+            first=features.shape[0],
+        )
+
+    def _fit_rows(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        loss: Loss,
+        settings: Any,
+        others: Callable[[Array], list[Part]],
+    ) -> Self:
+        """Fit rows in memory; `others` gives the rows of `unscored=` beside the features of X."""
+        features = read_features(self, X, reset=True)
+        self._warn_of_scales(features)
+        given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+        self._set_views(features.shape[1])
+        parts: list[Part] = []
+        if self._several:
+            parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
+            parts += others(features)
+        n_plain = len(given.plain) if self._several else 0
+        return self._fit_given(
+            features, given, parts, n_plain, loss, settings, with_queries=qid is not None
+        )
+
+    def _fit_held(
+        self,
+        features: Array,
+        rows: Rows,
+        parts: Sequence[Part],
+        n_plain: int,
+        loss: Loss,
+        settings: Any,
+        *,
+        with_queries: bool,
+    ) -> Self:
+        """Fit the scored rows of a scan, which fit into memory."""
+        given = GivenScores.held(rows)
+        return self._fit_given(
+            features, given, parts, n_plain, loss, settings, with_queries=with_queries
+        )
 
     def _fit_given(
         self,
@@ -502,7 +536,7 @@ class _KernelLearner(Learner):
         if self._several:
             queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
             parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
-            parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
+            parts += self._unscored_parts(features, unscored, unscored_qid)
         n_plain = n - len(used) if self._several else 0
         every = [problem for _ in self._view_list]
         scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
@@ -549,77 +583,6 @@ class _KernelLearner(Learner):
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
         self._keep_solution(solution, problem, settings, scored.level, rows, with_queries)
         self._keep_training(solution.system, rows, in_memory=bases.in_memory)
-        return self
-
-    def _fit_scan(
-        self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes
-    ) -> Self:
-        """Fit the rows of a scan: scored rows in memory where they fit, else from sums; unscored
-        ones pass by pass.
-        """
-        look, asked = survey_scan(self, scan, passes)
-        with_queries = scan.has_queries
-        if look.held is None:
-            return self._fit_sums(scan, look, asked, unscored, labels, loss, settings, passes)
-        features, rows = held_rows(look, with_queries=with_queries)
-        parts: list[Part] = []
-        if self._several:
-            parts = scanned_parts(self, scan, look, features, unscored, labels, passes)
-        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
-        n_plain = look.n_rows - look.n_scored if self._several else 0
-        given = GivenScores.held(rows)
-        return self._fit_given(
-            features, given, parts, n_plain, loss, settings, with_queries=with_queries
-        )
-
-    def _fit_sums(
-        self,
-        scan: Scan,
-        look: Survey,
-        asked: Sequence[Any],
-        unscored: Any,
-        labels: Any,
-        loss: Loss,
-        settings: Settings,
-        passes: Passes,
-    ) -> Self:
-        """Fit more scored rows than fit into memory."""
-        check_streamed(self, asked, settings, look.n_scored)
-        self._choose_widths(look.n_scored, settings)
-        index, pool = look.scored.rows()
-        features = NumberedRows(pool, index, look.n_rows)
-        rows = UnscoredRows(())
-        if self._several:
-            rows = UnscoredRows(
-                tuple(scanned_parts(self, scan, look, features, unscored, labels, passes))
-            )
-        every = [index for _ in self._view_list]
-        bases = self._bases(
-            features, None, every, [pool for _ in every], rows, n_scored=look.n_scored
-        )
-        check_streamed(self, bases.specs, settings, look.n_scored)
-        level = look.level if self._centred else 0.0
-        scored = ScoredScan(scan, look, passes, loss, level)
-        choices = bases.width_choices()
-        agreement = settings.agreement if rows.n_rows and len(bases.views) > 1 else 0.0
-        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
-        stand_in = SummedRows(loss, scored.n_queries, scan.reference())
-        problem = ScannedProblem(
-            choices=bases.view_data(choices, [stand_in for _ in every], None),
-            rows=scored,
-            unscored=Unscored(self._unscored_comparison(), rows) if rows.n_rows else None,
-        )
-        solution = tune(problem, settings)
-        gram = solution.system.grams[0]
-        if loss.needs_queries and float(gram.matrix[-2, -2]) <= 1e-28 * look.n_scored:
-            warn_user(TIED)
-        apart = [
-            part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)
-        ]
-        self._n_seen = look.n_rows + sum(apart)
-        self._n_scored, self._n_queries = look.n_scored, scored.n_queries
-        self._keep_solution(solution, problem, settings, level, rows, scan.has_queries)
-        self._keep_training(solution.system, rows, in_memory=False)
         return self
 
     # ---------------------------------------------------------------- what is kept

@@ -14,8 +14,8 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows, warn_of_ties
-from corank.core.unscored import UnscoredRows
-from corank.inputs import read_rows, read_unscored
+from corank.core.unscored import StreamedRows, UnscoredRows
+from corank.inputs import is_stream, read_rows, read_unscored
 from corank.learners.base import (
     WITH_UNSCORED,
     BasisParameters,
@@ -35,7 +35,6 @@ from corank.solve.transduction_fit import (
     fit_scored,
 )
 from corank.solve.tuning import Candidates, Training
-from corank.streaming.unscored import StreamedRows, is_stream
 
 
 @dataclass(eq=False, repr=False)

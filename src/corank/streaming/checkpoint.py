@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corank.core.arrays import Arrays
+import numpy as np
+
+from corank.core.arrays import Arrays, digest
+from corank.inputs import is_frame
 from corank.model_files.container import ModelFileError, read_model, write_model
 from corank.tables import replacing
 
@@ -146,3 +150,17 @@ def stopping_at_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def in_words(value: Any) -> str:
+    """A parameter without where it lies in memory, which differs from run to run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def digest_of(values: Any) -> str:
+    """Of an array, a frame or a list; of chunks only that they are some."""
+    if is_frame(values) or (isinstance(values, Sequence) and np.ndim(values[0]) == 0):
+        values = np.asarray(values)
+    if not hasattr(values, "shape"):
+        return "chunks"
+    return digest(values.astype(str) if values.dtype == object else values)

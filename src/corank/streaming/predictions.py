@@ -1,5 +1,4 @@
-"""Scans in learners: what goes with one, its rows for `fit`, the checkpoint of a fit, predictions
-chunk by chunk.
+"""Predictions and scores of a fitted learner for the rows of a scan, chunk by chunk.
 
 Scores of the rows of scans are those of whole queries, wherever chunks cut them, or of all rows one
 by one.
@@ -7,14 +6,11 @@ by one.
 
 from __future__ import annotations
 
-import numbers
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,57 +18,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.core.arrays import FloatArray, Index, digest, namespace, to_numpy
-from corank.core.kernels import is_named
-from corank.core.labels import encode_queries
+from corank.core.arrays import FloatArray, Index, namespace, to_numpy
 from corank.core.messages import warn_user
-from corank.core.unscored import HeldRows, Part
-from corank.inputs import is_collection, is_frame, read_unscored
-from corank.learners.bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
-from corank.model_files.container import ModelFileError
-from corank.streaming import Chunk, Scan, with_extra
-from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
-from corank.streaming.chunks import ClosedQueries
-from corank.streaming.dask import collection_scan, unit_results
-from corank.streaming.passes import Passes, progress_bar
-from corank.streaming.survey import (
-    NumberedRows,
-    ScannedRows,
-    Survey,
-    SurveyJob,
-    max_held_rows,
-    run_survey,
-)
-from corank.streaming.unscored import StreamedRows, is_stream
+from corank.streaming.chunks import Chunk, ClosedQueries
+from corank.streaming.dask import unit_results
+from corank.streaming.passes import progress_bar
+from corank.streaming.scan import Scan, with_extra
 from corank.tables import check_target
 from corank.tables.write import table_writer
 
 NO_ROWS = "the scan has no rows."
-TOO_MANY = "the scored rows of the scan do not fit into memory ({rows:,} of them)"
 
 
-def is_scan(X: Any) -> bool:
-    """Whether rows are in files, or in partitions."""
-    return isinstance(X, Scan)
-
-
-def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
-    """X, y and qid, where X is a Dask collection as one scan that brings the others."""
-    if not is_collection(X):
-        for value, name in ((y, "y"), (qid, "qid")):
-            if is_collection(value):
-                raise TypeError(
-                    f"{name} is a Dask collection but X is not; give both as Dask collections, or"
-                    " neither."
-                )
-        return X, y, qid
-    return collection_scan(X, y, qid), None, None
-
-
-def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
-    """Refuse what a scan brings itself, and a scan without scores."""
-    for name, value in given.items():
+def check_alone(scan: Scan, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments, by name, that a scan brings itself, and a scan without scores."""
+    for name, value in arguments.items():
         if value is not None:
             brings = {"y": "scan(..., score=)", "qid": "scan(..., query=)"}.get(name)
             words = (
@@ -85,18 +46,6 @@ def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
         raise ValueError("the scan has no score column; name it in scan(..., score=).")
 
 
-def note_features(learner: Any, scan: Scan) -> None:
-    """Remember the number and names of the features; what an encoder gives is an array, which has
-    none.
-    """
-    learner.n_features_in_ = scan.n_features
-    names = scan.feature_names
-    if names is None or scan.encoder is not None:
-        vars(learner).pop("feature_names_in_", None)
-    else:
-        learner.feature_names_in_ = np.asarray(names, dtype=object)
-
-
 def fitted_scan(learner: Any, scan: Scan) -> Scan:
     """A scan as a fitted learner sees it."""
     encoder = getattr(learner, "encoder_", None)
@@ -107,162 +56,6 @@ def fitted_scan(learner: Any, scan: Scan) -> Scan:
         )
     names = getattr(learner, "feature_names_in_", None)
     return scan.seen_by(names, learner.n_features_in_, type(learner).__name__)
-
-
-@contextmanager
-def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[Passes]:
-    """Passes of one fit; with a checkpoint they are taken up where they broke, and SIGTERM loses
-    nothing.
-    """
-    if checkpoint is None:
-        yield Passes()
-        return
-    if not any(is_scan(value) for value in rows.values()):
-        raise ValueError("checkpoint goes with a scan; rows in memory are fitted at once.")
-    parameters = {
-        name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())
-    }
-    about = {
-        "learner": type(learner).__name__,
-        "parameter": parameters,
-        "scan": {name: value.about() for name, value in rows.items() if is_scan(value)},
-        "rows": {
-            name: digest_of(value)
-            for name, value in rows.items()
-            if value is not None and not is_scan(value)
-        },
-    }
-    passes = Passes(Checkpoint(checkpoint, about))
-    try:
-        with stopping_at_sigterm():
-            yield passes
-            coefficients = learner.coef_ if isinstance(learner.coef_, list) else [learner.coef_]
-            if not all(np.isfinite(to_numpy(array)).all() for array in coefficients):
-                raise ValueError("coefficients are not finite")
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        if not passes.resumed or isinstance(error, ModelFileError):
-            raise
-        # a checkpoint whose checksum is right can still hold what no fit has written
-        raise ModelFileError(
-            f"the fit went on from the checkpoint in {checkpoint} and failed: {error}; if that"
-            " makes no sense, delete the folder to start again"
-        ) from error
-
-
-def in_words(value: Any) -> str:
-    """A parameter without where it lies in memory, which differs from run to run."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def digest_of(values: Any) -> str:
-    """Of an array, a frame or a list; of chunks only that they are some."""
-    if is_frame(values) or (isinstance(values, Sequence) and np.ndim(values[0]) == 0):
-        values = np.asarray(values)
-    if not hasattr(values, "shape"):
-        return "chunks"
-    return digest(values.astype(str) if values.dtype == object else values)
-
-
-# ---------------------------------------------------------------- rows for fit
-
-
-def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Survey, list[Any]]:
-    """The first pass over the rows to fit, and what every view was asked to take as its basis."""
-    note_features(model, scan)
-    model._set_views(scan.n_features, scan.feature_names)
-    _refuse_precomputed(model)
-    asked = asked_bases(model, model._view_list)
-    held = max_held_rows(scan.n_features)
-    job = SurveyJob(n_candidates(asked), model._seed, held, unscored=model._several)
-    look = run_survey(scan, passes, job, "X", contiguous=True)
-    if look.n_scored == 0:
-        raise ValueError("the scan has no scored row: its score column is empty.")
-    return look, asked
-
-
-def _refuse_precomputed(model: Any) -> None:
-    if any(is_named(view.kernel, "precomputed") for view in model._view_list):
-        raise ValueError(
-            "kernel='precomputed' needs all kernel values in memory; a scan holds features."
-        )
-
-
-def scanned_parts(
-    model: Any,
-    scan: Scan,
-    look: Survey,
-    features: NumberedRows,
-    unscored: Any,
-    labels: Any,
-    passes: Passes,
-) -> list[Part]:
-    """The rows of a scan without a score, then those of `unscored=`."""
-    parts: list[Part] = []
-    if look.n_rows > look.n_scored:
-        with_queries = model._unscored_comparison().needs_queries
-        parts.append(ScannedRows(scan, look, passes, "X", every=False, with_queries=with_queries))
-    return [*parts, *unscored_parts(model, features, unscored, labels, passes)]
-
-
-def unscored_parts(
-    model: Any, features: Any, unscored: Any, labels: Any, passes: Passes
-) -> list[Part]:
-    """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
-    n_before = features.shape[0]
-    if unscored is None:
-        if labels is not None:
-            raise ValueError("unscored_qid was given without unscored.")
-        return []
-    with_queries = model._unscored_comparison().needs_queries
-    if is_scan(unscored):
-        if labels is not None:
-            raise ValueError(
-                "unscored_qid does not go with a scan; name its column in scan(..., query=)."
-            )
-        names = getattr(model, "feature_names_in_", None)
-        scan = unscored.seen_by(names, model.n_features_in_, type(model).__name__)
-        _refuse_precomputed(model)
-        asked = asked_bases(model, model._view_list)
-        job = SurveyJob(
-            n_candidates(asked), model._seed, 0, all_unscored=True, first_number=n_before
-        )
-        look = run_survey(scan, passes, job, "unscored", contiguous=with_queries)
-        check_scanned(asked, n_before + look.n_rows)
-        return [ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)]
-    fitted = features.features if isinstance(features, NumberedRows) else features
-    if is_stream(unscored):
-        if labels is not None:
-            raise ValueError(
-                "unscored_qid does not go with chunks; each chunk brings its own: (X, qid)."
-            )
-        return [
-            StreamedRows(
-                unscored, partial(read_unscored, model, fitted), with_queries, first=n_before
-            )
-        ]
-    more = read_unscored(model, fitted, unscored)
-    codes = None if labels is None else encode_queries(labels, more.shape[0], "unscored_qid")[0]
-    return [HeldRows(more, None if codes is None else to_numpy(codes), first=n_before)]
-
-
-def check_streamed(model: Any, specs: Sequence[Any], settings: Any, n_scored: int) -> None:
-    """Refuse what needs scored rows in memory, which they do not fit into."""
-    for spec in specs:
-        number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
-        if not number and not (isinstance(spec, str) and spec in ("auto", "features")):
-            raise ValueError(
-                f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)};"
-                " give a number of basis rows, or 'features' with kernel='linear'."
-            )
-    if settings.tunes and (model._cv is not None or model.scoring == "disagreement"):
-        what = "cv" if model._cv is not None else "scoring='disagreement'"
-        raise ValueError(
-            f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave"
-            " it out."
-        )
-
-
-# ---------------------------------------------------------------- predictions
 
 
 def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chunk, Any]]:
@@ -438,8 +231,9 @@ def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, Float
         )
 
 
-def order_score(learner: Any, scan: Scan) -> float:
-    """1 − the mean disagreement of the queries where it is defined."""
+def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
+    """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `check_alone`."""
+    check_alone(scan, arguments)
     total, count = 0.0, 0
     for scores, found, codes in scored_queries(learner, scan):
         if np.isnan(scores).all():
@@ -455,8 +249,9 @@ def order_score(learner: Any, scan: Scan) -> float:
     return 1.0 - total / count if count else float("nan")
 
 
-def explained_score(learner: Any, scan: Scan) -> float:
-    """R² of the rows that have a score."""
+def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
+    """R² of the rows that have a score; `arguments` : as in `check_alone`."""
+    check_alone(scan, arguments)
     weight, mean, spread, loss = 0, 0.0, 0.0, 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):
         scores, found = to_numpy(chunk.scores), np.asarray(to_numpy(values), dtype=np.float64)
