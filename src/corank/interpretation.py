@@ -11,8 +11,8 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
 from corank.core.labels import encode_queries
 from corank.display import Table

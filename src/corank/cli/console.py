@@ -52,15 +52,6 @@ COMMANDS = {
     "inspect": "Show what a model is and how it was fitted; small models are shown item by item.",
     "info": "Show versions, devices, and how fast the devices multiply matrices.",
 }
-WITHOUT_FITS = (
-    "rank",
-    "predict",
-    "explain",
-    "suggest",
-    "evaluate",
-    "inspect",
-    "info",
-)  # commands that do not wait for scikit-learn
 FILES = {"info": "inspect", "predict": "rank"}  # commands whose file has another name
 OTHER_WORDS = {  # what people call a command elsewhere
     **dict.fromkeys(("sort", "order", "top"), "rank"),

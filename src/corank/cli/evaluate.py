@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 from rich.text import Text
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, result_names, text_columns, unlabelled_score
 from corank.cli.comparisons import (
     FIRST,

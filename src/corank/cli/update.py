@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import typer
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.comparisons import (
     NamedItems,
