@@ -100,7 +100,7 @@ nitpick_ignore_regex = [
         r"py:class",
         r"Column|FeatureGroup|corank\.experiments\.\w+\.Record|corank\.learners\.pair_explanation\.Contribution",
     ),
-    (r"py:exc", r"ModelFileError"),
+    (r"py:exc", r"ModelFileError|AnswersChanged"),
 ]
 
 # ---- examples

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import machine, sources
 
+from corank.display import Cell as ShownCell
+from corank.display import Table as ShownTable
 from corank.report.axes import FAINT, axis
 from corank.report.page import (
     LIBRARIES,
     Html,
     Section,
     bullets,
-    facts,
     folded,
     origins,
     page,
@@ -34,8 +35,6 @@ from corank.report.page import (
     verdict,
     versions,
 )
-from corank.report.page import Cell as PageCell
-from corank.report.page import table as html_table
 from corank.report.page import text as paragraph
 from corank.report.plots import COLOURS, MARKERS
 from corank.tables import check_target
@@ -439,25 +438,20 @@ def _findings_table(findings: Sequence[Finding]) -> Html:
         (
             finding.source,
             finding.claim,
-            PageCell(finding.verdict, kind=COLOUR_NAMES[finding.verdict]),
+            ShownCell(finding.verdict, kind=COLOUR_NAMES[finding.verdict]),
             finding.evidence,
         )
         for finding in findings
     ]
-    return html_table(
-        "Claims, and what came out",
-        ("source", "claim", "verdict", "evidence"),
-        rows,
-        text_columns=(1, 2, 3),
-    )
+    head = ("source", "claim", "verdict", "evidence")
+    return ShownTable("Claims, and what came out", rows, head).to_html()
 
 
 def _table_html(table: Table) -> list[Html]:
-    html = [
-        html_table(table.title, table.columns, text_rows(table), text_columns=text_columns(table))
-    ]
-    html += [paragraph(table.note, "soft")] if table.note else []
-    return [folded(table.title, *html)] if table.details else html
+    texts = {0, *text_columns(table)}
+    numbers = [name for at, name in enumerate(table.columns) if at not in texts]
+    shown = ShownTable(table.title, text_rows(table), table.columns, numbers, remark=table.note)
+    return [folded(table.title, shown.to_html()) if table.details else shown.to_html()]
 
 
 def _figure_html(figure: Figure) -> Html:
@@ -483,7 +477,7 @@ def _protocol(run: StudyRun) -> list[Html]:
         "seed": "fixed draws" if run.study.fixed_draws else str(run.settings.seed),
         "size": "quick" if run.settings.quick else "full",
     }
-    html = [facts("Protocol", pairs)]
+    html = [ShownTable.of_facts("Protocol", pairs).to_html()]
     if run.warnings:
         messages = [f"{message} ({count} parts)" for message, count in run.warnings.items()]
         html.append(folded("What fits warned of", bullets(messages)))

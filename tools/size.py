@@ -1,27 +1,42 @@
-"""The size of the package: files, lines and tokens by folder, and how many names are pronouns.
+"""The size of the package: files, lines, lines of code and tokens by folder, and how many names are
+pronouns; tokens per line of code, as the files stand and on a copy formatted at 88 columns; files
+that are too long.
 
     python tools/size.py [FOLDER]
 
-Tokens are the names, numbers, strings and operators of `tokenize`, without docstrings. Pronouns are
-counted among the variables of functions: targets of assignments, for loops, with statements and
-comprehensions, each time they are assigned to. Arguments do not count, nor do single letters, which
-stand in formulas.
+Tokens are the names, numbers, strings and operators of `tokenize`, without docstrings. A line of
+code is a line on which at least one of them begins. Pronouns are counted among the variables of
+functions: targets of assignments, for loops, with statements and comprehensions, each time they are
+assigned to. Arguments do not count, nor do single letters, which stand in formulas.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import shutil
+import subprocess
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "corank"
 PRONOUNS = frozenset(
     {"own", "found", "one", "some", "part", "parts", "told", "words", "known", "rest"}
+)
+LONGEST_FILE = 800  # lines
+NARROW = (
+    "ruff",
+    "format",
+    "--quiet",
+    "--isolated",
+    "--no-cache",
+    "--line-length=88",
+    "--config=format.skip-magic-trailing-comma=true",
 )
 COUNTED = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.OP)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -34,6 +49,7 @@ class Size:
 
     files: int = 0
     lines: int = 0
+    code: int = 0
     tokens: int = 0
     variables: int = 0
     pronouns: int = 0
@@ -42,20 +58,28 @@ class Size:
         return Size(
             self.files + other.files,
             self.lines + other.lines,
+            self.code + other.code,
             self.tokens + other.tokens,
             self.variables + other.variables,
             self.pronouns + other.pronouns,
         )
+
+    @property
+    def density(self) -> float:
+        """Tokens per line of code."""
+        return self.tokens / max(1, self.code)
 
 
 def size_of(source: str) -> Size:
     """The size of one file."""
     tree = ast.parse(source)
     variables = Counter(variables_of(tree))
+    places = list(lines_of_tokens(source, docstring_lines(tree)))
     return Size(
         files=1,
         lines=len(source.splitlines()),
-        tokens=count_tokens(source, docstring_lines(tree)),
+        code=len(set(places)),
+        tokens=len(places),
         variables=variables.total(),
         pronouns=sum(variables[pronoun] for pronoun in PRONOUNS),
     )
@@ -70,13 +94,14 @@ def docstring_lines(tree: ast.Module) -> set[int]:
     }
 
 
-def count_tokens(source: str, docstrings: set[int]) -> int:
-    """Names, numbers, strings and operators; of a docstring's line, the string is left out."""
-    count = 0
+def lines_of_tokens(source: str, docstrings: set[int]) -> Iterator[int]:
+    """The line of each name, number, string and operator; of a docstring's line, the string is left
+    out.
+    """
     for token in tokenize.generate_tokens(StringIO(source).readline):
         is_docstring = token.type == tokenize.STRING and token.start[0] in docstrings
-        count += token.type in COUNTED and not is_docstring
-    return count
+        if token.type in COUNTED and not is_docstring:
+            yield token.start[0]
 
 
 def variables_of(tree: ast.AST) -> Iterator[str]:
@@ -106,13 +131,36 @@ def sizes_by_folder(package: Path) -> dict[str, Size]:
 def table(sizes: dict[str, Size]) -> str:
     """One line per folder, and their sum."""
     width = max(len(folder) for folder in (*sizes, "total"))
-    lines = [f"{'folder':{width}}  files   lines   tokens  pronouns"]
+    lines = [f"{'folder':{width}}  files   lines    code   tokens  pronouns"]
     for folder, size in {**sizes, "total": sum(sizes.values(), Size())}.items():
         share = size.pronouns / size.variables if size.variables else 0.0
         lines.append(
-            f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.tokens:8,} {share:9.1%}"
+            f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.code:7,}"
+            f" {size.tokens:8,} {share:9.1%}"
         )
     return "\n".join(lines)
+
+
+def total(package: Path) -> Size:
+    """The size of all files."""
+    return sum(sizes_by_folder(package).values(), Size())
+
+
+def formatted_narrowly(package: Path) -> Size:
+    """The size of a copy that is formatted at 88 columns, without magic trailing commas."""
+    with TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(package, Path(folder) / package.name))
+        subprocess.run([*NARROW, str(copy)], check=True)
+        return total(copy)
+
+
+def long_files(package: Path) -> dict[str, int]:
+    """The files of more than `LONGEST_FILE` lines, and their lines."""
+    lines = {
+        path.relative_to(package.parent).as_posix(): len(path.read_text("utf-8").splitlines())
+        for path in sorted(package.rglob("*.py"))
+    }
+    return {path: count for path, count in lines.items() if count > LONGEST_FILE}
 
 
 def main() -> None:
@@ -123,10 +171,17 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not a folder")
-    sizes = sizes_by_folder(folder.resolve())
+    folder = folder.resolve()
+    sizes = sizes_by_folder(folder)
     if not sizes:
         raise SystemExit(f"{folder} holds no Python file")
     print(table(sizes))
+    print(f"\ntokens per line of code: {total(folder).density:.2f}")
+    print(
+        f"tokens per line of code, formatted at 88 columns: {formatted_narrowly(folder).density:.2f}"
+    )
+    for path, lines in long_files(folder).items():
+        print(f"longer than {LONGEST_FILE} lines: {path}, {lines}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from textwrap import wrap
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.core.messages import count, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 

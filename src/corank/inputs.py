@@ -14,8 +14,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
-from corank._scikit_learn import DataConversionWarning, validate_data
 from corank.core.arrays import (
     Array,
     NumpyArray,

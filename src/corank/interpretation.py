@@ -5,16 +5,17 @@ which direction.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
 from corank.core.labels import encode_queries
+from corank.display import Table
 from corank.inputs import MASKED_FEATURES, is_frame
 from corank.metrics import disagreement_error, misplaced_shares
 
@@ -171,6 +172,13 @@ class ColumnEffect:
     def _at(self, place: int) -> str:
         sure = "" if self.deviations is None else f" ± {self.deviations[place]:.2g}"
         return f"{self.values[place]} ({self.effects[place]:+.3g}{sure})"
+
+
+def effects_table(effects: Sequence[ColumnEffect]) -> Table:
+    """Which columns matter, as a terminal and a page show it."""
+    rows = [effect.in_words() for effect in effects]
+    head = ("column", "held-out error if shuffled", "predictions")
+    return Table("Columns by how much they matter", rows, head, numbers=head[1:2], folds=True)
 
 
 def column_effects(

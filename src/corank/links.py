@@ -17,13 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import (
-    BaseEstimator,
-    OneToOneFeatureMixin,
-    TransformerMixin,
-    check_is_fitted,
-)
 from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
 from corank.core.messages import count, warn_user
 from corank.inputs import as_numbers, is_frame, read_features

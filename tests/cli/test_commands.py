@@ -24,12 +24,10 @@ from corank import (
     RankRLS,
     TableEncoder,
     View,
-    _scikit_learn,
-    _stand_ins,
     load,
 )
 from corank.cli.columns import looks_like_id
-from corank.cli.console import COMMANDS, FILES, WITHOUT_FITS, expanded
+from corank.cli.console import COMMANDS, FILES, expanded
 from corank.learners.average.fitting import fit_average
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
@@ -1374,26 +1372,6 @@ def test_help_does_not_wait_for_what_it_does_not_need(tmp_path):
     assert shell("-c", program, cwd=tmp_path).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("command", WITHOUT_FITS)
-def test_commands_that_fit_nothing_do_not_import_scikit_learn(command, tmp_path):
-    table, model = tmp_path / "items.csv", tmp_path / "model.corank"
-    rows = [f"{i},{i % 3},{'red' if i % 2 else 'blue'},{i if i < 12 else ''}" for i in range(20)]
-    table.write_text("\n".join(["a,b,colour,rating", *rows]))
-    run("fit", table, "--score", "rating", "--out", model, "--quiet")
-    others = {
-        "info": [],
-        "inspect": [model],
-        "explain": [model, table, "--id", "1", "--id", "15", "--id-column", "a"],
-    }
-    words = [command, *others.get(command, [model, table])]
-    program = (
-        f"import sys; sys.argv = {['corank', *map(str, words)]}; import corank.cli\ntry:"
-        " corank.cli.main()\nexcept SystemExit as end: print(end.code, sorted({'sklearn',"
-        " 'scipy.stats'} & set(sys.modules)))"
-    )
-    assert shell("-c", program, cwd=tmp_path).stdout.splitlines()[-1] == "0 []"
-
-
 @pytest.mark.parametrize(
     ("n_rows", "n_fits"), [(20, 2), (12, 1)], ids=["unscored rows", "all scored"]
 )
@@ -1412,11 +1390,6 @@ def test_fit_makes_no_fit_twice(n_rows, n_fits, tmp_path, monkeypatch):
     run("fit", table, "--score", "rating", "--out", tmp_path / "model.corank")
     assert len(seen) == n_fits
     assert all(first != second for first, second in itertools.combinations(seen, 2))
-
-
-def test_stand_ins_are_those_that_are_needed():
-    assert _stand_ins.__all__ == _scikit_learn.__all__
-    assert all(hasattr(_stand_ins, name) for name in _stand_ins.__all__)
 
 
 def test_names_are_found_when_first_used():

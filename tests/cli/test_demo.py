@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,49 +13,33 @@ from command_line import error, run
 from corank import AutoRegressor, load
 from corank.cli import demo
 from corank.datasets import load_peps
+from corank.links import read_links
 
 
 @pytest.fixture(scope="module")
-def items():
-    return demo.DemoItems.load()
-
-
-@pytest.fixture(scope="module")
-def draws(items):
-    return list(demo.marked_draws(items, 1))
-
-
-@pytest.fixture(scope="module")
-def questions(items, draws):
-    return demo.next_questions(items, draws[0])
+def ranking():
+    return demo.DemoRanking.of(load_peps())
 
 
 @pytest.fixture
-def quick(items, draws, questions, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo.DemoItems, "load", lambda: items)
-    monkeypatch.setattr(demo, "marked_draws", lambda items: draws)
-    monkeypatch.setattr(demo, "next_questions", lambda items, draw: questions)
+def quick(ranking, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo.DemoRanking, "of", lambda data: ranking)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_the_demo_tells_what_was_marked_what_comes_first_and_what_to_ask(
-    quick, items, draws, questions
-):
+def test_the_demo_tells_what_was_marked_what_comes_first_and_what_to_ask(quick, ranking):
     story = run("demo").stdout
-    (draw,) = draws
-    first = items.first(draw.predictions[demo.LINKED], draw.marked)
     shown = " ".join(story.split())
     listed = [
-        *items.titles(draw.marked),
-        *items.titles(first[: demo.N_SHOWN]),
-        *items.titles(questions.asked),
+        *ranking.titles(ranking.marked),
+        *ranking.titles(ranking.others[: demo.N_SHOWN]),
+        *ranking.titles(ranking.asked),
     ]
     for pep, _, title in listed:
         assert re.search(rf"\b{pep}\b", shown)
         assert title.split()[0] in shown
-    for name in (demo.PLAIN, demo.MARKED, demo.ALL, demo.LINKED, demo.USUAL):
-        assert re.search(rf"{re.escape(name)} +\d+\.\d %", story)
+    assert ranking.finding() in shown
     assert all(f"\n  {line}\n" in story for line in demo.COMMANDS)
     assert "corank demo --report" in story
 
@@ -68,48 +53,37 @@ def test_the_demo_writes_nothing_unasked(quick):
     assert run("demo", "--quiet").output == ""
 
 
-def test_the_demo_saves_its_model_and_a_page(quick, items, draws):
+def test_the_demo_saves_its_model_and_a_page(quick, ranking):
     story = run("demo", "--out", "a.corank", "--report", "a.html").stdout
     assert "a.corank (" in story
     assert story.rstrip().endswith("to open in a browser: a.html")
     model = load("a.corank")
     assert type(model) is AutoRegressor
-    np.testing.assert_array_equal(items.predict(model), draws[0].predictions[demo.LINKED])
+    data = load_peps()
+    links = read_links(data.links, len(data.ids), ids=data.ids)
+    predicted = model.predict(model.encoder_.transform(data.X), links=links)
+    np.testing.assert_array_equal(predicted, ranking.scores)
     page = Path("a.html").read_text()
-    assert page.count("<svg") == 1
-    assert all(text in page for text in ("What to ask next", demo.LINKED, *demo.COMMANDS))
+    assert all(text in page for text in ("What to ask next", ranking.finding(), *demo.COMMANDS))
     run("inspect", "a.corank")
 
 
-def test_the_demo_in_json_holds_errors_of_every_way_to_rank(quick):
+def test_the_demo_in_json_holds_its_lists_and_how_good_they_are(quick, ranking):
     result = json.loads(run("demo", "--json").stdout)
-    assert (result["items"], result["links"], result["draws"], result["model"]) == (
-        736,
-        1653,
-        1,
-        None,
-    )
-    means = {name: np.mean(errors) for name, errors in result["wrong_pairs"].items()}
-    assert means[demo.LINKED] < means[demo.ALL] < means[demo.PLAIN] < 0.5
-    assert means[demo.LINKED] < 0.5 * means[demo.USUAL]
+    assert (result["items"], result["links"], result["model"]) == (736, 1653, None)
+    assert result["wrong_pairs"] < 0.05
     assert len(result["marked"]) == 10
-    assert [item["about"] for item in result["ranked"]].count("yes") == result["of_first_20"][
-        demo.LINKED
-    ][0]
-    assert result["wrong_pairs_after"]["after"] < result["wrong_pairs_after"]["before"]
+    about = [item["about"] for item in result["ranked"]]
+    assert about.count("yes") == result["of_first_20"] > 15
 
 
-def test_half_of_the_marks_have_the_topic_and_no_marked_item_is_judged_or_asked(
-    items, draws, questions
-):
-    (draw,) = draws
-    assert items.truth[draw.marked].tolist() == [1.0] * 5 + [0.0] * 5
-    first = items.first(draw.predictions[demo.LINKED], draw.marked)
-    assert not set(draw.marked) & {*first, *questions.asked}
-    perfect = items.truth.copy()
+def test_half_of_the_marks_have_the_topic_and_no_marked_item_is_judged_or_asked(ranking):
+    assert ranking.truth[ranking.marked].tolist() == [True] * 5 + [False] * 5
+    assert not set(ranking.marked) & {*ranking.others, *ranking.asked}
+    perfect = ranking.truth.astype(float)
     # wrong for marked items, which do not count
-    perfect[draw.marked] = 1 - items.truth[draw.marked]
-    assert items.error(perfect, draw.marked) == 0
+    perfect[ranking.marked] = 1 - perfect[ranking.marked]
+    assert replace(ranking, scores=perfect).wrong_pairs == 0
 
 
 def test_the_commands_for_a_table_of_your_own_work(tmp_path, monkeypatch):
@@ -134,13 +108,3 @@ def test_the_commands_for_a_table_of_your_own_work(tmp_path, monkeypatch):
     about = marks.set_axis(table["item"])[ranked["item"]].to_numpy()
     assert about[np.argsort(-order)][:10].mean() > 0.8
     assert pd.read_csv("questions.csv")["item"].isin(table["item"]).all()
-
-
-@pytest.mark.slow
-def test_over_all_draws_every_kind_of_column_takes_errors_away(items):
-    story = demo.DemoStory(items, list(demo.marked_draws(items)), None)
-    means = [
-        np.mean(story.errors[name]) for name in (demo.PLAIN, demo.MARKED, demo.ALL, demo.LINKED)
-    ]
-    assert means == sorted(means, reverse=True)
-    assert np.mean(story.hits[demo.LINKED]) > 19

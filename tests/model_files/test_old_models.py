@@ -5,8 +5,6 @@ saved again.
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,49 +67,6 @@ def test_old_models_predict_what_they_predicted(version, name):
     model = load(file_of(version, name))
     assert type(model).__name__ == entry["learner"]
     check_answers(model, rows_for(model, version, entry["rows"]), entry["says"])
-
-
-WITHOUT_SCIKIT_LEARN = """
-import json, sys
-import corank._stand_ins
-sys.modules["corank._scikit_learn"] = corank._stand_ins
-import corank
-import numpy as np
-from scipy import sparse
-dense, csr, files = json.load(sys.stdin)
-said = {}
-for name, (file, kind) in files.items():
-    model = corank.load(file)
-    said[name] = model.predict(sparse.csr_array(np.array(csr)) if kind == "csr" else np.array(dense)).tolist()
-    if kind == "dense" and "sklearn" in sys.modules:
-        raise ImportError(f"{name} has imported scikit-learn")
-print(json.dumps(said))
-"""
-
-
-@pytest.mark.parametrize("version", KEPT)
-def test_models_predict_the_same_in_commands_that_do_not_import_scikit_learn(version):
-    kept = KEPT[version]
-    entries = {
-        name: entry for name, entry in kept["models"].items() if entry["rows"] in ("dense", "csr")
-    }
-    # CSR last: laplacian kernels need it
-    order = sorted(entries, key=lambda name: entries[name]["rows"], reverse=True)
-    files = {name: (str(file_of(version, name)), entries[name]["rows"]) for name in order}
-    given = json.dumps([kept["dense"], kept["csr"], files])
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_SCIKIT_LEARN],
-        input=given,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for name, values in json.loads(done.stdout).items():
-        expected = np.array(entries[name]["says"]["predict"])
-        np.testing.assert_allclose(
-            values, expected, rtol=0, atol=TOLERANCE * np.ptp(expected), err_msg=name
-        )
 
 
 @files

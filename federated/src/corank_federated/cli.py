@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, features_of, text_columns
-from corank.cli.console import facts, note, show, show_json, size_of
+from corank.cli.console import note, show, show_json, size_of
 from corank.cli.files import (
     DASH,
     check_model_output,
@@ -34,6 +34,7 @@ from corank.cli.files import (
 )
 from corank.cli.options import TABLE, AsJson, Force, InputFormat, OutputFormat, Quiet
 from corank.core.messages import count, in_bytes
+from corank.display import Table
 from corank.encode.encoder import TableEncoder
 from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.model_files import load
@@ -270,7 +271,7 @@ def init(
             "valid for": count(days, "day"),
         }
         show(
-            facts(
+            Table.of_facts(
                 f"{count(len(names), 'site')} {'added to' if adding else 'made in'} {folder}",
                 sentences,
             )
@@ -379,7 +380,7 @@ def _show_run(report: Report) -> None:
             "exchanged": in_bytes(report.bytes),
             "time": f"{result['seconds']:.1f} s",
         }
-    show(facts(f"The run {report.run!r}", sentences))
+    show(Table.of_facts(f"The run {report.run!r}", sentences))
 
 
 # ---- join
@@ -462,7 +463,11 @@ def _show_joined(result: dict[str, Any], model: Path) -> None:
         "alpha": f"{result['alpha']:.3g}",
         "saved as": f"{model} ({size_of(model)})",
     }
-    show(facts(f"{result['site']}: {ended} after {count(result['rounds'], 'round')}", sentences))
+    show(
+        Table.of_facts(
+            f"{result['site']}: {ended} after {count(result['rounds'], 'round')}", sentences
+        )
+    )
 
 
 # ---- predict
@@ -519,7 +524,9 @@ def predict(
     elif not quiet and out != DASH:
         sentences = {"sites differ by": f"{apart:.4g}", "written to": str(out)}
         show(
-            facts(f"{count(len(table), 'item')} scored by {count(len(answers), 'site')}", sentences)
+            Table.of_facts(
+                f"{count(len(table), 'item')} scored by {count(len(answers), 'site')}", sentences
+            )
         )
 
 

@@ -2,13 +2,11 @@
 is called.
 """
 
-import sys
-from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from corank.cli.console import WITHOUT_FITS, Commands
+from corank.cli.console import Commands
 
 app = typer.Typer(
     cls=Commands,
@@ -48,11 +46,6 @@ def options(
 
 def main() -> None:
     """Run the command line."""
-    command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
-    # of inspect: copies of the model
-    fits = any(argument.partition("=")[0] == "--data" for argument in sys.argv)
-    if command in WITHOUT_FITS and not fits:  # nothing else runs in this process
-        sys.modules["corank._scikit_learn"] = import_module("corank._stand_ins")
     app(prog_name="corank")
 
 

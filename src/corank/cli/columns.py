@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.cli.console import note
 from corank.core.arrays import FloatArray, Index, run_starts
 from corank.core.kernels import kernel_names

@@ -17,7 +17,6 @@ from corank.cli.console import (
     bold,
     command,
     dim,
-    grid,
     note,
     show,
     show_json,
@@ -45,6 +44,7 @@ from corank.cli.options import (
 )
 from corank.core.messages import count, measured
 from corank.datasets import load_jokes, make_ranking
+from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods
 from corank.experiments.data import read_items
@@ -291,7 +291,7 @@ def _cache() -> Path:
 def _show_comparison(comparison: ComparisonResult, name: str) -> None:
     rows = {row.method: row for row in comparison.rows()}
     measure = TITLES[comparison.measure]
-    head = ("method", measure, "gain", "p", "fit")
+    head = ("method", measure, "gain", "p", "fit", "verdict")
     lines = []
     for method in comparison.ranked():
         row, against = rows[method], rows[method].against
@@ -301,14 +301,14 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
         if against is not None:
             p = chance(against.p_corrected).removeprefix("p = ").removeprefix("p ")
             gain, verdict = measured(against.gain.mean, "+"), against.verdict
-        style = {"better": "bold green", "worse": "yellow"}.get(verdict, "")
+        kind = {"better": "good", "worse": "bad"}.get(verdict, "")
         cells = (row.title, measured(estimate.mean), gain, p, f"{row.fit_seconds:.2f} s")
-        lines.append((*cells, Text(verdict, style=style)))
+        lines.append((*cells, Cell(verdict, kind=kind)))
     answer, *others = comparison.verdict()
     title = f"{count(len(rows), 'method')} on {name}"
+    remark = f"{measure} decides: {READING[comparison.measure]}"
     show(
-        grid(title, head, lines, right=head[1:], last="verdict"),
-        dim(f"{measure} decides: {READING[comparison.measure]}"),
+        Table(title, lines, head, numbers=head[1:-1], folds=True, remark=remark),
         Text(),
         bold(answer),
         *(Text(line) for line in others if "unscored rows" in line),

@@ -18,20 +18,17 @@ from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
-from unicodedata import category
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from corank.cli.files import Spool, is_several
 from corank.core.messages import did_you_mean, in_bytes, near_names
+from corank.display import visible
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,8 +36,7 @@ if TYPE_CHECKING:
 # name → the first line of its help; the file of that name is imported when the command is called
 COMMANDS = {
     "demo": (
-        "Mark ten built-in items and rank hundreds of others: from plain columns, from text, from"
-        " links."
+        "Mark ten built-in items and rank hundreds of others, from their columns, text and links."
     ),
     "fit": "Learn from a table and save the model.",
     "rank": "Rank the items of a table, within each query: 1 is the best.",
@@ -56,15 +52,6 @@ COMMANDS = {
     "inspect": "Show what a model is and how it was fitted; small models are shown item by item.",
     "info": "Show versions, devices, and how fast the devices multiply matrices.",
 }
-WITHOUT_FITS = (
-    "rank",
-    "predict",
-    "explain",
-    "suggest",
-    "evaluate",
-    "inspect",
-    "info",
-)  # commands that do not wait for scikit-learn
 FILES = {"info": "inspect", "predict": "rank"}  # commands whose file has another name
 OTHER_WORDS = {  # what people call a command elsewhere
     **dict.fromkeys(("sort", "order", "top"), "rank"),
@@ -90,18 +77,7 @@ WHERE_STUDIES_ARE = (
 # typer brings its own click, or takes the installed one
 UsageError: Any = typer.BadParameter.__base__
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the shell has it
-REORDERING = frozenset(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # show text in another order than it has
-MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell of text on the screen, and between cells
-DELETE = 127  # a control character too
 BIG_BYTES = 2**29  # a larger file is read in passes
-_LOOK: Any = {
-    "title_justify": "left",
-    "title_style": "bold",
-    "pad_edge": False,
-    "padding": (0, 2, 0, 0),
-}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
 _CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
@@ -495,58 +471,6 @@ def size_of(path: Path) -> str:
 # ---- results
 
 
-def facts(title: str, sentences: dict[str, str]) -> Table:
-    """A table of names and what they are."""
-    title = visible(title)
-    # the title in one line
-    table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in sentences.items():
-        table.add_row(name, Text(visible(value)))
-    return table
-
-
-def grid(
-    title: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]] = (),
-    *,
-    right: Sequence[str] = (),
-    last: str | None = None,
-) -> Table:
-    """A table with a header; `right` names the columns of numbers, which are never cut, `last` a
-    column of text after them.
-    """
-    table, rows = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK), list(rows)
-    longest = [
-        max(cell_len(visible(str(entry))) for entry in (head, *(row[at] for row in rows)))
-        for at, head in enumerate(columns)
-    ]
-    widths = [
-        length if head in right else min(length, MAX_CELL)
-        for head, length in zip(columns, longest, strict=True)
-    ]
-    excess = sum(widths) + GAP * len(widths) + 1 - width_of_screen()
-    texts = [at for at, head in enumerate(columns) if head not in right and widths[at] > LEAST_CELL]
-    while excess > 0 and last is None and texts:
-        widest = max(texts, key=widths.__getitem__)
-        if widths[widest] <= LEAST_CELL:
-            break
-        widths[widest] -= 1
-        excess -= 1
-    for column, width in zip(columns, widths, strict=True):
-        justify: Literal["left", "right"] = "right" if column in right else "left"
-        table.add_column(
-            visible(column), no_wrap=True, overflow="ellipsis", width=width, justify=justify
-        )
-    if last is not None:
-        table.add_column(last, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(entry) if isinstance(entry, str) else entry for entry in row))
-    return table
-
-
 def cell(value: Any) -> str:
     """A value in a cell of a table."""
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -559,11 +483,6 @@ bold = partial(Text, style="bold")
 def command(line: str, before: str = "Next: ") -> Text:
     """What to run next, in one line however long it is."""
     return Text.assemble(before, (line, "bold"), no_wrap=True, overflow="ignore")
-
-
-def width_of_screen() -> int:
-    """Letters per line."""
-    return Console().width
 
 
 def show(*results: Any) -> None:
@@ -580,22 +499,6 @@ def show_json(result: Any) -> None:
     from corank.tables.write import finite  # slow to import
 
     typer.echo(json.dumps(finite(result), indent=2, default=str))
-
-
-def visible(text: str) -> str:
-    """A text in which every control character is shown as a picture of it, one character for one;
-    lines stay lines.
-    """
-    return text if text.isprintable() else "".join(map(_picture, text))
-
-
-def _picture(character: str) -> str:
-    if character == "\n" or (
-        category(character) not in ("Cc", "Cs") and character not in REORDERING
-    ):
-        return character
-    code = ord(character)
-    return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 from rich.text import Text
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, result_names, text_columns, unlabelled_score
 from corank.cli.comparisons import (
     FIRST,
@@ -29,7 +29,7 @@ from corank.cli.comparisons import (
     labels,
     read_outcomes,
 )
-from corank.cli.console import bold, cell, dim, facts, grid, is_big, note, show, show_json, working
+from corank.cli.console import cell, is_big, note, show, show_json, working
 from corank.cli.files import DASH, title_of
 from corank.cli.items import ItemTable, OpenedTables, Step, named_by
 from corank.cli.known_answers import are_new, pair_marks, row_marks
@@ -50,6 +50,7 @@ from corank.cli.options import (
 from corank.core.arrays import FloatArray, take
 from corank.core.messages import count, measured
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
+from corank.display import Table
 from corank.interview.answers import is_answers_file
 from corank.metrics import calibration_error, disagreement_error, ndcg
 from corank.model_files import load
@@ -148,7 +149,7 @@ def evaluate(
         _show_comparisons(result, expectations, file, out)
 
 
-def _show_measures(title: str, result: Facts) -> None:
+def _show_measures(title: str, result: Facts, remark: str = "") -> None:
     rows = []
     for measure, (name, reading) in READING.items():
         if result.get(measure) is not None:
@@ -156,8 +157,8 @@ def _show_measures(title: str, result: Facts) -> None:
             rows.append((name, measured(value), "" if error is None else measured(error), reading))
         elif measure in result:
             rows.append((name, "–", "", f"left out: {result[f'{measure}_left_out']}"))
-    head = ("measure", "value", "±")
-    show(bold(title), grid("", head, rows, right=head[1:], last="how to read it"))
+    head = ("measure", "value", "±", "how to read it")
+    show(Table(title, rows, head, numbers=head[1:3], folds=True, remark=remark))
 
 
 def _mean(values: Any) -> dict[str, float | None] | None:
@@ -273,11 +274,11 @@ def _show_scores(result: Facts, file: Path) -> None:
     title = f"{result['method']} on {rows}{queries}"
     if "seen_in_training" in result:
         seen = f"{result['seen_in_training']:,} of {count(result['scored'], 'row')}"
-        show(facts(title, {"seen in training": seen, "held-out error": result["held_out_error"]}))
+        facts = {"seen in training": seen, "held-out error": result["held_out_error"]}
+        show(Table.of_facts(title, facts))
         return
-    _show_measures(title, result)
-    if result["queries"] is None:
-        show(dim("all rows as one query; --query COLUMN compares within groups"))
+    as_one = "all rows as one query; --query COLUMN compares within groups"
+    _show_measures(title, result, as_one if result["queries"] is None else "")
 
 
 # ---- comparisons
@@ -443,8 +444,5 @@ def _show_pairs(expectations: ExpectedOutcomes, method: str, file: Path) -> None
     ]
     title = f"What {method} expects of {count(len(pairs), 'pair')} in {title_of(file)}"
     more = f"and {len(pairs) - SHOWN_PAIRS:,} more; " if len(pairs) > SHOWN_PAIRS else ""
-    show(
-        bold(title),
-        grid("", [*sides, *titles], rows, right=titles),
-        dim(f"{more}--out FILE writes them all"),
-    )
+    remark = f"{more}--out FILE writes them all"
+    show(Table(title, rows, [*sides, *titles], titles, remark=remark))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import remembered
-from corank.cli.console import cell, grid, show, show_json, typed_command, working
+from corank.cli.console import cell, show, show_json, typed_command, working
 from corank.cli.files import check_report_output, is_several, title_of
 from corank.cli.items import ItemTable, OpenedTables
 from corank.cli.links import as_argument
@@ -30,6 +30,7 @@ from corank.cli.options import (
     option,
 )
 from corank.core.messages import count, did_you_mean, shortened
+from corank.display import Table
 from corank.learners.pair_explanation import PairExplanation
 from corank.model_files import load
 from corank.tables import TableError, score_column
@@ -89,7 +90,7 @@ def explain(
     if report is None or not common.quiet:
         show(
             *(Text(sentence) for sentence in explanation.sentences()[:2]),
-            *(shown.as_grid() for shown in shares),
+            *shares,
         )
     if report is not None and not common.quiet:
         show(Text(f"page: {report}"))
@@ -159,22 +160,9 @@ class _Items:
 # ---- what is shown
 
 
-@dataclass(frozen=True)
-class _PartsTable:
-    """A table of parts, as a terminal and a page show it; the last column holds the parts."""
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def as_grid(self) -> Any:
-        """The table for a terminal."""
-        return grid(self.title, self.head, self.rows, right=[self.head[-1]])
-
-
 def _tables(
     explanation: PairExplanation, table: pa.Table, pair: tuple[int, int], score: str | None
-) -> list[_PartsTable]:
+) -> list[Table]:
     """Parts with what the table says about them: the cells of both items, the scores of scored
     items.
     """
@@ -204,7 +192,7 @@ def _tables(
             [contribution.name, *more, f"{contribution.value:+.3g}"]
             for contribution, more in zip(contributions, cells, strict=True)
         ]
-        result.append(_PartsTable(title, head, rows))
+        result.append(Table(title, rows, head, numbers=head[-1:]))
     return result
 
 
@@ -215,7 +203,7 @@ def _cell(table: pa.Table, name: str, row: int) -> str:
 
 def _write_page(
     explanation: PairExplanation,
-    tables: Sequence[_PartsTable],
+    tables: Sequence[Table],
     path: Path,
     name: str,
     *,
@@ -231,7 +219,7 @@ def _write_page(
     sections = [
         page.Section(
             shown.title,
-            [page.table(about, shown.head, shown.rows, text_columns=range(len(shown.head) - 1))],
+            [replace(shown, title=about).to_html()],
         )
         for shown in tables
     ]

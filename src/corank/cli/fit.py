@@ -42,7 +42,6 @@ from corank.cli.comparisons import (
 from corank.cli.console import (
     command,
     dim,
-    facts,
     is_big,
     note,
     show,
@@ -93,6 +92,7 @@ from corank.core.labels import encode_queries
 from corank.core.messages import count, listed
 from corank.core.registry import learner_class
 from corank.describe import COIN_TOSSES, Facts, describe, in_words
+from corank.display import Table
 from corank.encode.encoder import TableEncoder
 from corank.interpretation import FEWEST_UNITS, ColumnEffect, column_effects
 from corank.interview.answers import is_answers_file
@@ -187,7 +187,7 @@ def fit(
     elif not common.quiet:
         columns = [columns_table(result["columns"])] if result["columns"] else []
         saved = {"saved as": f"{out} ({size_of(out)})"}
-        show(facts(title, sentences | saved), *columns, *widths_table(result))
+        show(Table.of_facts(title, sentences | saved), *columns, *widths_table(result))
         show(*_next_commands(result, given, out))
 
 

@@ -16,12 +16,13 @@ import typer
 
 from corank._version import __version__
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.console import facts, grid, show, show_json
+from corank.cli.console import show, show_json
 from corank.cli.files import readable_or_none
 from corank.cli.options import AsJson, File, ModelFile, option
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
 from corank.core.messages import in_bytes
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
+from corank.display import Table
 from corank.model_files import load
 from corank.model_files.container import read_model
 from corank.tables import query_column, read_table, score_column
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 TRAINING_ONLY = ("cv", "random_state", "dictionary")
 ATOM_FORMATS = {"weight": "+.4g", "added": ".1%", "left": ".1%", "held_out_error": ".4g"}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
-MATTERS = "held-out error if shuffled"
 CPU_SIZE, GPU_SIZE = 1500, 4096  # rows of the matrices whose product is timed
 
 
@@ -71,21 +71,17 @@ def inspect(
         if f"{name}_in_fit" in contents
     }
     file = {"written by": f"corank {contents['written_by']}", "file": in_bytes(contents["bytes"])}
-    show(facts(str(model), {**in_words(contents), **in_fit, **file}))
+    tables = [Table.of_facts(str(model), {**in_words(contents), **in_fit, **file})]
     if contents["encoding"] is not None:
-        show(columns_table(with_categories(contents["encoding"])))
+        tables.append(columns_table(with_categories(contents["encoding"])))
     if contents["atoms"]:
-        show(_atoms_table(contents["atoms"]))
-    if widths := widths_table(contents):
-        show(*widths)
+        tables.append(_atoms_table(contents["atoms"]))
+    tables += widths_table(contents)
     if effects:
-        rows = [effect.in_words() for effect in effects]
-        head = ("column", MATTERS)
-        show(
-            grid(
-                "Columns by how much they matter", head, rows, right=(MATTERS,), last="predictions"
-            )
-        )
+        from corank.interpretation import effects_table  # slow to import
+
+        tables.append(effects_table(effects))
+    show(*tables)
 
 
 def _effects(model: Any, file: Path) -> list[ColumnEffect]:
@@ -120,14 +116,14 @@ def _contents(path: Path) -> Facts:
     }
 
 
-def _atoms_table(atoms: dict[str, list[Any]]) -> Any:
+def _atoms_table(atoms: dict[str, list[Any]]) -> Table:
     columns = [
         ["" if value is None else format(value, ATOM_FORMATS.get(name, "")) for value in values]
         for name, values in atoms.items()
     ]
-    right = [name.replace("_", " ") for name in ATOM_FORMATS]
-    names = [name.replace("_", " ") for name in atoms]
-    return grid("Atoms in order of entry", names, zip(*columns, strict=True), right=right)
+    head = [name.replace("_", " ") for name in atoms]
+    numbers = [name.replace("_", " ") for name in ATOM_FORMATS]
+    return Table("Atoms in order of entry", list(zip(*columns, strict=True)), head, numbers)
 
 
 # ---- info
@@ -156,12 +152,8 @@ def info(as_json: AsJson = False) -> None:
     if versions["torch"] is None:
         sentences["torch"] += ": needed for GPUs only"
     products = ", ".join(f"{device} {speed:,.0f} GFLOP/s" for device, speed in speeds.items())
-    show(
-        facts(
-            "This installation",
-            {**sentences, "devices": ", ".join(devices), "matrix products": products},
-        )
-    )
+    sentences |= {"devices": ", ".join(devices), "matrix products": products}
+    show(Table.of_facts("This installation", sentences))
 
 
 def _installed_version(package: str) -> str | None:

@@ -26,17 +26,11 @@ from corank.cli.columns import (
     unusual_cells,
 )
 from corank.cli.console import (
-    GAP,
-    LEAST_CELL,
-    MAX_CELL,
     cell,
-    dim,
-    grid,
     is_big,
     note,
     show,
     show_json,
-    width_of_screen,
     working,
 )
 from corank.cli.files import DASH, title_of
@@ -56,6 +50,7 @@ from corank.cli.options import (
 )
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
+from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
 from corank.model_files import load
 from corank.tables import column, is_text
 
@@ -403,16 +398,13 @@ def _show(ranking: RankedTable, path: Path) -> None:
     rows = table.slice(0, ranking.top or SHOWN_ROWS).to_pylist()
     cells = {name: [cell(row[name]) for row in rows] for name in _first_columns(table, ranking)}
     names, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
-    screen = grid(
-        title, names, zip(*(cells[name] for name in names), strict=True), right=ranking.results
-    )
-    sure = (
-        []
-        if ranking.best_chances is None
-        else [dim(_most_likely(ranking.best_chances, table, ranking.ids))]
-    )
+    shown = list(zip(*(cells[name] for name in names), strict=True))
+    sure = ""
+    if ranking.best_chances is not None:
+        sure = _most_likely(ranking.best_chances, table, ranking.ids) + "\n"
     hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
-    show(screen, *sure, dim(f"{more}{hidden}--out FILE writes them all"))
+    remark = f"{sure}{more}{hidden}--out FILE writes them all"
+    show(Table(title, shown, names, ranking.results, remark=remark))
 
 
 def _most_likely(chances: FloatArray, table: pa.Table, ids: Sequence[str]) -> str:

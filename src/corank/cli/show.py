@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rich.text import Text
-
-from corank.cli.console import bold, dim, grid
 from corank.core.messages import listed, shortened
 from corank.describe import Facts
+from corank.display import Cell, Table
 
 MAX_COLUMNS = 12  # listed one by one
 MAX_DROPPED = 4  # of them columns that are not learned from
@@ -47,7 +45,7 @@ def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     return columns
 
 
-def columns_table(columns: list[dict[str, str]]) -> Any:
+def columns_table(columns: list[dict[str, str]]) -> Table:
     """What becomes of each column; of many columns the first, and some of those that are dropped."""
     shown = columns
     if len(columns) > MAX_COLUMNS:
@@ -60,21 +58,21 @@ def columns_table(columns: list[dict[str, str]]) -> Any:
         shown = [column for column in columns if column in others or column in dropped]
     rows: list[Any] = []
     for column in shown:
-        style = "dim" if column["treatment"].startswith("dropped") else ""
+        kind = "soft" if column["treatment"].startswith("dropped") else ""
         cells = (
             column["column"] or "(no name)",
             column["kind"],
             column["treatment"].split(", minus")[0],
         )
-        rows.append([Text(entry, style=style) for entry in cells])
+        rows.append([Cell(entry, kind=kind) for entry in cells])
     hidden = Counter(column["kind"] for column in columns if column not in shown)
     if hidden:
         kinds = ", ".join(f"{number} {kind}" for kind, number in hidden.items())
-        rows.append([dim(f"and {hidden.total()} more"), "", dim(kinds)])
-    return grid("", ("column", "kind"), rows, last="what becomes of it")
+        rows.append([Cell(text, kind="soft") for text in (f"and {hidden.total()} more", "", kinds)])
+    return Table("", rows, ("column", "kind", "what becomes of it"), folds=True)
 
 
-def widths_table(facts: Facts) -> list[Any]:
+def widths_table(facts: Facts) -> list[Table]:
     """Kernel widths feature by feature, where there is one for each; those along which the function
     changes most first.
     """
@@ -85,8 +83,5 @@ def widths_table(facts: Facts) -> list[Any]:
     )
     rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
     if len(widths) > MAX_FEATURES:
-        rows.append((dim(f"and {len(widths) - MAX_FEATURES} more"), ""))
-    return [
-        bold("Features by how much they matter"),
-        grid("", ("feature", "gamma"), rows, right=("gamma",)),
-    ]
+        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), ""))
+    return [Table("Features by how much they matter", rows, ("feature", "gamma"), ("gamma",))]

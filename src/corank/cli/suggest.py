@@ -22,7 +22,7 @@ from corank.cli.columns import (
     unlabelled_score,
 )
 from corank.cli.comparisons import FIRST, SECOND, WINNER
-from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
+from corank.cli.console import cell, command, show, show_json, working
 from corank.cli.files import DASH
 from corank.cli.items import ItemTable, OpenedTables
 from corank.cli.links import as_argument, links_option
@@ -41,6 +41,7 @@ from corank.cli.options import (
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count
 from corank.describe import learned_from_comparisons
+from corank.display import Cell, Table
 from corank.links import Links
 from corank.model_files import load
 from corank.tables import TableError, column, score_column
@@ -339,7 +340,7 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     shown = [name for name in entries[0] if name not in ("row", f"{FIRST}_row", f"{SECOND}_row")]
     rows: list[Any] = [
         [
-            dim(str(at)),
+            Cell(str(at), kind="soft"),
             *(
                 f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name])
                 for name in shown
@@ -353,8 +354,8 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     )
     if out is None:
         remarks.append("--out FILE writes them, to be answered for corank update")
-    table = grid("", columns, rows, right=("", FIRST_WINS, PREDICTED, "std"))
-    show(bold(title), table, *([dim("; ".join(remarks))] if remarks else []))
+    numbers = ("", FIRST_WINS, PREDICTED, "std")
+    show(Table(title, rows, columns, numbers, remark="; ".join(remarks)))
 
 
 def _next_steps(

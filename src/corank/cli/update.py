@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import typer
+from sklearn.base import is_regressor
 
-from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.comparisons import (
     NamedItems,
@@ -26,7 +26,7 @@ from corank.cli.comparisons import (
     read_pairs,
     scores_taken_back,
 )
-from corank.cli.console import command, facts, note, show, show_json, size_of, working
+from corank.cli.console import command, note, show, show_json, size_of, working
 from corank.cli.files import DASH, check_model_output, title_of
 from corank.cli.items import ItemTable, OpenedTables, Step, named_by
 from corank.cli.known_answers import are_new, pair_marks, row_marks, with_marks
@@ -46,6 +46,7 @@ from corank.cli.options import (
 from corank.core.arrays import Mask
 from corank.core.messages import count
 from corank.describe import Facts, learned_from_comparisons
+from corank.display import Table
 from corank.model_files import load
 from corank.tables import TableError, column, query_column, score_column
 
@@ -109,12 +110,8 @@ def update(
         if hasattr(learner, "suggest"):
             after = f"corank suggest {out} {pool}{more}"
         saved = {"saved as": f"{out} ({size_of(out)})"}
-        show(
-            facts(
-                f"{result['method']} updated with {title_of(answers)}", _sentences(result) | saved
-            ),
-            command(after),
-        )
+        title = f"{result['method']} updated with {title_of(answers)}"
+        show(Table.of_facts(title, _sentences(result) | saved), command(after))
 
 
 def _sentences(result: Facts) -> dict[str, str]:

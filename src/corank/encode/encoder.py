@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 from corank.core.messages import did_you_mean, listed, near_names, warn_user
 from corank.encode.columns import (

@@ -17,8 +17,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import BaseEstimator, check_is_fitted
 from corank.core.arrays import (
     Array,
     Index,

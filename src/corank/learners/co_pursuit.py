@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import check_is_fitted
 from corank.core.arrays import Array, FloatArray, Index, like, namespace, take
 from corank.core.basis import KernelBasis
 from corank.core.folds import same_scores

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from corank._scikit_learn import RegressorMixin
+from sklearn.base import RegressorMixin
+
 from corank.learners.base import WITH_UNSCORED, BasisParameters, R2Mixin, RankerMixin
 from corank.learners.least_squares import _KernelLearner
 from corank.model_files.schema import SEVERAL_VIEWS

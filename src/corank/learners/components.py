@@ -9,8 +9,9 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import RegressorMixin, check_is_fitted
 from corank.core.arrays import Array, like, namespace, with_precision_of
 from corank.core.messages import warn_user
 from corank.learners.base import (

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import check_is_fitted
 from corank.core.arrays import (
     Array,
     FloatArray,

@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from corank._scikit_learn import ConvergenceWarning
 from corank.core.arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
 from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user

@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import ConvergenceWarning, available_if, check_is_fitted
 from corank.core.arrays import (
     Array,
     Index,

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import BaseEstimator, RegressorMixin, check_is_fitted
 from corank.core.arrays import (
     Array,
     FloatArray,

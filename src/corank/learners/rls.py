@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from corank._scikit_learn import RegressorMixin
+from sklearn.base import RegressorMixin
+
 from corank.learners.base import ComparisonMixin, R2Mixin, RankerMixin, WidthParameters
 from corank.learners.least_squares import _KernelLearner
 

@@ -12,8 +12,8 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import check_is_fitted
 from corank.core.registry import learner_class, stored_learners
 from corank.core.storable import function_name
 from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder

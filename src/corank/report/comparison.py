@@ -13,6 +13,7 @@ import numpy as np
 
 from corank.core.messages import in_bytes, measured, rounded
 from corank.core.registry import learner_records
+from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
 from corank.experiments.measures import LOWER_IS_BETTER, READING, TITLES, WITHIN
@@ -22,16 +23,13 @@ from corank.metrics import calibration_error
 from corank.report.axes import FAINT, INK, axis
 from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
-    Cell,
     Html,
     Section,
     bullets,
-    facts,
     figure,
     folded,
     origins,
     page,
-    table,
     text,
     verdict,
     write,
@@ -110,7 +108,8 @@ def _data_section(
         sentences["queries"] = f"{len(sizes):,}: {spread}"
     warnings = [*problems, *data.problems]
     remarks = bullets(warnings) if warnings else text("Nothing looked wrong.", "soft")
-    return Section("What came in", [facts("The data", sentences), remarks, *columns_list(columns)])
+    about = Table.of_facts("The data", sentences).to_html()
+    return Section("What came in", [about, remarks, *columns_list(columns)])
 
 
 # ---- methods
@@ -161,12 +160,9 @@ def _methods_section(comparison: ComparisonResult) -> Section:
         "Methods",
         [
             figure(lambda ax: plot_comparison(comparison, ax=ax), about, caption, size),
-            table(
-                "The best mean first; 95 % intervals below the means",
-                head,
-                lines,
-                text_columns=(len(head) - 1,),
-            ),
+            Table(
+                "The best mean first; 95 % intervals below the means", lines, head, head[1:-1]
+            ).to_html(),
             bullets(reading),
             text(remark, "soft"),
         ],
@@ -223,7 +219,7 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
     caption = f"{_capital(TITLES[comparison.measure])} with 95 % intervals"
     contents = [
         text("Each method on the same scores, once with the unscored rows and once without."),
-        table(caption, head, rows, text_columns=(6,)),
+        Table(caption, rows, head, head[1:-1]).to_html(),
     ]
     if comparison.curves("unscored"):
         contents.append(_curves(comparison, "unscored"))
@@ -341,10 +337,8 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
     histogram = figure(
         draw, about, f"{title} on single queries: {len(tested):,} of them.", (8.0, 3.2)
     )
-    return Section(
-        "Single queries",
-        [histogram, table(f"The {len(worst)} queries on which {title} does worst", head, rows)],
-    )
+    caption = f"The {len(worst)} queries on which {title} does worst"
+    return Section("Single queries", [histogram, Table(caption, rows, head, head[1:]).to_html()])
 
 
 # ---- probabilities
@@ -389,7 +383,8 @@ def _resources_section(comparison: ComparisonResult) -> Section:
         for row in comparison.rows()
     ]
     head = ("method", "fit and tune", "predict the test rows", "settings tried", "model")
-    contents = [table("Medians over the repeats, on one thread", head, rows)]
+    listed = Table("Medians over the repeats, on one thread", rows, head, head[1:])
+    contents = [listed.to_html()]
     memory = max(record.memory for record in comparison.records)
     if memory:
         contents.append(text(f"Peak memory of one process: {in_bytes(memory)}.", "soft"))
@@ -432,7 +427,7 @@ def _protocol_section(comparison: ComparisonResult, command: str | None) -> Sect
             f" {comparison.seconds:,.0f} s, {comparison.processes} at a time"
         ),
     }
-    contents = [facts("Protocol", sentences)]
+    contents = [Table.of_facts("Protocol", sentences).to_html()]
     if comparison.failed:
         failures = [f"{name}: {reason}" for name, reason in comparison.failed.items()]
         contents += [text("Left out because fits failed:"), bullets(failures)]

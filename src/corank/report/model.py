@@ -12,18 +12,17 @@ import numpy as np
 
 from corank.core.messages import rounded
 from corank.describe import chosen_parameters
-from corank.interpretation import ColumnEffect
+from corank.display import Table
+from corank.interpretation import ColumnEffect, effects_table
 from corank.report.axes import tuned_axis
 from corank.report.page import (
     Html,
     Section,
     bullets,
-    facts,
     figure,
     folded,
     origins,
     page,
-    table,
     text,
     write,
 )
@@ -68,7 +67,8 @@ def write_model_report(
     """
     sections = [
         Section(
-            "What came in", [facts("The data and the fit", dict(summary)), *columns_list(columns)]
+            "What came in",
+            [Table.of_facts("The data and the fit", summary).to_html(), *columns_list(columns)],
         ),
         Section(
             "The model",
@@ -87,15 +87,13 @@ def columns_list(columns: Sequence[Mapping[str, str]]) -> list[Html]:
     rows = [
         (column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns
     ]
-    listed = table("Columns", ("column", "kind", "what becomes of it"), rows, text_columns=(1, 2))
-    return [folded(f"{len(columns):,} columns", listed)]
+    listed = Table("Columns", rows, ("column", "kind", "what becomes of it"))
+    return [folded(f"{len(columns):,} columns", listed.to_html())]
 
 
 def effects_list(effects: Sequence[ColumnEffect]) -> list[Html]:
     """Which columns matter; nothing where that is not known."""
-    head = ("column", "held-out error if shuffled", "predictions")
-    rows = [effect.in_words() for effect in effects]
-    return [table("Columns by how much they matter", head, rows, text_columns=(2,))] if rows else []
+    return [effects_table(effects).to_html()] if effects else []
 
 
 def parameters(chosen: dict[str, Any]) -> Html:
@@ -104,7 +102,7 @@ def parameters(chosen: dict[str, Any]) -> Html:
         PARAMETERS.get(name, name.replace("_", " ")): _number(value)
         for name, value in chosen.items()
     }
-    return facts("Parameters", named)
+    return Table.of_facts("Parameters", named).to_html()
 
 
 def model_parts(model: Any, X: Any = None) -> list[Html]:
@@ -146,13 +144,13 @@ def _atoms(model: Any) -> list[Html]:
     columns, n_atoms = explanation.to_dict(), len(explanation)
     head = [name.replace("_", " ") for name in columns]
     rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
-    named = [at for at, name in enumerate(columns) if name in ("atom", "view")]
+    numbers = [name for name in head if name not in ("atom", "view")]
     order = (
         "in order of entry"
         if n_atoms <= MAX_ATOMS
         else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
     )
-    listed = table(f"Atoms of the model: {order}", head, rows[:MAX_ATOMS], text_columns=named)
+    listed = Table(f"Atoms of the model: {order}", rows[:MAX_ATOMS], head, numbers).to_html()
     if n_atoms > MAX_ATOMS:
         return [listed]
     caption = "Weights, and by what share each of them lowered the loss."

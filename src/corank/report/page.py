@@ -21,6 +21,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from corank.display import Table
 from corank.tables import replacing
 
 LIBRARIES = (
@@ -63,15 +64,6 @@ class Section:
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table: text, and perhaps an interval below it or a colour."""
-
-    text: str
-    small: str = ""
-    kind: str = ""
-
-
 def text(paragraph: str, kind: str = "") -> Html:
     """A paragraph."""
     return f'<p class="{kind}">{escape(paragraph)}</p>' if kind else f"<p>{escape(paragraph)}</p>"
@@ -95,50 +87,6 @@ def folded(title: str, *contents: Html) -> Html:
 def verdict(answer: str, reasons: Sequence[str]) -> Html:
     """The answer, and what it rests on."""
     return f'<div class="verdict">{text(answer)}{bullets(reasons) if reasons else ""}</div>'
-
-
-def facts(caption: str, sentences: dict[str, str]) -> Html:
-    """A table of names and what they are."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
-        for name, value in sentences.items()
-    )
-    return (
-        "<div"
-        f' class="scroll"><table><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table></div>'
-    )
-
-
-def table(
-    caption: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[str | Cell]],
-    *,
-    text_columns: Sequence[int] = (),
-) -> Html:
-    """A table whose first column names the rows; `text_columns` are the other columns that hold no
-    numbers.
-    """
-    kinds = ["" if at == 0 or at in text_columns else "number" for at in range(len(head))]
-    cells = "".join(
-        f'<th scope="col" class="{k}">{escape(name)}</th>'
-        for name, k in zip(head, kinds, strict=True)
-    )
-    lines = "".join(
-        "<tr>" + "".join(map(_cell, row, kinds, range(len(row)))) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></div>"
-    )
-
-
-def _cell(value: str | Cell, kind: str, at: int) -> Html:
-    cell = value if isinstance(value, Cell) else Cell(value)
-    small = f'<br><span class="interval">{escape(cell.small)}</span>' if cell.small else ""
-    kinds = f"{kind} {cell.kind}".strip()
-    name, scope = ("th", ' scope="row"') if at == 0 else ("td", "")
-    return f'<{name}{scope} class="{kinds}">{escape(cell.text)}{small}</{name}>'
 
 
 def figure(
@@ -228,4 +176,4 @@ def origins(command: str | None) -> list[Html]:
         "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         "system": platform.platform(terse=True),
     }
-    return [*typed, facts("Versions", {**system, **versions()})]
+    return [*typed, Table.of_facts("Versions", {**system, **versions()}).to_html()]

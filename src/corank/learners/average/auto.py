@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
-from corank._scikit_learn import RegressorMixin
 from corank.core.arrays import Array, FloatArray, Index, stack_rows
 from corank.inputs import as_numbers, read_comparisons, read_features, read_unscored
 from corank.learners.average.encoding import STANDARD

@@ -10,8 +10,8 @@ from warnings import catch_warnings
 
 import numpy as np
 import pyarrow as pa
+from sklearn.utils.validation import check_is_fitted
 
-from corank._scikit_learn import check_is_fitted
 from corank.core.arrays import (
     Array,
     FloatArray,
