@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tools.mutants import MUTANTS, ROOT
 
 import corank
 import corank_federated
@@ -92,3 +93,9 @@ print(sorted(rooms - others), [name for name in ("sklearn", "pyarrow", "matplotl
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[] []\n"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.describe())
+def test_every_mutant_changes_one_place(mutant):
+    """Formulas that move take their line of tools/mutants.py with them."""
+    ast.parse(mutant.applied((ROOT / mutant.path).read_text()))
