@@ -130,7 +130,7 @@ def pursuit_20k(quick: bool) -> list[Contender]:
     def passes() -> None:
         from corank.core.basis import KernelBasis
         from corank.core.kernels import Kernel
-        from corank.solve.prediction import predict_in_blocks
+        from corank.solve.function import predict_in_blocks
 
         basis = KernelBasis(Kernel("rbf", data.gamma), data.X)
         for _ in range(atoms):

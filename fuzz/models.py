@@ -7,6 +7,7 @@ Those that load go through predict, update, suggest, summary and `describe`.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,16 +87,13 @@ def _rows(model: Any, rng: Rng) -> Any:
     n_columns = int(model.n_features_in_)
     if n_columns > MAX_COLUMNS:
         return None
-    if any(
-        getattr(function, "kernel", None) is not None and function.kernel.precomputed
-        for function in _functions(model)
-    ):
+    if any(part.span.kernel.precomputed for part in _parts(model)):
         return None
     return rng.normal(size=(N_ROWS, n_columns))
 
 
-def _functions(model: Any) -> list[Any]:
-    return model._expansions() if hasattr(model, "_expansions") else []
+def _parts(model: Any) -> Sequence[Any]:
+    return model.function_.parts if hasattr(model, "function_") else ()
 
 
 def _finite(values: Any) -> str | None:

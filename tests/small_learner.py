@@ -11,8 +11,9 @@ from corank.core.loss import WithinQueries
 from corank.core.observations import ScoredRows
 from corank.core.registry import LearnerRecord
 from corank.inputs import read_rows
-from corank.learners.base import Expansion, KernelParameters, Learner, RankerMixin, read_kernel
+from corank.learners.base import KernelParameters, Learner, RankerMixin, read_kernel
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
+from corank.solve.function import Function, Span
 
 
 @dataclass(eq=False, repr=False)
@@ -31,13 +32,13 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
         width = (
             scale_gamma(rows.features, rows.weights) if isinstance(self.gamma, str) else self.gamma
         )
-        self._kernel = replace(kernel, gamma=self.sharpness * width)
-        self.gamma_ = self._kernel.gamma
+        kernel = replace(kernel, gamma=self.sharpness * width)
         centred = rows.scores - ScoredRows(rows, WithinQueries()).mean_score
         weights = namespace(centred).ones_like(centred) if rows.weights is None else rows.weights
-        self.coef_ = weights * centred / namespace(centred).sum(weights)
-        self.basis_, self.basis_points_ = to_numpy(rows.index), rows.features
-        self.intercept_ = self._level = 0.0
+        coefficients = weights * centred / namespace(centred).sum(weights)
+        span = Span(kernel, rows.features, rows=to_numpy(rows.index))
+        self.function_ = Function.mean([span], [coefficients], level=0.0)
+        self._level = 0.0
         self._n_seen, self._n_scored, self._n_queries = (
             int(everything.shape[0]),
             len(rows),
@@ -45,9 +46,6 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
         )
         self._with_queries = qid is not None
         return self
-
-    def _expansions(self):
-        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
 
 
 RECORD = LearnerRecord(

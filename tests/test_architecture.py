@@ -6,10 +6,12 @@ import ast
 import importlib
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tools.mutants import MUTANTS, ROOT
 
 import corank
 import corank_federated
@@ -70,6 +72,52 @@ def test_what_is_offered_exists(file):
     assert [name for name in names if not hasattr(module, name)] == []
 
 
+# what users may import, and from where
+PUBLIC = {
+    "corank": """
+        AutoRanker AutoRegressor Candidate CoRLS CoRankRLS CoRankingPursuit ColumnEffect
+        DifferenceGP Explanation KPCR KPCRank LinkEncoder MatchingPursuit PairExplanation Path
+        PreferenceGP RLS RankRLS RankUncertainty RankingPursuit Summary TableEncoder
+        TransductiveRankRLS UnscoredEffect View WeighedCandidate __version__ ask column_effects
+        load random_bases random_split rank_uncertainty register_kernel scan side_by_side
+    """,
+    "corank.datasets": """
+        ProposalData RankingData ShopData TwoViewData load_jokes load_peps make_ranking
+        make_shop make_two_views
+    """,
+    "corank.experiments": """
+        ComparisonResult FittedMethod Items Method Protocol Task compare known_methods
+        register_method
+    """,
+    "corank.interview": """
+        Answer AnswerLog AnswersFile AnswersInUse Interview ask is_answers_file pair_outcomes
+        read_answers
+    """,
+    "corank.metrics": """
+        average_precision calibration_error disagreement_error ndcg reliability scorer
+    """,
+    "corank.report": """
+        plot_atoms plot_comparison plot_learning_curve plot_path plot_posterior plot_reliability
+        plot_views write_model_report write_report
+    """,
+    "corank_federated": """
+        Channel Coordinator Fault InProcess Limits Message MessageError Plan Refused Report
+        Round RunStopped SharedItems SharedItemsError Site StateError Terms synthetic_table
+    """,
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_where_they_were(module):
+    offered = importlib.import_module(module)
+    assert [name for name in PUBLIC[module].split() if not hasattr(offered, name)] == []
+
+
+def test_the_layers_of_imports_can_be_kept_in_mind():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert len(settings["contracts"][0]["layers"]) <= 12
+
+
 MATHEMATICS = sorted(
     f"corank.{room}.{path.stem}"
     for room in ("core", "solve")
@@ -92,3 +140,9 @@ print(sorted(rooms - others), [name for name in ("sklearn", "pyarrow", "matplotl
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[] []\n"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.describe())
+def test_every_mutant_changes_one_place(mutant):
+    """Formulas that move take their line of tools/mutants.py with them."""
+    ast.parse(mutant.applied((ROOT / mutant.path).read_text()))

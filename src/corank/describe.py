@@ -91,12 +91,12 @@ def _functions(model: Any) -> Facts:
         return _average(model)
     functions = [
         {
-            "kernel": function.kernel.name,
-            "gamma": _gamma(function.kernel),
-            "basis": len(function.coefficients),
-            "basis_of": "columns" if function.points is None else "rows",
+            "kernel": part.span.kernel.name,
+            "gamma": _gamma(part.span.kernel),
+            "basis": len(part.coefficients),
+            "basis_of": "columns" if part.span.points is None else "rows",
         }
-        for function in model._expansions()
+        for part in model.function_.parts
     ]
     views = getattr(model, "views_", None)
     if views is None:
@@ -193,7 +193,7 @@ def _held_out(model: Any) -> Facts:
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
     is_average = hasattr(model, "reason_")
     has_width = not is_average and any(
-        function.kernel.gamma is not None for function in model._expansions()
+        part.span.kernel.gamma is not None for part in model.function_.parts
     )
     if isinstance(gamma, str) and gamma == "auto":
         gamma = "scale" if path is None or len(np.unique(path.gamma)) == 1 else "tune"

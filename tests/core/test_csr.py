@@ -8,8 +8,8 @@ from sklearn.model_selection import ShuffleSplit
 
 import corank.core.folds
 import corank.core.sums
+import corank.solve.function
 import corank.solve.holdout
-import corank.solve.prediction
 import corank.solve.systems
 from corank import RLS, RankRLS
 
@@ -33,7 +33,7 @@ every_learner = pytest.mark.parametrize("learner", [RLS, RankRLS])
 def never_dense(monkeypatch):
     """Small blocks, and an error where all of X becomes dense at once; rows of kernel values may."""
     monkeypatch.setattr(corank.core.sums, "GRAM_ENTRIES", 1)  # blocks of 64 rows
-    for module in (corank.solve.prediction, corank.solve.holdout):
+    for module in (corank.solve.function, corank.solve.holdout):
         monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)
     for module in (corank.core.folds, corank.solve.systems):  # as with many rows
         monkeypatch.setattr(module, "FEW_UNITS", 0)

@@ -15,7 +15,7 @@ from brute_force import (
 )
 
 import corank.core.observations
-import corank.solve.prediction
+import corank.solve.function
 from corank import RLS, RankRLS
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.kernels import Kernel
@@ -354,7 +354,7 @@ def test_prediction_in_blocks_is_prediction_at_once(basis, monkeypatch):
     model = RLS(ALPHA, basis, **options).fit(X, Y)
     many = np.random.default_rng(9).normal(size=(200, 3))
     expected = model.predict(many)
-    monkeypatch.setattr(corank.solve.prediction, "WRITE_ROWS", 64)
+    monkeypatch.setattr(corank.solve.function, "WRITE_ROWS", 64)
     np.testing.assert_allclose(model.predict(many), expected, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(model.predict(many[:64]), expected[:64], rtol=1e-12, atol=1e-13)
 

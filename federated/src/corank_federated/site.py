@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -525,8 +525,8 @@ def _digest(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_
 
 def _block(model: Any, shared: SharedItems) -> PulledView:
     """The part of the joint problem that is this site's."""
-    (function,) = model._expansions()
-    features = function.seen(read_features(model, shared.features, reset=False))
+    (part,) = model.function_.parts
+    features = part.span.seen(read_features(model, shared.features, reset=False))
     m = len(shared)
     reference = model.coef_[0]
     ranks = isinstance(model, CoRankRLS)
@@ -542,8 +542,8 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
         index=like(np.arange(m), reference, "int64"),
     )
     comparison = WithinQueries(model.weighting) if ranks else model._comparison()
-    (sums,), (whitening,) = model._statistics, model._whitenings
-    basis = function.basis(reference, whitening)
+    (sums,) = model._statistics
+    basis = part.span.basis(len(part.coefficients), reference)
     penalty = model.alpha_ * model.views_[0].penalty
     return PulledView(
         basis, sums.total(), model.intercept_ - model._level, penalty, ScoredRows(rows, comparison)
@@ -559,12 +559,12 @@ def _size(block: PulledView) -> float:
 
 def agreed(model: Any, coefficients: Array, terms: Terms, name: str, rounds: int) -> None:
     """Make the model that a site had alone the one that was agreed on."""
-    model.coef_ = [coefficients]
+    (part,) = model.function_.parts
+    part = replace(part, span=replace(part.span, whitening=None), coefficients=coefficients)
+    model.function_ = replace(model.function_, parts=(part,))
     model.agreement_, model.n_iter_ = terms.agreement, rounds
     # they know nothing of the other sites
-    model._statistics = model._rows = model._disagreement = None
-    model._evidence = None
-    model._whitenings = [None]
+    model._kept = model._evidence = None
     model.table_ = {
         **(model.table_ or {}),
         "federated": terms.run,

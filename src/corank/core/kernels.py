@@ -107,6 +107,13 @@ class Kernel:
         return is_named(self.name, "precomputed")
 
     @property
+    def width(self) -> Any:
+        """gamma; (d,) where every column has a width of its own."""
+        if self.scales is None or self.gamma is None:
+            return self.gamma
+        return self.gamma * np.asarray(self.scales) ** 2
+
+    @property
     def has_width(self) -> bool:
         """Whether gamma is one of its parameters."""
         return isinstance(self.name, str) and self.name in WITH_GAMMA

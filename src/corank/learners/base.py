@@ -23,14 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.arrays import (
     Array,
     Index,
-    dtype_name,
     first_appearance,
-    float64,
-    is_foreign,
-    is_sparse,
-    like,
     namespace,
-    sum_of,
     take,
     to_numpy,
     with_precision_of,
@@ -38,10 +32,6 @@ from corank.core.arrays import (
 from corank.core.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
-    Basis,
-    FeatureBasis,
-    KernelBasis,
-    Whitening,
     check_basis,
     resolve_basis,
     warn_of_subset,
@@ -49,11 +39,11 @@ from corank.core.basis import (
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named, is_registered, kernel_names
 from corank.core.labels import encode_queries
-from corank.core.loss import WEIGHTINGS, Loss, Pointwise, blend
+from corank.core.loss import WEIGHTINGS, Loss, Pointwise, WithinQueries, blend
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
-from corank.core.unscored import UnscoredRows
-from corank.core.views import select
+from corank.core.storable import NAMED_FUNCTIONS
+from corank.core.views import View
 from corank.describe import Summary, summarise
 from corank.inputs import (
     as_scan,
@@ -67,15 +57,19 @@ from corank.inputs import (
     scans,
     warn_of_scales,
 )
-from corank.learners.pair_explanation import PairExplanation, explain_expansions, read_pair
+from corank.learners.pair_explanation import (
+    ColumnOwners,
+    PairExplanation,
+    explain_function,
+    read_pair,
+)
 from corank.learners.splits import read_splits
-from corank.learners.update import kept_rows
+from corank.learners.update import Kept
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
+from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.prediction import predict_in_blocks
-from corank.solve.systems import PrimalSystem
 from corank.solve.tuning import Training
 
 
@@ -335,125 +329,122 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """One function Σ c_i k(x, z_i), or Σ c_i x_i.
-
-    coefficients : (r,); points : (r, d) as in KernelBasis, None for the columns themselves
-    columns : of X that it sees, None for all
-    """
-
-    coefficients: Array
-    kernel: Kernel
-    points: Array | None
-    columns: Index | None = None
-
-    def basis(self, reference: Array, whitening: Whitening | None = None) -> Basis:
-        """Its basis beside a reference; `whitening` as its sums were gathered with."""
-        points = self.points
-        if points is None:
-            return FeatureBasis(self.coefficients.shape[0], reference)
-        if not is_sparse(points):
-            points = like(points, reference, dtype_name(points))
-        elif is_foreign(reference):
-            raise ValueError(
-                "the model was fitted on a CSR matrix; X must be a NumPy array or CSR."
-            )
-        return KernelBasis(self.kernel, points, own_whitening=whitening)
-
-    def seen(self, features: Array) -> Array:
-        """The columns of X that it sees."""
-        return features if self.columns is None else select(features, self.columns)
-
-    def values(self, features: Array) -> Array:
-        """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
-        return predict_in_blocks(
-            self.basis(features), like(self.coefficients, features), self.seen(features)
-        )
-
-    def basis_values(self, features: Array) -> Array:
-        """k(x, z_i), or x_i, for the rows of X: (n, r); times the coefficients they sum to
-        `values`. O(n r d).
-        """
-        return self.basis(features).features(self.seen(features))
-
-    def slopes(self, n_columns: int) -> Array | None:
-        """Its slopes along the columns that it sees (k,), of `n_columns` of X; None where it is no
-        linear function.
-        """
-        if self.points is None:
-            return self.coefficients
-        if self.kernel.precomputed:
-            slopes = np.zeros(n_columns if self.columns is None else len(self.columns))
-            slopes[to_numpy(self.points)] = to_numpy(self.coefficients)
-            return slopes
-        if self.kernel.name != "linear":
-            return None
-        return self.kernel.seen(
-            (self.kernel.seen(float64(self.points)).T @ self.coefficients)[None, :]
-        )[0]
-
-
 class Learner(Saveable, QueryEstimator):
-    """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds
-    how it is fitted.
+    """A learner whose predictions are those of its `function_`. A kind of learner adds how it is
+    fitted.
     """
 
-    _several: ClassVar[bool] = False  # whether fitted attributes are lists with one entry per view
+    function_: Function
     # rows up to which basis="auto" takes all of them; how many beyond
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
+    _kept: Kept | None = None  # what rows can be added to
+    _level: float  # was taken out of the scores before the fit
+    _with_queries: bool
 
     def _comparison(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
         raise AssertionError("a learner says what it compares")
 
-    def _expansions(self) -> Sequence[Expansion]:
-        """The fitted functions, whose mean is the prediction."""
-        raise AssertionError("a kind of learner says what it has fitted")
+    def _unscored_comparison(self) -> Loss:
+        """How views are compared on unscored rows: beta touches the scored loss only."""
+        return self._comparison()
 
-    def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
-        """Shares and functions whose sum, with the intercept, is the prediction."""
-        functions = self._expansions()
-        return [(1 / len(functions), function) for function in functions]
+    # ---------------------------------------------------------------- what is fitted, as users see it
 
-    def _per_view(self, name: str) -> Any:
-        """A fitted attribute as a list with one entry per view."""
-        value = getattr(self, name)
-        return value if self._several else [value]
+    def _shown(self, values: Sequence[Any]) -> Any:
+        """A value per part of the function as a fitted attribute: that of the first."""
+        return values[0]
 
-    def _keep_per_view(self, name: str, values: Any) -> None:
-        """Set a fitted attribute from a list with one entry per view, or None."""
-        setattr(self, name, values if self._several or values is None else values[0])
+    def _listed(self, value: Any) -> list[Any]:
+        """A fitted attribute with one entry per part."""
+        return [value]
 
-    def _keep_training(self, system: Any, unscored: UnscoredRows, *, in_memory: bool) -> None:
-        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot
-        be updated.
-        """
-        views = system.views
-        scored = not isinstance(views[0].problem, ComparedRows)
-        summed = isinstance(system, PrimalSystem)
-        kernels = [getattr(view.basis, "kernel", None) for view in views]
-        statistics = rows = disagreement = None
-        whitenings: list[Whitening | None] = [None for _ in views]
-        if scored and summed:
-            statistics = system.view_statistics()
-            disagreement = system.disagreement if self._several else None
-            whitenings = [
-                view.basis.whitening if isinstance(view.basis, KernelBasis) else None
-                for view in views
-            ]
-        elif (
-            scored
-            and in_memory
-            and not any(kernel is not None and kernel.precomputed for kernel in kernels)
-        ):
-            rows = kept_rows(views, unscored) if self._several else [views[0].problem.rows]
-        self._keep_per_view("_statistics", statistics)
-        self._keep_per_view("_rows", rows)
-        self._keep_per_view("_whitenings" if self._several else "_whitening", whitenings)
-        if self._several:
-            self._disagreement: Any = disagreement
-            self._compared: Any = not scored
+    def _of_spans(self, name: str) -> Any:
+        return self._shown([getattr(part.span, name) for part in self.function_.parts])
+
+    @property
+    def coef_(self) -> Any:
+        """(r,) coefficients of the basis functions, one array per view where there are several."""
+        return self._shown([part.coefficients for part in self.function_.parts])
+
+    @property
+    def intercept_(self) -> float:
+        """The level of the function."""
+        return self.function_.level
+
+    @property
+    def basis_(self) -> Any:
+        """(r,) row numbers of the basis in X, or None."""
+        return self._of_spans("rows")
+
+    @property
+    def basis_points_(self) -> Any:
+        """(r, d) the rows of the basis, None for the columns themselves."""
+        return self._of_spans("points")
+
+    @property
+    def gamma_(self) -> Any:
+        """The kernel width, None where it has none; (d,) where every column has its own."""
+        return self._shown([part.span.kernel.width for part in self.function_.parts])
+
+    @property
+    def _kernel(self) -> Any:
+        return self._of_spans("kernel")
+
+    @property
+    def _whitening(self) -> Any:
+        return self._of_spans("whitening")
+
+    @property
+    def _statistics(self) -> Any:
+        kept = self._kept
+        return None if kept is None or kept.statistics is None else self._shown(kept.statistics)
+
+    @property
+    def _rows(self) -> Any:
+        kept = self._kept
+        return None if kept is None or kept.rows is None else self._shown(kept.rows)
+
+    @property
+    def _disagreement(self) -> Array | None:
+        return None if self._kept is None else self._kept.disagreement
+
+    @property
+    def _calls_functions(self) -> bool:
+        return any(part.span.kernel.name in NAMED_FUNCTIONS for part in self.function_.parts)
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        self.function_ = self._restored_function(values)
+        of_views = ("_statistics", "_rows")
+        statistics, rows = (values.pop(name, None) for name in of_views)
+        disagreement = values.pop("_disagreement", None)
+        if statistics is not None or rows is not None:
+            self._kept = Kept(
+                None if statistics is None else self._listed(statistics),
+                None if rows is None else self._listed(rows),
+                disagreement,
+            )
+        super()._restore(values)
+
+    def _restored_function(self, values: dict[str, Any]) -> Function:
+        """The function that values of a file stand for, which are taken out of them."""
+        names = ("_kernel", "basis_points_", "basis_", "coef_")
+        kernels, points, rows, coefficients = (self._listed(values.pop(name)) for name in names)
+        del values["gamma_"]  # that of the kernel
+        whitenings = values.pop("_whitening", None)
+        views = values.get("views_") or [View()]
+        spans = [
+            Span(kernel, own_points, view.columns, own_rows, view.penalty, whitening)
+            for kernel, own_points, own_rows, view, whitening in zip(
+                kernels,
+                points,
+                rows,
+                views,
+                [None] * len(views) if whitenings is None else self._listed(whitenings),
+                strict=True,
+            )
+        ]
+        return Function.mean(spans, coefficients, values.pop("intercept_"))
 
     # ---------------------------------------------------------------- predict
 
@@ -514,12 +505,11 @@ class Learner(Saveable, QueryEstimator):
 
     def _values(self, features: Array) -> Array:
         """Scores of checked features."""
-        parts = [function.values(features) for function in self._expansions()]
-        return self._scores(sum_of(parts) / len(parts), features)
+        return self._scores(self.function_.values(features), features)
 
     def _scores(self, values: Array, features: Array) -> Array:
-        """Values of expansions as scores, with the precision of X."""
-        return with_precision_of(features, finite_predictions(values + self.intercept_))
+        """Values of the function as scores, with the precision of X."""
+        return with_precision_of(features, finite_predictions(values))
 
     def explain_pair(
         self, a: Any, b: Any, *, items: Any = None, names: Any = None
@@ -541,7 +531,12 @@ class Learner(Saveable, QueryEstimator):
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
         check_is_fitted(self)
-        return explain_expansions(self, read_pair(self, a, b, items, names))
+        pair = read_pair(self, a, b, items, names)
+        return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
+
+    def _words(self) -> dict[str, Any]:
+        """What `explain_function` calls parts and items of the function."""
+        return {}
 
     # ---------------------------------------------------------------- update
 
@@ -567,7 +562,7 @@ class Learner(Saveable, QueryEstimator):
         self
         """
         check_is_fitted(self)
-        if self._statistics is None and self._rows is None:
+        if self._kept is None:
             raise ValueError(self._why_fixed())
         comparison = self._comparison()
         if (qid is not None) != self._with_queries and comparison.needs_queries:
@@ -610,9 +605,6 @@ class OneViewLearner(Learner):
     @property
     def _centred(self) -> bool:
         return bool(getattr(self, "fit_intercept", False))
-
-    def _expansions(self) -> list[Expansion]:
-        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.
@@ -686,13 +678,6 @@ class OneViewLearner(Learner):
         if is_named(resolved, "features") and self.kernel != "linear":
             raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
         return resolved
-
-    def _keep_basis(self, basis: Any, rows: Index | None) -> None:
-        """Remember the basis of the function: its kernel, its points and their row numbers."""
-        self.basis_ = rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_: Any = self._kernel.gamma
 
     def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
@@ -806,6 +791,9 @@ class RankerMixin:
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, getattr(self, "beta", 0.0))
+
+    def _unscored_comparison(self) -> Loss:
+        return WithinQueries(self.weighting)
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, FloatArray, Index, like, namespace, sum_of, take
+from corank.core.arrays import Array, FloatArray, Index, like, namespace, take
 from corank.core.basis import KernelBasis
 from corank.core.folds import same_scores
 from corank.core.kernels import is_named
@@ -22,7 +22,6 @@ from corank.core.unscored import UnscoredRows
 from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import (
     WITH_UNSCORED,
-    Expansion,
     KernelParameters,
     RankerMixin,
     candidates,
@@ -43,6 +42,7 @@ from corank.solve.co_pursuit import (
     ViewAtoms,
     pursue_views,
 )
+from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.path import Path, joined_path
 from corank.solve.systems import Unscored, ViewData
@@ -84,7 +84,12 @@ class SparseViews(_KernelLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = CO_PURSUIT
     _several = True
-    _rows = _statistics = None  # nothing is kept that rows could be added to
+
+    def _shown(self, values: Sequence[Any]) -> Any:
+        return list(values)
+
+    def _listed(self, value: Any) -> list[Any]:
+        return list(value)
 
     def _why_fixed(self) -> str:
         return (
@@ -104,17 +109,20 @@ class SparseViews(_KernelLearner):
         dictionary.
         """
         model, data = solution.model, solution.atoms.views
-        rows, self.coef_, self.basis_points_ = _functions(model, data, index)
-        self.atoms_, self.basis_ = rows, list(rows)
+        rows, coefficients, points = _functions(model, data, index)
+        self.atoms_ = rows
+        spans = [
+            replace(Span.of(view), points=own_points, rows=own_rows)
+            for view, own_points, own_rows in zip(data, points, rows, strict=True)
+        ]
+        self.function_ = Function.mean(spans, coefficients, 0.0)
         labels = np.asarray(model.labels, dtype=np.int64)
         self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(index)]
-        self.n_atoms_, self.agreement_, self.intercept_ = len(labels), solution.agreement, 0.0
+        self.n_atoms_, self.agreement_ = len(labels), solution.agreement
         self.objective_ = np.asarray(model.losses)
         self._history: FloatArray = np.zeros((len(labels), len(labels), len(data)))
         for step, weights in enumerate(model.history):
             self._history[step, : len(weights)] = weights
-        self._kernels = [view.basis.kernel for view in data if isinstance(view.basis, KernelBasis)]
-        self.gamma_ = [kernel.gamma for kernel in self._kernels]
         self._others: list[dict[str, Any]] = []
         for path in solution.others:
             atoms, coefficients, points = _functions(path, data, index)
@@ -163,13 +171,12 @@ class SparseViews(_KernelLearner):
         (n, steps) in the library, on the device and with the precision of X; the last column is
         `predict`
         """
-        features, view_paths = self._read(X), []
-        for v, function in enumerate(self._expansions()):
-            steps = self.atoms_[v][:, None] == self.steps_[v][None, :]
-            weights = steps.astype(np.float64) @ self._history[:, :, v].T
-            path = replace(function, coefficients=like(weights, function.coefficients))
-            view_paths.append(path.values(features))
-        return self._scores(sum_of(view_paths) / len(view_paths), features)
+        features, weights = self._read(X), []
+        for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
+            steps = atoms[:, None] == labels[None, :]
+            path = steps.astype(np.float64) @ self._history[:, :, v].T
+            weights.append(like(path, self.coef_[v]))
+        return self._scores(self.function_.with_coefficients(weights).values(features), features)
 
     def predict_solutions(self, X: Any) -> Array:
         """Predictions of every view of each of `models_`.
@@ -184,13 +191,12 @@ class SparseViews(_KernelLearner):
         """
         features, models = self._read(X), []
         for model in self.models_:
+            parts = zip(self.function_.parts, model.solutions, strict=True)
             values = [
-                Expansion(solution.coefficients, kernel, solution.points, view.columns).values(
-                    features
+                replace(part.span, points=solution.points).values(
+                    features, like(solution.coefficients, features)
                 )
-                for solution, kernel, view in zip(
-                    model.solutions, self._kernels, self.views_, strict=True
-                )
+                for part, solution in parts
             ]
             models.append(namespace(values[0]).stack(values, axis=1))
         return self._scores(namespace(models[0]).stack(models, axis=1), features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,12 @@ class LeastSquaresOnViews(_KernelLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = SEVERAL_VIEWS
     _several = True
+
+    def _shown(self, values: Sequence[Any]) -> Any:
+        return list(values)
+
+    def _listed(self, value: Any) -> list[Any]:
+        return list(value)
 
     def fit(
         self,

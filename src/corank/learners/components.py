@@ -4,7 +4,7 @@ differences within queries.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,6 @@ from corank.core.messages import warn_user
 from corank.learners.base import (
     BasisParameters,
     ComparisonMixin,
-    Expansion,
     OneViewLearner,
     R2Mixin,
     RankerMixin,
@@ -26,6 +25,8 @@ from corank.learners.base import (
 )
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solve.function import Function, Span
+from corank.solve.systems import ViewData
 from corank.solve.tuning import Training
 
 
@@ -35,7 +36,6 @@ class ComponentLearner(OneViewLearner):
     _contents = COMPONENTS
     # whether the level of the function has a meaning, as it has in regression
     _has_level: ClassVar[bool] = True
-    _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
     def _settings(self, training: Training) -> ComponentSettings:
@@ -80,14 +80,12 @@ class ComponentLearner(OneViewLearner):
     def _keep(self, solution: ComponentSolution) -> None:
         """Set the fitted attributes."""
         basis = solution.components.basis
-        self.coef_ = solution.coefficients
-        self.intercept_ = (
-            self._level + solution.offset + solution.constant if self._has_level else 0.0
-        )
+        level = self._level + solution.offset + solution.constant if self._has_level else 0.0
+        span = Span.of(ViewData(None, basis, rows=solution.rows))
+        self.function_ = Function.mean([span], [solution.coefficients], level)
         self.n_components_ = solution.n_components
         self.eigenvalues_ = solution.components.explained
         self.alpha_, self.path_ = solution.alpha, solution.path
-        self._keep_basis(basis, solution.rows)
         shifts = (
             self._level
             + solution.offset
@@ -115,7 +113,8 @@ class ComponentLearner(OneViewLearner):
                 " hold; fit again, or use predict."
             )
         steps, shifts = self._path_steps
-        values = Expansion(steps, self._kernel, self.basis_points_).values(features)
+        (part,) = self.function_.parts
+        values = replace(part, coefficients=steps).values(features)
         xp = namespace(values)
         result = xp.cumulative_sum(values, axis=1) + like(shifts, values)[None, :]
         return with_precision_of(features, result)

@@ -36,13 +36,13 @@ from corank.core.messages import warn_user
 from corank.inputs import read_comparisons
 from corank.learners.base import (
     PRECOMPUTED,
-    Expansion,
     OneViewLearner,
     check_choice,
     comparison_groups,
     seed,
 )
 from corank.learners.suggest import Question, check_question, sample, shortlist
+from corank.solve.function import Expansion, Function, Span
 from corank.solve.posterior import GaussianPart, Widths
 from corank.solve.questions import pairs_to_compare, rows_to_score
 from corank.solve.tuning import Training, kernels_to_try
@@ -172,13 +172,19 @@ class EvidenceLearner(OneViewLearner):
             )
         return "given"
 
-    def _set_kernel(self, kernel: Kernel) -> None:
-        """Set the kernel and `gamma_`, which has one entry per column where each has a width."""
-        self._kernel = kernel
-        self.gamma_: Any = kernel.gamma
-        if kernel.scales is not None:
-            assert kernel.gamma is not None
-            self.gamma_ = kernel.gamma * np.asarray(kernel.scales) ** 2
+    def _keep_parts(self, parts: list[GaussianPart], points: Array, rows: Index | None) -> None:
+        """Set the Gaussians, of which the first is that of the best width, and their mean."""
+        self._parts = parts
+        expansions = [
+            Expansion(Span(part.kernel, points, rows=rows), part.coefficients, part.weight)
+            for part in parts
+        ]
+        self.function_ = Function(tuple(expansions))
+
+    def _restored_function(self, values: dict[str, Any]) -> Function:
+        (best,) = super()._restored_function(values).parts
+        self._keep_parts(values.pop("_parts"), best.span.points, best.span.rows)
+        return self.function_
 
     def update_comparisons(
         self,
@@ -294,15 +300,8 @@ class EvidenceLearner(OneViewLearner):
             features, namespace(variance).sqrt(variance)
         )
 
-    def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
-        return [
-            (gaussian.weight, Expansion(gaussian.coefficients, gaussian.kernel, self.basis_points_))
-            for gaussian in self._parts
-        ]
-
-    def _values(self, features: Array) -> Array:
-        means = [function.values(features) for _, function in self._weighted_expansions()]
-        return self._scores(self._mixed(means), features)
+    def _words(self) -> dict[str, Any]:
+        return {"items_are": "compared item" if self._kind == "comparison" else "item"}
 
     def _demand_rows(self, name: str) -> None:
         """Refuse what a precomputed kernel cannot answer."""
@@ -347,8 +346,7 @@ class EvidenceLearner(OneViewLearner):
 
     def _points(self, features: Array) -> Array:
         """The basis points in the library and on the device of the features."""
-        (function,) = self._expansions()
-        return function.basis(features).points  # type: ignore[union-attr]
+        return self.function_.parts[0].span.points_beside(features)
 
     def _mixed(self, values: list[Array]) -> Array:
         """The sum of one array per Gaussian, by their weights."""

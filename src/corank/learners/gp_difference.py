@@ -15,8 +15,8 @@ from corank.core.observations import ComparedRows
 from corank.core.unscored import UnscoredRows
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners.least_squares import GivenScores
-from corank.learners.update import update_model
+from corank.learners.least_squares import GivenScores, grown
+from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, Spectral, spread_of
 from corank.solve.pair_data import joined_items
@@ -118,28 +118,29 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._n_comparisons = 0 if compared is None else len(compared.margins)
         self._compared = None if basis.kernel.precomputed else compared
         self.alpha_, self.path_ = alpha, None
-        self.intercept_ = 0.0
-        self._keep_basis(system.views[0].basis, rows)
-        self._set_kernel(self._kernel)
-        self.coef_ = system.solve(alpha)[0][:, 0]
-        self._keep_training(system, UnscoredRows(()), in_memory=True)
-        self._keep_process(system)
+        self._kept = Kept.of(system, UnscoredRows(()), in_memory=True)
+        self._keep_process(system, rows)
         self._warn_of_bounds(learned.at_bounds)
         return self
 
-    def _keep_process(self, system: DualSystem | PrimalSystem) -> None:
-        """Set the Gaussian process of the fitted coefficients."""
+    def _keep_process(self, system: DualSystem | PrimalSystem, rows: Index | None) -> None:
+        """Set the Gaussian process; `rows` are the row numbers of its basis."""
+        basis = system.views[0].basis
+        assert isinstance(basis, KernelBasis)
+        coefficients = system.solve(self.alpha_)[0][:, 0]
         spread = spread_of(system, self.amplitude_, self.noise_)
-        self._parts = [GaussianPart(1.0, self._kernel, self.amplitude_, self.coef_, spread)]
+        part = GaussianPart(1.0, basis.kernel, self.amplitude_, coefficients, spread)
+        self._keep_parts([part], basis.points, rows)
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=False))
+        given = GivenScores.read(self._read(X), y, qid, sample_weight, several=False)
+        system = grown(self, given)
+        self._solve_again(system, system.views[0].rows)
 
-    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
+    def _solve_again(self, system: DualSystem | PrimalSystem, rows: Index | None) -> None:
         """Solve for more rows with the parameters that were chosen before."""
-        self.coef_ = system.solve(self.alpha_)[0][:, 0]
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
-        self._keep_process(system)
+        self._keep_process(system, rows)
 
     def _extend(
         self,
@@ -167,8 +168,8 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             self._kernel
         )
         self._compared, self._n_comparisons = problem, len(problem.margins)
+        rows = self.basis_
         if whole:
-            self.basis_points_ = items
-            self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
-        self._solve_again(system)
+            rows = np.concatenate([rows, self._n_seen + np.arange(added)])
+        self._solve_again(system, rows)
         return int(added)

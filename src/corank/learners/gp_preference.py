@@ -17,6 +17,7 @@ from corank.core.observations import TIED, ComparedRows, Rows
 from corank.inputs import read_rows
 from corank.learners.base import ComparisonMixin, RankerMixin, is_whole, seed
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners.update import Kept
 from corank.model_files.schema import PREFERENCE_PROCESS
 from corank.solve.pair_data import PairData, untied_pairs
 from corank.solve.posterior import GaussianPart
@@ -132,7 +133,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         training = Training(problem, to_numpy(rows.index), everything)
         self._fit_training(training, with_queries=qid is not None)
         self._n_queries, self._kind = rows.n_queries, "score"
-        self._rows = None if self._kernel.precomputed else rows
+        self._kept = None if self._kernel.precomputed else Kept(rows=[rows])
         return self
 
     def _check_answers(self, margins: Any, weights: Any) -> None:
@@ -191,10 +192,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         if self.average_width and widths == "one":
             kernels = average(task, learned.fitted)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._rows, self._kind = None, "comparison"
-        self.basis_, self.intercept_ = rows, 0.0
+        self._kept, self._kind = None, "comparison"
         self.n_iter_ = learned.sweeps
-        self._keep_posterior(data, kernels)
+        self._keep_posterior(data, kernels, rows)
         self._warn_of_bounds(learned.at_bounds)
         n_parts = data.n_parts
         # an update that asks about new items would say so again and again
@@ -205,25 +205,23 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             )
         return self
 
-    def _keep_posterior(self, data: PairData, kernels: list[tuple[float, FittedKernel]]) -> None:
+    def _keep_posterior(
+        self, data: PairData, kernels: list[tuple[float, FittedKernel]], rows: Index | None
+    ) -> None:
         """Set the fitted attributes from kernels with their shares, of which the first is the best
-        width.
+        width; `rows` are the row numbers of the basis.
         """
-        self._parts = [
+        parts = [
             GaussianPart(share, fitted.kernel, fitted.amplitude, fitted.coefficients, fitted.spread)
             for share, fitted in kernels
         ]
         _, best = kernels[0]
+        self._keep_parts(parts, best.basis.points, rows)
         self.n_iter_ += sum(fitted.posterior.sweeps for _, fitted in kernels[1:])
-        self._set_kernel(best.kernel)
         self._n_comparisons = int(data.counts.sum())
         # the matrix cannot grow, and stays out of files
         self._data = None if best.kernel.precomputed else data
-        self.coef_, self.amplitude_, self.basis_points_ = (
-            best.coefficients,
-            best.amplitude,
-            best.basis.points,
-        )
+        self.amplitude_ = best.amplitude
         self.log_evidence_ = best.posterior.log_evidence
         worst = max(
             (fitted.posterior for _, fitted in kernels), key=lambda posterior: posterior.residual
@@ -255,13 +253,10 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         _refuse_weights(not_taken, "update")
         return super().update(X, y, qid=qid)
 
-    _statistics = None
-
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         everything, rows = read_rows(self, self._as_features(X), y, qid, None, reset=False)
         rows = rows.beside(self.coef_)
         self._warn_of_nothing_new([rows])
-        assert self._rows is not None
         kept = self._rows
         if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
             kept = replace(kept, queries=kept.index * 0)
@@ -275,10 +270,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             np.concatenate([data.losers, losers]),
         )
         counts = np.concatenate([data.counts, np.ones(len(winners))])
-        self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts))
-        if self._whole:
-            self.basis_ = to_numpy(merged.index)
-        self._rows = merged
+        points = to_numpy(merged.index) if self._whole else self.basis_
+        self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts), points)
+        self._kept = Kept(rows=[merged])
         self._n_seen += everything.shape[0]
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
@@ -294,12 +288,13 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         assert self._data is not None
         data = self._data.extended(features, winners, losers, weights)
         added = data.n_items - self._data.n_items
-        self._solve_again(data)
+        rows = self.basis_
         if self._whole:  # items of an update have row numbers after those of `fit`
-            self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
+            rows = np.concatenate([rows, self._n_seen + np.arange(added)])
+        self._solve_again(data, rows)
         return added
 
-    def _solve_again(self, data: PairData) -> None:
+    def _solve_again(self, data: PairData, rows: Index | None) -> None:
         """Find the posterior on other comparisons, for the kernels that were learned."""
         points = data.features if self._whole else self.basis_points_
         task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
@@ -307,7 +302,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts
         ]
         self.n_iter_ += kernels[0].posterior.sweeps
-        self._keep_posterior(data, with_shares(kernels))
+        self._keep_posterior(data, with_shares(kernels), rows)
 
 
 def _query_codes(rows: Rows) -> Index:

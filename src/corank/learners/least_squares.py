@@ -32,10 +32,10 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.basis import KernelBasis, check_basis
-from corank.core.kernels import Kernel, is_named
+from corank.core.basis import check_basis
+from corank.core.kernels import is_named
 from corank.core.labels import encode_queries
-from corank.core.loss import Loss, Pointwise, WithinQueries
+from corank.core.loss import Loss
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import HeldRows, Part, UnscoredRows
@@ -53,7 +53,6 @@ from corank.inputs import (
 )
 from corank.learners.base import (
     PRECOMPUTED,
-    Expansion,
     Learner,
     candidates,
     check_choice,
@@ -65,10 +64,11 @@ from corank.learners.base import (
 from corank.learners.bases import ViewBases
 from corank.learners.splits import read_splits
 from corank.learners.suggest import suggest_contested
-from corank.learners.update import CHUNKS, COMPARED, FEDERATED, update_model
+from corank.learners.update import CHUNKS, COMPARED, FEDERATED, Kept, with_new_rows
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import ONE_VIEW
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
+from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
@@ -253,7 +253,45 @@ def plain_rows(
     return [HeldRows(features, codes, plain, take(weights, plain))]
 
 
+def fitted_function(
+    system: DualSystem | PrimalSystem, coefficients: Sequence[Array], level: float
+) -> Function:
+    """The mean of the views of a system that was solved."""
+    compared = isinstance(system.views[0].problem, ComparedRows)
+    whitened = isinstance(system, PrimalSystem) and not compared
+    return Function.mean(
+        [Span.of(view, whitened=whitened) for view in system.views], coefficients, level
+    )
+
+
 # ---------------------------------------------------------------- learners
+
+
+def grown(model: Any, given: GivenScores) -> DualSystem | PrimalSystem:
+    """The system of a fitted model with newly scored rows, which the model keeps and counts."""
+    function, with_queries = model.function_, model._with_queries
+    given.check_columns(len(function.parts))
+    new = [
+        given.scored_in(v, model._level).beside(part.coefficients)
+        for v, part in enumerate(function.parts)
+    ]
+    model._warn_of_nothing_new(new)
+    system, unscored = with_new_rows(
+        function,
+        model._kept,
+        new,
+        model._comparison(),
+        model._unscored_comparison(),
+        model._n_seen,
+        with_queries=with_queries,
+    )
+    model._kept = Kept.of(system, unscored, in_memory=True)
+    scored: Mask = np.any(given.given, axis=1)
+    model._n_seen += len(scored)
+    model._n_scored += int(scored.sum())
+    if with_queries:
+        model._n_queries += 1 if given.queries is None else len(np.unique(given.queries[scored]))
+    return system
 
 
 def _has_views(learner: Any) -> bool:
@@ -264,6 +302,7 @@ class _KernelLearner(Learner):
     """Kernel least squares. A learner adds its loss, its parameters and its score."""
 
     _contents = ONE_VIEW
+    _several: ClassVar[bool] = False
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
@@ -285,24 +324,6 @@ class _KernelLearner(Learner):
     @property
     def _view_list(self) -> list[View]:
         return self.views_ if self._several else [View(kernel=self.kernel, gamma=self.gamma)]
-
-    def _expansions(self) -> list[Expansion]:
-        kernels = self._kernels if self._several else [self._kernel]
-        parts = zip(
-            self._per_view("coef_"),
-            kernels,
-            self._per_view("basis_points_"),
-            self._view_list,
-            strict=True,
-        )
-        return [
-            Expansion(coefficients, kernel, points, view.columns)
-            for coefficients, kernel, points, view in parts
-        ]
-
-    def _unscored_comparison(self) -> Loss:
-        """How views are compared on unscored rows: beta touches the scored loss only."""
-        return WithinQueries(self.weighting) if hasattr(self, "weighting") else Pointwise()
 
     def _summary(self) -> dict[str, int]:
         counts = super()._summary()
@@ -582,7 +603,7 @@ class _KernelLearner(Learner):
         self._n_seen = features.shape[0] + rows.n_rows - n_plain
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
         self._keep_solution(solution, problem, settings, scored.level, rows, with_queries)
-        self._keep_training(solution.system, rows, in_memory=bases.in_memory)
+        self._kept = Kept.of(solution.system, rows, in_memory=bases.in_memory)
         return self
 
     # ---------------------------------------------------------------- what is kept
@@ -597,32 +618,19 @@ class _KernelLearner(Learner):
         with_queries: bool,
     ) -> None:
         """Set the fitted attributes."""
-        bases = [view.basis for view in solution.views]
-        points = [basis.points if isinstance(basis, KernelBasis) else None for basis in bases]
-        kernels = [
-            basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases
-        ]
-        gammas = [kernel.gamma for kernel in kernels]
-        row_numbers = [view.rows for view in solution.views]
         self._evidence = problem.evidence(solution.trial, settings) if self._several else None
-        self._keep_per_view("coef_", solution.coefficients)
-        self._keep_per_view("basis_", row_numbers)
-        self._keep_per_view("basis_points_", points)
-        self._keep_per_view("gamma_", gammas)
-        self.intercept_ = level + solution.intercept
+        self.function_ = fitted_function(
+            solution.system, solution.coefficients, level + solution.intercept
+        )
         self.alpha_, path = solution.alpha, solution.path
         if self._several:
-            self._kernels, self.agreement_, self.n_iter_ = (
-                kernels,
-                solution.agreement,
-                solution.n_iter,
-            )
+            self.agreement_, self.n_iter_ = solution.agreement, solution.n_iter
+            self._compared = isinstance(solution.views[0].problem, ComparedRows)
             self._n_unscored = rows.n_rows
             self._effect: UnscoredEffect | None = None
             if path is not None and not settings.compared:  # one width
                 path = replace(path, gamma=np.full(len(path.gamma), np.nan))
         else:
-            (self._kernel,) = kernels
             path = None if path is None else replace(path, agreement=None)
         self.path_ = path
         self._level, self._with_queries = level, with_queries
@@ -668,24 +676,20 @@ class _KernelLearner(Learner):
     def _why_fixed(self) -> str:
         if "federated" in (self.table_ or {}):
             return FEDERATED
-        if any(function.kernel.precomputed for function in self._expansions()):
+        if any(part.span.kernel.precomputed for part in self.function_.parts):
             return PRECOMPUTED
         return CHUNKS if self._several and not self._compared else COMPARED
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        update_model(
-            self, GivenScores.read(self._read(X), y, qid, sample_weight, several=self._several)
-        )
-        if self._several:
-            self.n_iter_ = 1
-
-    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
-        """Solve for more rows with the parameters that were chosen before."""
+        given = GivenScores.read(self._read(X), y, qid, sample_weight, several=self._several)
+        system = grown(self, given)
         offset = system.mean_score if self._centred else 0.0
         agreement = self.agreement_ if self._several else 0.0
-        coefficients = system.solve(self.alpha_, agreement, offset)
-        self._keep_per_view("coef_", [columns[:, 0] for columns in coefficients])
-        self.intercept_ = self._level + offset
+        solved = system.solve(self.alpha_, agreement, offset)
+        coefficients = [columns[:, 0] for columns in solved]
+        self.function_ = fitted_function(system, coefficients, self._level + offset)
+        if self._several:
+            self.n_iter_ = 1
 
     # ---------------------------------------------------------------- what a fitted model with several views says
 
@@ -709,6 +713,9 @@ class _KernelLearner(Learner):
             self._effect = unscored_effect(self._evidence)
         return self._effect
 
+    def _words(self) -> dict[str, Any]:
+        return {"view_names": [str(view.name) for view in self.views_]} if self._several else {}
+
     def _at_a_glance(self) -> Self:
         seen = copy(self)
         seen._evidence = None  # the effect of unscored rows is shown where it is known
@@ -727,8 +734,9 @@ class _KernelLearner(Learner):
         (n, n_views) in the library, on the device and with the precision of X
         """
         features = self._read(X)
-        values = [function.values(features) for function in self._expansions()]
-        return self._scores(namespace(values[0]).stack(values, axis=1), features)
+        function = self.function_
+        values = function.part_values(features)
+        return self._scores(namespace(values[0]).stack(values, axis=1) + function.level, features)
 
     @available_if(_has_views)  # type: ignore[untyped-decorator]
     @all_or_nothing
@@ -750,4 +758,6 @@ class _KernelLearner(Learner):
         -------
         row numbers of X_pool: (n,) for scores, (n, 2) for comparisons
         """
-        return suggest_contested(self, X_pool, n, kind)
+        if kind is None:
+            kind = "comparison" if self._compared else "score"
+        return suggest_contested(self.function_, self._read(X_pool), n, kind)

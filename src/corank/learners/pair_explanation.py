@@ -1,7 +1,7 @@
 """Why one item is above another: the difference of two predictions as a sum over items, over views
 and over columns.
 
-`PairExplanation` is what people see. `explain_expansions` makes one for models that are sums of
+`PairExplanation` is what people see. `explain_function` makes one for models that are sums of
 kernels at items; for the average see `average/explanation.py`. Columns share the difference by
 Shapley values where it is no sum over columns.
 """
@@ -38,6 +38,7 @@ from corank.core.arrays import (
 )
 from corank.core.messages import count
 from corank.inputs import is_frame, row_labels
+from corank.solve.function import Expansion, Function, Span
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -528,86 +529,90 @@ def column_values(
 # ---------------------------------------------------------------- models that are sums of kernels at items
 
 
-def explain_expansions(model: Any, pair: Pair) -> PairExplanation:
-    """Explain the difference between two items, for a model with `_weighted_expansions`."""
-    functions = model._weighted_expansions()
-    several = getattr(model, "views_", None) if model._several else None
-    view_names = (
-        [ALL_COLUMNS] * len(functions) if several is None else [str(view.name) for view in several]
-    )
+def explain_function(
+    function: Function,
+    pair: Pair,
+    columns: ColumnOwners,
+    *,
+    view_names: Sequence[str] | None = None,
+    item_names: Sequence[str] | None = None,
+    items_are: str = "item",
+) -> PairExplanation:
+    """Explain the difference between two items.
 
-    def values(rows: Array, chosen: Sequence[tuple[float, Any]] = functions) -> FloatArray:
-        return np.asarray(
-            np.sum(
-                [weight * to_numpy(function.values(rows)) for weight, function in chosen], axis=0
-            )
-        )
+    Parameters
+    ----------
+    view_names : one per part of the function, None where these are no views
+    item_names : (r,) what the points of the function are called, None for their row numbers
+    items_are : what they are, as in `PairExplanation`
+    """
+
+    def values(rows: Array, parts: Sequence[Expansion] = function.parts) -> FloatArray:
+        shares = [part.share * to_numpy(part.values(rows)) for part in parts]
+        return np.asarray(np.sum(shares, axis=0))
 
     first, second = values(pair.rows)
     difference = float(first - second)
-    items = _ItemTerms(model, pair)
-    views = dict.fromkeys(view_names, 0.0)
-    for number, (weight, function) in enumerate(functions):
-        phi = _dense(function.basis_values(pair.rows))
-        terms = weight * to_numpy(function.coefficients) * (phi[0] - phi[1])
-        views[view_names[number]] += math.fsum(terms)
-        items.add(number if several is not None else 0, function, weight, phi, terms)
+    items = _ItemTerms(pair, item_names)
+    names = view_names or [ALL_COLUMNS] * len(function.parts)
+    views = dict.fromkeys(names, 0.0)
+    for number, (part, name) in enumerate(zip(function.parts, names, strict=True)):
+        phi = _dense(part.features(pair.rows))
+        terms = part.share * to_numpy(part.coefficients) * (phi[0] - phi[1])
+        views[name] += math.fsum(terms)
+        items.add(0 if view_names is None else number, part, phi, terms)
     by_item, alike = items.contributions()
-    columns, columns_by = _column_contributions(model, functions, pair, values)
+    by_column, columns_by = _column_contributions(function.parts, pair, columns, values)
     return PairExplanation(
         *pair.labels,
         difference,
         summed(by_item, difference),
         summed([Contribution(name, value) for name, value in views.items()], difference),
-        summed(columns, difference),
+        summed(by_column, difference),
         columns_by,
         alike,
-        "compared item" if getattr(model, "_kind", None) == "comparison" else "item",
+        items_are,
     )
 
 
 class _ItemTerms:
     """The parts of items, which may be basis rows of several views."""
 
-    def __init__(self, model: Any, pair: Pair) -> None:
-        self.model, self.pair = model, pair
+    def __init__(self, pair: Pair, names: Sequence[str] | None) -> None:
+        self.pair, self.names = pair, names
         self._terms: dict[Any, float] = {}
         self._similarity: dict[Any, FloatArray] = {}
         # item → view → its points, and its place there
-        self._points: dict[Any, dict[int, tuple[Any, int]]] = {}
+        self._points: dict[Any, dict[int, tuple[Span, int]]] = {}
         self._labels: dict[Any, str] = {}
 
-    def add(
-        self, view: int, function: Any, weight: float, phi: FloatArray, terms: FloatArray
-    ) -> None:
+    def add(self, view: int, part: Expansion, phi: FloatArray, terms: FloatArray) -> None:
         """Add what the items contribute in one function of a view."""
-        if function.points is None and getattr(function, "function", None) is None:
+        span = part.span
+        if span.of_columns:
             self._terms[None] = self._terms.get(None, 0.0) + math.fsum(terms)
             self._labels[None] = "weights of columns"
             return
-        basis = self.model._per_view("basis_")[view]
-        names = None if self.model._several else getattr(self.model, "_names", None)
-        similarity = self._similarities(function, phi)
+        similarity = self._similarities(span, phi)
         for at, term in enumerate(terms.tolist()):
-            key = (view, at) if basis is None else int(basis[at])
+            key = (view, at) if span.rows is None else int(span.rows[at])
             self._terms[key] = self._terms.get(key, 0.0) + term
             self._similarity[key] = (
-                self._similarity.get(key, np.zeros(2)) + weight * similarity[:, at]
+                self._similarity.get(key, np.zeros(2)) + part.share * similarity[:, at]
             )
-            self._labels[key] = (
-                names[at] if names else f"basis row {at}" if basis is None else f"row {key}"
-            )
-            if function.points is not None and not function.kernel.precomputed:
-                self._points.setdefault(key, {})[view] = (function, at)
+            label = f"basis row {at}" if span.rows is None else f"row {key}"
+            self._labels[key] = label if self.names is None else self.names[at]
+            if span.points is not None and not span.kernel.precomputed:
+                self._points.setdefault(key, {})[view] = (span, at)
 
-    def _similarities(self, function: Any, phi: FloatArray) -> FloatArray:
+    def _similarities(self, span: Span, phi: FloatArray) -> FloatArray:
         """How alike the two items are to the items of a function, 1 for the same: (2, r); 0 where
         that is not known.
         """
-        if function.points is None or function.kernel.precomputed:
+        if span.points is None or span.kernel.precomputed:
             return np.zeros_like(phi)
-        sizes = to_numpy(function.kernel.diagonal(function.seen(self.pair.rows)))
-        item_sizes = to_numpy(function.kernel.diagonal(function.points))
+        sizes = to_numpy(span.kernel.diagonal(span.seen(self.pair.rows)))
+        item_sizes = to_numpy(span.kernel.diagonal(span.points))
         sizes = np.sqrt(np.maximum(sizes[:, None] * item_sizes[None, :], 0.0))
         return phi / np.where(sizes > 0, sizes, np.inf)
 
@@ -642,9 +647,9 @@ class _ItemTerms:
             points, items = [], []
             for view in views:
                 chosen = [self._points[keys[at]][view] for at in places]
-                function = chosen[0][0]
-                points.append(take(function.points, np.asarray([at for _, at in chosen])))
-                items.append(function.seen(self.pair.items))
+                span = chosen[0][0]
+                points.append(take(span.points, np.asarray([at for _, at in chosen])))
+                items.append(span.seen(self.pair.items))
             rows[places], counts[places] = matched_rows(points, items)
         return rows, counts
 
@@ -655,26 +660,25 @@ def _dense(rows: Array) -> FloatArray:
 
 
 def _column_contributions(
-    model: Any,
-    functions: Sequence[tuple[float, Any]],
+    parts: Sequence[Expansion],
     pair: Pair,
+    columns: ColumnOwners,
     values: Callable[..., FloatArray],
 ) -> tuple[list[Contribution], str]:
     """A part per column: of linear functions exactly, of the others by Shapley values; and how they
     were computed.
     """
-    columns = ColumnOwners.of(model)
     first, second = _dense(pair.rows)
     gap = first - second
     shares = np.zeros(len(columns.names))
     others = []
-    for weight, function in functions:
-        slopes = function.slopes(len(gap))
+    for part in parts:
+        slopes = part.slopes(len(gap))
         if slopes is None:
-            others.append((weight, function))
+            others.append(part)
             continue
-        seen = slice(None) if function.columns is None else function.columns
-        np.add.at(shares, columns.owners[seen], weight * to_numpy(slopes) * gap[seen])
+        seen = slice(None) if part.span.columns is None else part.span.columns
+        np.add.at(shares, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
     players = np.unique(columns.owners[gap != 0])
     columns_by = SUM
     if others and len(players):

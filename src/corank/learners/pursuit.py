@@ -1,13 +1,13 @@
 """MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
 First the parameter `dictionary`, read and checked, then the function that chosen atoms make up
-(`AtomExpansion`), then `PursuitLearner`, which is what both learners are.
+(`AtomSpan`), then `PursuitLearner`, which is what both learners are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +36,6 @@ from corank.core.observations import ScoredRows
 from corank.core.sums import CHUNK_ROWS
 from corank.inputs import is_frame, read_features, row_labels
 from corank.learners.base import (
-    Expansion,
     KernelParameters,
     OneViewLearner,
     R2Mixin,
@@ -47,6 +46,7 @@ from corank.learners.base import (
 from corank.learners.explanation import Explanation
 from corank.model_files.schema import PURSUIT
 from corank.solve.dictionary import Atoms
+from corank.solve.function import Expansion, Function, Span
 from corank.solve.pursuit import REFITS, PursuitSettings, PursuitSolution, nothing_to_learn, pursue
 from corank.solve.tuning import Training
 
@@ -158,46 +158,50 @@ def function_values(function: Callable[[Any], Any], features: Array, size: int |
 
 
 @dataclass(frozen=True)
-class AtomExpansion(Expansion):
-    """Σ c_i k(x, z_i), Σ c_i x_i or Σ c_i f_i(x); a constant without atoms.
+class AtomSpan(Span):
+    """The atoms of a pursuit: kernels at points, columns of X in order of entry, or values of a
+    function.
 
-    coefficients : (k,), or (k, p) for p functions at once
-    function : f, of whose `size` values `columns` are the atoms
+    function : of whose `size` values `columns` are the atoms, None for kernels and columns of X
     """
 
     function: Callable[[Any], Any] | None = None
     size: int = 0
 
-    def values(self, features: Array) -> Array:
-        """Values at the rows of X: (n,) or (n, p)."""
-        n = features.shape[0]
-        if self.coefficients.shape[0] == 0:
-            zeros = np.zeros((n, *self.coefficients.shape[1:]))
-            return like(zeros, features)
+    @property
+    def of_columns(self) -> bool:
+        """Whether atoms are columns of X."""
+        return self.points is None and self.function is None
+
+    def seen(self, features: Array) -> Array:
+        """The columns of X that are atoms, in their order; all where atoms are none."""
+        return _columns_of(features, self.columns) if self.of_columns else features
+
+    def features(self, X: Array) -> Array:
+        """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
         if self.function is None:
-            return super().values(features)
-        coefficients = like(self.coefficients, features)
-        blocks = [
-            self.basis_values(take(features, run)) @ coefficients
-            for run in runs_of_rows(n, CHUNK_ROWS)
-        ]
+            return super().features(X)
+        values = function_values(self.function, X, self.size)
+        return _columns_of(values, self.columns)
+
+    def values(self, X: Array, coefficients: Array) -> Array:
+        """Values at the rows of X: (n,), or (n, p) for coefficients (k, p)."""
+        if self.function is None:
+            return super().values(X, coefficients)
+        runs = runs_of_rows(X.shape[0], CHUNK_ROWS)
+        blocks = [self.features(take(X, run)) @ coefficients for run in runs]
         return namespace(coefficients).concat(blocks)
 
-    def basis_values(self, features: Array) -> Array:
-        """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
-        if self.coefficients.shape[0] == 0:
-            return np.zeros((features.shape[0], 0))
-        if self.function is None:
-            return super().basis_values(features)
-        values = function_values(self.function, features, self.size)
-        assert self.columns is not None
-        if is_sparse(values):
-            return values.tocsc()[:, self.columns]
-        return take_columns(values, self.columns)
+    def slopes(self, coefficients: Array, n_columns: int) -> Array | None:
+        """Slopes along the columns that it sees; None where it is no linear function."""
+        return None if self.function is not None else super().slopes(coefficients, n_columns)
 
-    def slopes(self, n_columns: int) -> Array | None:
-        """Its slopes along the columns that it sees; None where it is no linear function."""
-        return None if self.function is not None else super().slopes(n_columns)
+
+def _columns_of(values: Array, columns: Index | None) -> Array:
+    """The given columns in their order, CSR where the values are."""
+    if is_sparse(values):
+        return values.tocsc()[:, columns].tocsr()
+    return take_columns(values, columns)
 
 
 # ---------------------------------------------------------------- the learners
@@ -250,19 +254,19 @@ class PursuitLearner(OneViewLearner):
         chosen = solution.atoms
         weights = solution.weights
         reference = training.problem.reference
-        self.coef_ = like(weights[:, -1] if weights.shape[1] else np.empty(0), reference)
-        self.intercept_ = self._level + solution.intercept
         self.path_ = solution.path
         self.n_atoms_ = len(solution.steps)
         self.training_loss_ = solution.losses
-        self._kernel = solution.kernel
-        self.gamma_ = solution.kernel.gamma
-        self._function = atoms.function
         self._weights = weights
-        self._size = atoms.size
-        self.basis_points_ = take(atoms.points, chosen)
-        self.basis_ = None if atoms.index is None else atoms.index[chosen]
-        self.atoms_ = chosen if self.basis_ is None else self.basis_
+        rows = None if atoms.index is None else atoms.index[chosen]
+        self.atoms_ = chosen if rows is None else rows
+        function = None if atoms.function is None else function_of(atoms.function)
+        columns = self.atoms_ if atoms.points is None else None
+        points = take(atoms.points, chosen)
+        span = AtomSpan(solution.kernel, points, columns, rows, function=function, size=atoms.size)
+        coefficients = like(weights[:, -1] if weights.shape[1] else np.empty(0), reference)
+        level = self._level + solution.intercept
+        self.function_ = Function((Expansion(span, coefficients),), level)
         self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
 
     def _warn_of(
@@ -327,20 +331,40 @@ class PursuitLearner(OneViewLearner):
         kind = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
         return [f"{kind} {atom}" for atom in self.atoms_]
 
-    def _expansions(self) -> list[AtomExpansion]:  # type: ignore[override]
-        return [self._expansion(self.coef_)]
+    @property
+    def _span(self) -> AtomSpan:
+        (part,) = self.function_.parts
+        assert isinstance(part.span, AtomSpan)
+        return part.span
 
-    def _expansion(self, coefficients: Array) -> AtomExpansion:
-        """The function with these weights (k,), or several of them (k, p)."""
-        if self._function is not None:
-            function = function_of(self._function)
-            return AtomExpansion(
-                coefficients, self._kernel, None, self.atoms_, function, self._size
-            )
-        if self.basis_points_ is not None:
-            return AtomExpansion(coefficients, self._kernel, self.basis_points_)
-        order = np.argsort(self.atoms_)  # a view's columns are sorted
-        return AtomExpansion(take(coefficients, order), self._kernel, None, self.atoms_[order])
+    @property
+    def _function(self) -> Callable[[Any], Any] | None:
+        return self._span.function
+
+    @property
+    def _size(self) -> int:
+        return self._span.size
+
+    @property
+    def _calls_functions(self) -> bool:
+        return super()._calls_functions or self._function is not None
+
+    def _restored_function(self, values: dict[str, Any]) -> Function:
+        function, size = values.pop("_function"), values.pop("_size")
+        restored = super()._restored_function(values)
+        (part,) = restored.parts
+        span = AtomSpan(
+            part.span.kernel,
+            part.span.points,
+            values["atoms_"] if part.span.points is None else None,
+            part.span.rows,
+            function=None if function is None else function_of(function),
+            size=size,
+        )
+        return replace(restored, parts=(replace(part, span=span),))
+
+    def _words(self) -> dict[str, Any]:
+        return {"item_names": self._names}
 
     def predict_path(self, X: Any) -> Array:
         """Scores of the rows of X for every number of atoms.
@@ -354,8 +378,8 @@ class PursuitLearner(OneViewLearner):
         (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
         """
         features = self._read(X)
-        weights = like(self._weights, features)
-        return self._scores(self._expansion(weights).values(features), features)
+        function = self.function_.with_coefficients([like(self._weights, features)])
+        return self._scores(function.values(features), features)
 
     def _why_fixed(self) -> str:
         return (

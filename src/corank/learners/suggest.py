@@ -9,7 +9,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from corank.core.arrays import Array, FloatArray, Index, take, to_numpy
-from corank.learners.base import Expansion, check_choice, is_whole
+from corank.learners.base import check_choice, is_whole
+from corank.solve.function import Function, Span
 from corank.solve.questions import contested_pairs, contested_rows
 
 Question: TypeAlias = Literal["score", "comparison"]
@@ -53,34 +54,30 @@ def sample(m: int, n: int) -> Index:
     )
 
 
-def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Index:
-    """The rows of a pool, or pairs of them, on which the views of a model disagree most.
+def suggest_contested(function: Function, features: Array, n: int, kind: str) -> Index:
+    """The rows of a pool, or pairs of them, on which the views of a function disagree most.
 
     Parameters
     ----------
-    model : fitted, with several views
-    X_pool, n, kind : as in `CoRankRLS.suggest`
+    function : with one part per view
+    features : (m, d) the pool
+    n, kind : as in `CoRankRLS.suggest`
     """
-    features = model._read(X_pool)
-    functions = model._expansions()
-    if len(functions) < 2:
+    spans = [part.span for part in function.parts]
+    if len(spans) < 2:
         raise ValueError("suggest needs at least two views that can disagree; this model has one.")
-    if any(function.kernel.precomputed for function in functions):
+    if any(span.kernel.precomputed for span in spans):
         raise ValueError(
             "suggest needs the rows themselves; a precomputed kernel does not give the similarity"
             " of new rows."
         )
-    if kind is None:
-        kind = "comparison" if model._compared else "score"
     check_question(n, features.shape[0], kind)
-    values = np.stack([to_numpy(function.values(features)) for function in functions], axis=1)
+    values = np.stack([to_numpy(own) for own in function.part_values(features)], axis=1)
     gaps = values - values.mean(axis=1, keepdims=True)
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
     rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n * n if kind == "score" else n)
-    gaps, degrees = gaps[rows], len(functions) - 1
-    alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(
-        functions
-    )
+    gaps, degrees = gaps[rows], len(spans) - 1
+    alike = sum(_likeness(span, take(features, rows)) for span in spans) / len(spans)
     covariance = (gaps @ gaps.T) * alike / degrees
     noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
     if kind == "score":
@@ -89,9 +86,9 @@ def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Inde
     return rows[contested_pairs(contested, covariance, noise, n)]
 
 
-def _likeness(function: Expansion, features: Array) -> FloatArray:
+def _likeness(span: Span, features: Array) -> FloatArray:
     """The kernel of a view between rows, 1 for a row with itself: (m, m)."""
-    values = function.kernel.block(function.seen(features), function.seen(features))
+    values = span.kernel.block(span.seen(features), span.seen(features))
     values = to_numpy(values)
     scale = np.sqrt(np.maximum(np.diag(values), 0.0))
     scale = np.where(scale > 0, scale, 1.0)

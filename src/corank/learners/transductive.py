@@ -26,6 +26,8 @@ from corank.learners.base import (
 from corank.learners.bases import check_column_basis
 from corank.learners.splits import read_splits
 from corank.model_files.schema import TRANSDUCTIVE
+from corank.solve.function import Function, Span
+from corank.solve.systems import ViewData
 from corank.solve.transduction_fit import (
     Completed,
     HalfScored,
@@ -246,12 +248,10 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
 
     def _keep_completed(self, completed: Completed, n_unscored: int) -> None:
         """Set the fitted attributes."""
-        basis = completed.basis
-        self.coef_, self.intercept_ = completed.coefficients, 0.0
+        span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
+        self.function_ = Function.mean([span], [completed.coefficients], 0.0)
         self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
-        self._keep_basis(basis, completed.rows)
         self.transduction_, self._n_unscored = completed.scores, n_unscored
-        self._statistics = self._rows = None
 
     def _warn(self, settings: TransductionSettings, pull: Candidates) -> None:
         """Say which parameters were to be tuned and could not be."""

@@ -1,4 +1,4 @@
-"""Newly scored rows added to a fitted model of kernel least squares.
+"""Newly scored rows added to a fitted function of kernel least squares.
 
 A model on a subset of the rows keeps the sums over every view's scored rows, and what the unscored
 rows say; a model on all its rows keeps the rows. Kernel, alpha and agreement stay.
@@ -7,15 +7,18 @@ rows say; a model on all its rows keeps the rows. Kernel, alpha and agreement st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Index, first_appearance, like, namespace, stack_rows, to_numpy
+from corank.core.arrays import Array, Index, first_appearance, like, namespace, stack_rows, to_numpy
 from corank.core.basis import FeatureBasis, KernelBasis
-from corank.core.observations import Rows, ScoredRows
+from corank.core.loss import Loss
+from corank.core.observations import ComparedRows, Rows, ScoredRows
+from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
+from corank.solve.function import Expansion, Function
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
 
 COMPARED = (
@@ -31,10 +34,42 @@ CHUNKS = (
 )
 
 
-def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
-    """The rows of every view's basis: the scored ones, then the unscored ones with NaN as score and
-    their own queries.
+@dataclass(frozen=True)
+class Kept:
+    """What rows can be added to: sums over every view's scored rows, or the rows in memory.
+
+    statistics : one per view, whitened; disagreement : as in `PrimalSystem`
+    rows : those of every view's basis, the unscored ones last, with NaN as score and their own
+        queries
     """
+
+    statistics: Sequence[Statistics] | None = None
+    rows: Sequence[Rows] | None = None
+    disagreement: Array | None = None
+
+    @classmethod
+    def of(
+        cls, system: DualSystem | PrimalSystem, unscored: UnscoredRows, *, in_memory: bool
+    ) -> Kept | None:
+        """What is kept of a system that was solved; None where a model cannot be updated."""
+        views = system.views
+        if isinstance(views[0].problem, ComparedRows):
+            return None
+        if isinstance(system, PrimalSystem):
+            disagreement = system.disagreement if len(views) > 1 else None
+            return cls(system.view_statistics(), disagreement=disagreement)
+        precomputed = any(
+            isinstance(view.basis, KernelBasis) and view.basis.kernel.precomputed for view in views
+        )
+        if not in_memory or precomputed:
+            return None
+        return cls(rows=_rows_of_bases(views, unscored))
+
+
+def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
+    """The rows of every view's basis; see `Kept`."""
+    if unscored.n_rows == 0:
+        return [view.problem.rows for view in views]
     _, codes, weights = unscored.everything()
     codes, n_codes = first_appearance(codes)
     result = []
@@ -61,100 +96,80 @@ def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
     return result
 
 
-def update_model(model: Any, given: Any) -> None:
-    """Add newly scored rows (`GivenScores`) to a fitted model, and solve again."""
-    functions = model._expansions()
-    given.check_columns(len(functions))
-    coefficients = model._per_view("coef_")
-    new = [given.scored_in(v, model._level).beside(own) for v, own in enumerate(coefficients)]
-    model._warn_of_nothing_new(new)
-    if not model._with_queries:
+def with_new_rows(
+    function: Function,
+    kept: Kept,
+    new: Sequence[Rows],
+    loss: Loss,
+    unscored_loss: Loss,
+    n_seen: int,
+    *,
+    with_queries: bool,
+) -> tuple[DualSystem | PrimalSystem, UnscoredRows]:
+    """The system of a fitted function with newly scored rows, one set per view, and its unscored
+    rows.
+
+    Parameters
+    ----------
+    loss, unscored_loss : on scored rows, and between views on unscored ones
+    n_seen : rows that were seen before, after which the new ones are numbered
+    with_queries : whether new rows have queries of their own; else they join the only one
+    """
+    if not with_queries:
         new = [replace(rows, queries=None, n_queries=1) for rows in new]
     new = [
-        replace(rows, features=f.seen(rows.features))
-        for f, rows in zip(functions, new, strict=True)
+        replace(rows, features=part.span.seen(rows.features))
+        for part, rows in zip(function.parts, new, strict=True)
     ]
-    if model._statistics is not None:
-        _add_to_sums(model, functions, new)
-    else:
-        _add_to_rows(model, functions, new)
-    scored = given.given.any(axis=1)
-    model._n_seen += len(scored)
-    model._n_scored += int(scored.sum())
-    if model._with_queries:
-        model._n_queries += 1 if given.queries is None else len(np.unique(given.queries[scored]))
-
-
-def _add_to_sums(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> None:
-    whitenings = model._per_view("_whitenings" if model._several else "_whitening")
-    penalties = _penalties(model)
-    data, statistics = [], []
-    for v, (function, rows, before) in enumerate(
-        zip(functions, new, model._per_view("_statistics"), strict=True)
-    ):
-        problem = ScoredRows(rows, before.comparison)
-        basis = function.basis(model._per_view("coef_")[v], whitenings[v])
-        data.append(ViewData(problem, basis, function.columns, penalties[v]))
-        statistics.append(before.merged(whitened_statistics(problem, basis)))
-    disagreement = model._disagreement if model._several else None
-    system = PrimalSystem(data, statistics=statistics, disagreement=disagreement)
-    model._solve_again(system)
-    model._keep_per_view("_statistics", statistics)
-
-
-def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> None:
-    penalties = _penalties(model)
+    if kept.statistics is not None:
+        return _added_to_sums(function, kept, new), UnscoredRows(())
+    assert kept.rows is not None
     data: list[ViewData] = []
-    for v, (function, rows, kept) in enumerate(
-        zip(functions, new, model._per_view("_rows"), strict=True)
-    ):
-        scored, others = _scored_and_unscored(kept)
-        if not model._with_queries:
+    for part, rows, before in zip(function.parts, new, kept.rows, strict=True):
+        scored, others = _scored_and_unscored(before)
+        if not with_queries:
             scored = replace(scored, queries=None, n_queries=1)
         elif scored.queries is None:  # fitted on one query, which had a name
             scored = replace(scored, queries=scored.index * 0)
-        scored = scored.extended(rows, model._n_seen)
-        problem = ScoredRows(scored, model._comparison())
-        penalty = penalties[v]
-        if function.points is None:
-            basis: Any = FeatureBasis(scored.features.shape[1], model._per_view("coef_")[v])
-            data.append(ViewData(problem, basis, function.columns, penalty))
-            continue
-        features = (
-            scored.features if len(others) == 0 else stack_rows([scored.features, others.features])
-        )
-        index: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
-        data.append(
-            ViewData(
-                problem,
-                KernelBasis(function.kernel, features),
-                function.columns,
-                penalty,
-                None,
-                index,
-            )
-        )
+        scored = scored.extended(rows, n_seen)
+        data.append(_with_basis(part, ScoredRows(scored, loss), others))
     unscored, shared = UnscoredRows(()), None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
         unscored = UnscoredRows((held,))
-        shared = Unscored(model._unscored_comparison(), unscored)
-    system = DualSystem(data, shared)
-    model._solve_again(system)
-    model._keep_training(system, unscored, in_memory=True)
-    if data[0].rows is not None:
-        model._keep_per_view("basis_", [view.rows for view in data])
-        model._keep_per_view("basis_points_", [view.basis.points for view in data])  # type: ignore[union-attr]
+        shared = Unscored(unscored_loss, unscored)
+    return DualSystem(data, shared), unscored
+
+
+def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> PrimalSystem:
+    assert kept.statistics is not None
+    data, statistics = [], []
+    for part, rows, before in zip(function.parts, new, kept.statistics, strict=True):
+        problem, span = ScoredRows(rows, before.comparison), part.span
+        basis = span.basis(part.coefficients.shape[0], part.coefficients)
+        data.append(ViewData(problem, basis, span.columns, span.penalty, None, span.rows))
+        statistics.append(before.merged(whitened_statistics(problem, basis)))
+    return PrimalSystem(data, statistics=statistics, disagreement=kept.disagreement)
+
+
+def _with_basis(part: Expansion, problem: ScoredRows, others: Rows) -> ViewData:
+    """A view of scored rows with all its rows, scored and unscored, as basis; or its columns."""
+    span, scored = part.span, problem.rows
+    if span.points is None:
+        basis: Any = FeatureBasis(scored.features.shape[1], part.coefficients)
+        return ViewData(problem, basis, span.columns, span.penalty)
+    features = scored.features
+    if len(others):
+        features = stack_rows([features, others.features])
+    rows: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
+    basis = KernelBasis(span.kernel, features)
+    return ViewData(problem, basis, span.columns, span.penalty, None, rows)
 
 
 def _scored_and_unscored(rows: Rows) -> tuple[Rows, Rows]:
-    """The scored rows of what `kept_rows` kept, and the unscored ones."""
+    """The scored rows of those that were kept, and the unscored ones."""
     missing = np.isnan(to_numpy(rows.scores))
     if not missing.any():
         return rows, rows.take(like(np.zeros(0, dtype=np.int64), rows.index, "int64"))
     scored = rows.take(like(np.flatnonzero(~missing), rows.index, "int64"))
     return scored, rows.take(like(np.flatnonzero(missing), rows.index, "int64"))
-
-
-def _penalties(model: Any) -> list[float]:
-    return [view.penalty for view in model.views_] if model._several else [1.0]

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
-from corank.core.storable import NAMED_FUNCTIONS, function_name
+from corank.core.storable import function_name
 from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder
 from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
 from corank.model_files.packing import Packer, Unpacker
@@ -102,6 +102,16 @@ class Saveable:
         header["table"] = None if self.table_ is None else dict(self.table_)
         of_a_site = self.table_ is not None and "federated" in self.table_
         write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
+
+    @property
+    def _calls_functions(self) -> bool:
+        """Whether predictions call a function of the user's own."""
+        return False
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        """Take over checked values of a file, by the names of the attributes that they were."""
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def _summary(self) -> dict[str, int]:
         """The numbers of rows behind the model, for readers of the file."""
@@ -201,8 +211,7 @@ def _try_out(learner: Any) -> None:
     it is.
     """
     learner._is_loaded = True
-    kernels = [getattr(learner, "_kernel", None), *getattr(learner, "_kernels", ())]
-    if any(kernel is not None and kernel.name in NAMED_FUNCTIONS for kernel in kernels):
+    if learner._calls_functions:
         return  # a function of the user's own may not take zeros
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -236,11 +245,14 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     demand(set(parameters) == set(learner_type().get_params()), "list of parameters")
     unpacker = Unpacker(arrays)
     learner = learner_type(**{key: unpacker.unpack(value) for key, value in parameters.items()})
-    for stored_as, (attribute, _) in contents.items():
-        value = unpacker.unpack(fitted[stored_as])
-        if value is not None or attribute != "feature_names_in_":
-            setattr(learner, attribute, value)
-    check_contents(learner, contents)
+    values = {
+        attribute: unpacker.unpack(fitted[stored_as])
+        for stored_as, (attribute, _) in contents.items()
+    }
+    check_contents(values, contents)
+    if values.get("feature_names_in_") is None:
+        values.pop("feature_names_in_", None)
+    learner._restore(values)
     for note in (header.get("summary"), header.get("table") or {}):
         is_sound = isinstance(note, dict) and all(
             isinstance(value, str | int | None) for value in note.values()

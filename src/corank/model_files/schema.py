@@ -217,13 +217,13 @@ def function(role: str, built_in: Collection[str] = ()) -> Kind:
     return Kind(fits)
 
 
-def check_contents(learner: Any, contents: Contents) -> None:
-    """Refuse fitted attributes that are not of the kinds and shapes which the contents declare."""
+def check_contents(values: Mapping[str, Any], contents: Contents) -> None:
+    """Refuse values of attributes that are not of the kinds and shapes which the contents declare."""
     sizes = Sizes()
     for name, (attribute, kind) in contents.items():
-        demand(kind.fits(getattr(learner, attribute, None), sizes), name)
-    for view in getattr(learner, "views_", ()):
-        demand(_below(np.asarray(view.columns), learner.n_features_in_), "views")
+        demand(kind.fits(values[attribute], sizes), name)
+    for view in values.get("views_", ()):
+        demand(_below(np.asarray(view.columns), values["n_features_in_"]), "views")
 
 
 def demand(sound: bool, name: str) -> None:
@@ -512,7 +512,7 @@ FUNCTIONS_OF_VIEWS: Contents = {
     **TRAINING,
     "views": ("views_", per_view(stored("View"))),
     "coefficients": ("coef_", per_view(floats("r"))),
-    "kernels": ("_kernels", per_view(KERNEL)),
+    "kernels": ("_kernel", per_view(KERNEL)),
     "gamma": ("gamma_", per_view(NUMBER | None)),
     "basis": ("basis_", per_view(whole("r") | None)),
     "basis_points": ("basis_points_", per_view(POINTS)),
@@ -535,7 +535,7 @@ SEVERAL_VIEWS: Contents = {
     "compared": ("_compared", FLAG),
     "rows": ("_rows", per_view(stored("Rows")) | None),
     "statistics": ("_statistics", per_view(stored("Statistics")) | None),
-    "whitenings": ("_whitenings", per_view(WHITENING) | None),
+    "whitenings": ("_whitening", per_view(WHITENING) | None),
     "disagreement": ("_disagreement", floats("w", "w") | None),
     "effect": ("_effect", stored("UnscoredEffect") | None),
 }

@@ -27,9 +27,9 @@ from corank.core.folds import Splits, default_codes, split_codes
 from corank.core.kernels import Kernel, basis_points, is_named
 from corank.core.observations import Problem, Rows, ScoredRows
 from corank.core.storable import storable
+from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import Scoring, chosen_position, errors_of, pooled
 from corank.solve.path import Path, joined_path
-from corank.solve.prediction import predict_in_blocks
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     DualTransduction,

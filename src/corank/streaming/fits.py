@@ -22,6 +22,7 @@ from corank.core.sums import Statistics
 from corank.core.unscored import Part, UnscoredRows
 from corank.inputs import is_scan, unscored_parts
 from corank.learners.bases import asked_bases, check_scanned, n_candidates
+from corank.learners.update import Kept
 from corank.model_files.container import ModelFileError
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
@@ -286,7 +287,7 @@ def _fit_sums(
     learner._n_seen = look.n_rows + sum(apart)
     learner._n_scored, learner._n_queries = look.n_scored, scored.n_queries
     learner._keep_solution(solution, problem, settings, level, rows, scan.has_queries)
-    learner._keep_training(solution.system, rows, in_memory=False)
+    learner._kept = Kept.of(solution.system, rows, in_memory=False)
 
 
 @dataclass

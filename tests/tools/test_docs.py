@@ -19,7 +19,7 @@ import sklearn
 from tests.command_line import run
 from tests.doc_files import answer, make_files
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MADE = ("auto_examples", "reference", "gallery-of", "_build")  # by Sphinx
 PAGES = [
     ROOT / "README.md",

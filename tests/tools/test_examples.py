@@ -9,7 +9,7 @@ import matplotlib as mpl
 import pytest
 from sklearn import config_context
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
 def test_there_are_examples():

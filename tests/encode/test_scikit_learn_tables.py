@@ -13,7 +13,7 @@ from corank.datasets import make_shop
 from corank.metrics import disagreement_error
 
 skrub = pytest.importorskip("skrub")
-PAGE = Path(__file__).parents[1] / "docs" / "scikit-learn.md"
+PAGE = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
 
 
 @pytest.mark.parametrize(

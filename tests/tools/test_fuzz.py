@@ -17,7 +17,7 @@ from fuzz import ask, connections, models, tables
 from fuzz.__main__ import block, fuzzers, main
 from fuzz.watch import finding_of
 
-CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus"
+CORPUS = Path(__file__).parents[2] / "fuzz" / "corpus"
 MODELS = sorted(CORPUS.glob("models/*.corank"))
 TABLES = sorted(path for path in CORPUS.glob("tables/*") if path.is_dir())
 REQUESTS = sorted(CORPUS.glob("ask/*.json"))

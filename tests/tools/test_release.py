@@ -9,7 +9,7 @@ from tools import audit
 
 import corank
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_version_is_said_once():
