@@ -47,7 +47,11 @@ DETAILS = (
     "pre",
     "paper",
 )
-CHOSEN = [name for name in FITS if not any(detail in name for detail in DETAILS)]
+CHOSEN = [
+    name
+    for name, fit in FITS.items()
+    if fit.asks is None and fit.table is None and not any(detail in name for detail in DETAILS)
+]
 
 
 def check_sums(explanation, difference, spread):

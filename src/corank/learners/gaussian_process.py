@@ -172,18 +172,18 @@ class EvidenceLearner(OneViewLearner):
             )
         return "given"
 
-    def _keep_parts(self, parts: list[GaussianPart], points: Array, rows: Index | None) -> None:
+    def _keep_parts(self, parts: list[GaussianPart], span: Span) -> None:
         """Set the Gaussians, of which the first is that of the best width, and their mean."""
         self._parts = parts
         expansions = [
-            Expansion(Span(part.kernel, points, rows=rows), part.coefficients, part.weight)
+            Expansion(replace(span, kernel=part.kernel), part.coefficients, part.weight)
             for part in parts
         ]
         self.function_ = Function(tuple(expansions))
 
     def _restored_function(self, values: dict[str, Any]) -> Function:
         (best,) = super()._restored_function(values).parts
-        self._keep_parts(values.pop("_parts"), best.span.points, best.span.rows)
+        self._keep_parts(values.pop("_parts"), best.span)
         return self.function_
 
     def update_comparisons(

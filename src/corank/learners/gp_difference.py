@@ -11,7 +11,7 @@ import numpy as np
 
 from corank.core.arrays import Array, FloatArray, Index, in_one_thread
 from corank.core.basis import KernelBasis
-from corank.core.observations import ComparedRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import UnscoredRows
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
@@ -19,6 +19,7 @@ from corank.learners.least_squares import GivenScores, grown
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, Spectral, spread_of
+from corank.solve.function import Span
 from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
 from corank.solve.questions import pairs_to_measure
@@ -130,7 +131,11 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         coefficients = system.solve(self.alpha_)[0][:, 0]
         spread = spread_of(system, self.amplitude_, self.noise_)
         part = GaussianPart(1.0, basis.kernel, self.amplitude_, coefficients, spread)
-        self._keep_parts([part], basis.points, rows)
+        # sums of scored rows, to which others can be added, are those of a whitening
+        view = system.views[0]
+        summed = isinstance(system, PrimalSystem) and isinstance(view.problem, ScoredRows)
+        whitening = basis.whitening if summed else None
+        self._keep_parts([part], Span(basis.kernel, basis.points, rows=rows, whitening=whitening))
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         given = GivenScores.read(self._read(X), y, qid, sample_weight, several=False)

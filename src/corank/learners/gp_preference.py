@@ -19,6 +19,7 @@ from corank.learners.base import ComparisonMixin, RankerMixin, is_whole, seed
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.update import Kept
 from corank.model_files.schema import PREFERENCE_PROCESS
+from corank.solve.function import Span
 from corank.solve.pair_data import PairData, untied_pairs
 from corank.solve.posterior import GaussianPart
 from corank.solve.preference import (
@@ -216,7 +217,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             for share, fitted in kernels
         ]
         _, best = kernels[0]
-        self._keep_parts(parts, best.basis.points, rows)
+        self._keep_parts(parts, Span(best.kernel, best.basis.points, rows=rows))
         self.n_iter_ += sum(fitted.posterior.sweeps for _, fitted in kernels[1:])
         self._n_comparisons = int(data.counts.sum())
         # the matrix cannot grow, and stays out of files

@@ -758,6 +758,7 @@ class _KernelLearner(Learner):
         -------
         row numbers of X_pool: (n,) for scores, (n, 2) for comparisons
         """
+        check_is_fitted(self)
         if kind is None:
             kind = "comparison" if self._compared else "score"
         return suggest_contested(self.function_, self._read(X_pool), n, kind)
