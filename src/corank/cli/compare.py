@@ -49,9 +49,9 @@ from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods
 from corank.experiments.data import read_items
 from corank.experiments.jobs import JobsFailed, shown_on
-from corank.experiments.measures import READING, TITLES
 from corank.experiments.protocol import FEWEST_QUERIES, FEWEST_ROWS, testable
 from corank.experiments.verdict import chance
+from corank.metrics import MEASURES
 from corank.tables import query_column, read_table, score_column
 
 BUILT_IN = "the built-in jokes"
@@ -290,7 +290,7 @@ def _cache() -> Path:
 
 def _show_comparison(comparison: ComparisonResult, name: str) -> None:
     rows = {row.method: row for row in comparison.rows()}
-    measure = TITLES[comparison.measure]
+    measure = MEASURES[comparison.measure].title
     head = ("method", measure, "gain", "p", "fit", "verdict")
     lines = []
     for method in comparison.ranked():
@@ -306,7 +306,7 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
         lines.append((*cells, Cell(verdict, kind=kind)))
     answer, *others = comparison.verdict()
     title = f"{count(len(rows), 'method')} on {name}"
-    remark = f"{measure} decides: {READING[comparison.measure]}"
+    remark = f"{measure} decides: {MEASURES[comparison.measure].reading}"
     show(
         Table(title, lines, head, numbers=head[1:-1], folds=True, remark=remark),
         Text(),

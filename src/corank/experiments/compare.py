@@ -22,7 +22,7 @@ from corank.experiments.jobs import (
     version_of,
     written,
 )
-from corank.experiments.measures import LOWER_IS_BETTER, measured
+from corank.experiments.measures import JUDGES, measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
@@ -184,7 +184,7 @@ def _is_whole(result: dict[str, Any], items: Items) -> bool:
     try:
         queries = np.asarray(result["queries"] or [0], dtype=np.int64)
         numbers = np.asarray([result[name] for name in COUNTS], dtype=np.float64)
-        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in LOWER_IS_BETTER}
+        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in JUDGES}
         pairs = np.asarray([result.get("said", []), result.get("came", [])], dtype=np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         return False

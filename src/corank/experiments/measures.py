@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -10,16 +10,9 @@ from corank.core.arrays import FloatArray, Index, first_appearance
 from corank.core.labels import query_codes
 from corank.metrics import disagreement_error, ndcg
 
-TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
-READING = {
-    "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
-    "ndcg": "gain of the first ten beside the best possible: 1 is perfect",
-    "rmse": "root mean squared error of the scores: 0 is perfect",
-}
+Judge: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
+JUDGES: tuple[Judge, ...] = ("disagreement", "ndcg", "rmse")
 WITHIN = ", each query less its mean"
-# the least and the largest value
-RANGES = {"disagreement": (0.0, 1.0), "ndcg": (0.0, 1.0), "rmse": (0.0, np.inf)}
-LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 
 def measured(

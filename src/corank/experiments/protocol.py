@@ -9,7 +9,7 @@ queries with two different ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,9 @@ from corank.core.arrays import FloatArray, Index, take
 from corank.core.observations import spreads
 from corank.encode.encoder import TableEncoder
 from corank.experiments.data import Items
+from corank.experiments.measures import JUDGES, Judge
 from corank.links import Links
 
-Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
-MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
 FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 6, 20, 2
 AUTOMATIC_SHARE = 0.1
 SCORED_MULTIPLES = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
@@ -52,7 +51,7 @@ class Protocol:
     curves: bool = True
     max_scored: int = 300
     max_unscored: int = 600
-    measure: Measure | None = None
+    measure: Judge | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,9 +65,9 @@ class Protocol:
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}.")
-        if self.measure is not None and self.measure not in MEASURES:
+        if self.measure is not None and self.measure not in JUDGES:
             raise ValueError(
-                f"measure={self.measure!r} is unknown; give one of {', '.join(MEASURES)}."
+                f"measure={self.measure!r} is unknown; give one of {', '.join(JUDGES)}."
             )
 
     def share(self, items: Items) -> float:
@@ -77,7 +76,7 @@ class Protocol:
             return self.scored_share
         return AUTOMATIC_SHARE if items.scored.mean() > 0.5 else 1.0
 
-    def judge(self, items: Items) -> Measure:
+    def judge(self, items: Items) -> Judge:
         """The measure that decides."""
         return self.measure or ("rmse" if items.qid is None else "disagreement")
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from corank.core.arrays import FloatArray
 from corank.experiments.data import Items
-from corank.experiments.measures import LOWER_IS_BETTER, RANGES
+from corank.experiments.measures import JUDGES
 from corank.experiments.methods import Method
-from corank.experiments.protocol import MEASURES, Draw, Protocol, split
+from corank.experiments.protocol import Draw, Protocol, split
 from corank.experiments.uncertainty import (
     corrected_resampled,
     holm,
@@ -36,6 +36,7 @@ from corank.experiments.verdict import (
     Row,
     sentences,
 )
+from corank.metrics import MEASURES, Measure
 from corank.tables import replacing
 from corank.tables.write import finite
 
@@ -138,15 +139,15 @@ class ComparisonResult:
     ) -> Estimate | None:
         """Mean and interval; None where the measure means nothing for the method."""
         values = self.values(measure, method, scored, unscored)
-        return None if np.isnan(values).all() else self._estimate(values, *RANGES[measure])
+        return None if np.isnan(values).all() else self._estimate(values, MEASURES[measure])
 
-    def _estimate(self, values: FloatArray, least: float, largest: float) -> Estimate:
+    def _estimate(self, values: FloatArray, measure: Measure) -> Estimate:
         """Mean and interval of (repeats, queries): bootstrap over both; without queries the
         corrected interval over repeats.
 
-        The mean is that of the units that tests are made on. No mean lies outside of the range from
-        `least` to `largest`, so what an interval has there is cut off, which leaves the mean in it
-        just as often.
+        The mean is that of the units that tests are made on. No mean lies outside of the range of
+        the measure, so what an interval has there is cut off, which leaves the mean in it just as
+        often.
         """
         if self.has_queries:
             mean, interval = float(np.nanmean(over_repeats(values))), two_way_interval(values)
@@ -155,7 +156,7 @@ class ComparisonResult:
                 float(values.mean()),
                 corrected_resampled(values[:, 0], *self._sizes)[1],
             )
-        return Estimate(*np.clip([mean, *interval], least, largest).tolist())
+        return Estimate(*np.clip([mean, *interval], measure.least, measure.largest).tolist())
 
     @property
     def _sizes(self) -> tuple[float, float]:
@@ -167,17 +168,18 @@ class ComparisonResult:
         """Gains of the first of every pair over the second, both (repeats, queries), by tests that
         are made together.
         """
-        least, largest = RANGES[self.measure]
-        most = largest - least  # of a gain
+        measure = MEASURES[self.measure]
+        most = measure.largest - measure.least  # of a gain
+        in_range = measure._replace(least=-most, largest=most)
         tests = []
         for first, second in pairs:
-            gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
+            gains = second - first if measure.lower_is_better else first - second
             if self.has_queries:
                 units = over_repeats(gains)
                 p, n_units = signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
             else:
                 p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-            tests.append((self._estimate(gains, -most, most), p, n_units))
+            tests.append((self._estimate(gains, in_range), p, n_units))
         corrected = holm([p for _, p, _ in tests])
         return [
             Gain(gain, p, q, n_units)
@@ -209,7 +211,7 @@ class ComparisonResult:
         return Row(
             method=method.name,
             title=method.title,
-            estimates={measure: self.estimate(measure, method.name) for measure in MEASURES},
+            estimates={measure: self.estimate(measure, method.name) for measure in JUDGES},
             against=self._against.get(method.name),
             fit_seconds=median("fit_seconds"),
             predict_seconds=median("predict_seconds"),
@@ -224,9 +226,8 @@ class ComparisonResult:
             for m in self.methods
             if (e := self.estimate(self.measure, m.name)) is not None
         }
-        return sorted(
-            means, key=lambda name: means[name] * (1 if LOWER_IS_BETTER[self.measure] else -1)
-        )
+        lower_is_better = MEASURES[self.measure].lower_is_better
+        return sorted(means, key=lambda name: means[name] if lower_is_better else -means[name])
 
     def effects(self) -> list[Effect]:
         """For every method that uses unscored rows: the same method with and without them."""
@@ -285,7 +286,7 @@ class ComparisonResult:
                 ],
                 [
                     self._estimate(
-                        self.values(self.measure, *place) - common, *RANGES[self.measure]
+                        self.values(self.measure, *place) - common, MEASURES[self.measure]
                     )
                     for place in fitted
                 ],

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from corank.core.messages import rounded
-from corank.experiments.measures import TITLES
+from corank.metrics import MEASURES
 
 LEVEL = 0.05  # of a test
 
@@ -188,7 +188,7 @@ def _amount(gain: Estimate, finding: Finding) -> str:
             f"{rounded(100 * gain.mean, 2)} percentage points of misordered pairs ({low} to {high})"
         )
     return (
-        f"{rounded(gain.mean)} {TITLES[finding.measure]} ({rounded(gain.low)} to"
+        f"{rounded(gain.mean)} {MEASURES[finding.measure].title} ({rounded(gain.low)} to"
         f" {rounded(gain.high)})"
     )
 

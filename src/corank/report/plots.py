@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corank.core.arrays import to_numpy
-from corank.experiments.measures import TITLES
-from corank.metrics import calibration_error, reliability
+from corank.metrics import MEASURES, calibration_error, reliability
 from corank.report.axes import BAND, FAINT, INK, axis, draw_path
 
 if TYPE_CHECKING:
@@ -290,7 +289,7 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(order)), labels)
     ax.set_ylim(len(order) - 0.5, -0.5)
     title = rows[found.baseline].title
-    ax.set_xlabel(f"gain in {TITLES[found.measure]} over {title} (right is better)")
+    ax.set_xlabel(f"gain in {MEASURES[found.measure].title} over {title} (right is better)")
     return ax
 
 
@@ -323,7 +322,7 @@ def plot_learning_curve(
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
     _limit(ax, curves)
     measure = getattr(found, "measure", None)
-    ax.set(xlabel=f"{over} rows", ylabel=TITLES[measure] if measure else "error")
+    ax.set(xlabel=f"{over} rows", ylabel=MEASURES[measure].title if measure else "error")
     if over == "scored" and all(min(curve.n) > 0 for curve in curves):
         ax.set_xscale("log", base=2)
         ticks = sorted({round(n) for curve in curves for n in curve.n})
