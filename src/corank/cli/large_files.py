@@ -73,7 +73,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
     finally:
         if client is not None:
             client.close()
-    counts = model._summary()
+    counts = model.counts()
     queries = None if rows.roles.query is None else counts["queries"]
     model.table_ = {
         **request.columns,

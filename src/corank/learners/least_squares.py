@@ -70,6 +70,7 @@ from corank.model_files.schema import ONE_VIEW
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
+from corank.solve.questions import Question
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
 
@@ -309,6 +310,11 @@ class _KernelLearner(Learner):
     _given_gamma: Any  # what gamma asks for, checked; "auto" until the rows are known
 
     @property
+    def learned_from(self) -> Question:
+        """What the model was fitted on; one of a single view counts comparisons as scores."""
+        return "comparison" if self._compared else "score"
+
+    @property
     def _centred(self) -> bool:
         return bool(getattr(self, "fit_intercept", False))
 
@@ -325,8 +331,8 @@ class _KernelLearner(Learner):
     def _view_list(self) -> list[View]:
         return self.views_ if self._several else [View(kernel=self.kernel, gamma=self.gamma)]
 
-    def _summary(self) -> dict[str, int]:
-        counts = super()._summary()
+    def counts(self) -> dict[str, int]:
+        counts = super().counts()
         return {**counts, "unscored": self._n_unscored} if self._several else counts
 
     # ---------------------------------------------------------------- parameters
@@ -716,7 +722,7 @@ class _KernelLearner(Learner):
     def _words(self) -> dict[str, Any]:
         return {"view_names": [str(view.name) for view in self.views_]} if self._several else {}
 
-    def _at_a_glance(self) -> Self:
+    def at_a_glance(self) -> Self:
         seen = copy(self)
         seen._evidence = None  # the effect of unscored rows is shown where it is known
         return seen
@@ -760,5 +766,5 @@ class _KernelLearner(Learner):
         """
         check_is_fitted(self)
         if kind is None:
-            kind = "comparison" if self._compared else "score"
+            kind = self.learned_from
         return suggest_contested(self.function_, self._read(X_pool), n, kind)
