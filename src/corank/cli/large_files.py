@@ -26,7 +26,7 @@ from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.core.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
-from corank.streaming.predictions import (
+from corank.streaming.models import (
     fitted_scan,
     predicted_chunks,
     scored_queries,

@@ -521,7 +521,7 @@ class Learner(Saveable, QueryEstimator):
             check_is_fitted(self)
             values: Array = scans().predict_scan(self, X)
             return values
-        return self._values(self._read(X))
+        return self.predicted(self._read(X))
 
     def predict_to(
         self,
@@ -557,7 +557,7 @@ class Learner(Saveable, QueryEstimator):
         n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
         return n_rows
 
-    def _values(self, features: Array) -> Array:
+    def predicted(self, features: Array) -> Array:
         """Scores of checked features."""
         return self._scores(self.function_.values(features), features)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -34,6 +34,7 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import Kernel, finite_values, product, squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import floats
 from corank.solve.function import Expansion
 
 Widths: TypeAlias = Literal[
@@ -107,8 +108,8 @@ class GaussianPart:
     weight: float
     kernel: Kernel
     amplitude: float
-    coefficients: Array
-    spread: Array
+    coefficients: Annotated[Array, floats("r")]
+    spread: Annotated[Array, floats("r", "r")]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,17 @@ from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.storable import storable
+from corank.core.stored_fields import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    names,
+    per_view,
+    several,
+    size,
+    stored,
+)
 from corank.core.views import View, encoded_views, read_views
 from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
@@ -55,18 +66,7 @@ from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictio
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.links import read_links
 from corank.model_files import Saveable
-from corank.model_files.schema import (
-    COUNT,
-    FLAG,
-    NUMBER,
-    TEXT,
-    Contents,
-    names,
-    per_view,
-    several,
-    size,
-    stored,
-)
+from corank.model_files.schema import Contents
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
 from corank.solve.posterior import Posterior
 from corank.solve.questions import ask
