@@ -29,7 +29,7 @@ from corank.core.observations import Problem, Rows, ScoredRows
 from corank.core.storable import storable
 from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import Scoring, chosen_position, errors_of, pooled
-from corank.solve.path import Path, joined_path
+from corank.solve.path import Path, Tried, joined_path
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     DualTransduction,
@@ -79,7 +79,7 @@ class PullPath(Path):
     queries.
     """
 
-    pull: FloatArray | None = None
+    pull: Tried | None = None
 
 
 @dataclass(frozen=True)
