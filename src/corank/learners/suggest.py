@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from corank.core.arrays import Array, FloatArray, Index, take, to_numpy
-from corank.learners.base import check_choice, is_whole
+from corank.learners.parameters import check_choice, is_whole
 from corank.solve.function import Function, Span
 from corank.solve.questions import contested_pairs, contested_rows
 

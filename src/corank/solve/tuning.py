@@ -139,18 +139,23 @@ class Settings:
     """What a learner was asked for, checked.
 
     alpha, agreement : a number, "tune" or candidates
+    kernel, gamma : of views that have none of their own, the width still open
     centred : whether the mean score is taken out first and put back (an intercept)
     compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by
         them
+    judged : whether what it takes to judge the choice afterwards is kept
     solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
     """
 
     alpha: Candidates
     agreement: Candidates = 0.0
+    kernel: Kernel | None = None
+    gamma: Candidates | None = None
     scoring: Scoring = "squared"
     centred: bool = False
     seed: int = 0
     compared: bool = False
+    judged: bool = False
     solver: str = "direct"
     max_iter: int = 1000
     tol: float = 1e-8
