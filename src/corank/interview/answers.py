@@ -42,7 +42,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has writt
 _IN_USE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 
 
-class QuestionKind(NamedTuple):
+class KindOfQuestion(NamedTuple):
     """A kind of question.
 
     n_items : how many items it may show
@@ -56,9 +56,9 @@ class QuestionKind(NamedTuple):
 
 
 KINDS = {
-    COMPARE: QuestionKind((2,), "Which is better?"),
-    BEST_WORST: QuestionKind((3, 4), "Which is the best, and which the worst?", n_comparisons=3),
-    SCORE: QuestionKind((1,), "How good is it?"),
+    COMPARE: KindOfQuestion((2,), "Which is better?"),
+    BEST_WORST: KindOfQuestion((3, 4), "Which is the best, and which the worst?", n_comparisons=3),
+    SCORE: KindOfQuestion((1,), "How good is it?"),
 }
 
 

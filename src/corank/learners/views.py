@@ -22,12 +22,11 @@ from corank.inputs import is_scan, read_features, scans, unscored_parts
 from corank.learners.bases import AskedBases
 from corank.learners.least_squares import KernelLeastSquares
 from corank.learners.parameters import WITH_UNSCORED, candidates, check_choice
-from corank.learners.suggest import suggest_contested
 from corank.learners.training import TrainingData, held_rows, rows_without_scores
 from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
-from corank.solve.questions import Question
+from corank.solve.questions import Question, ask_views
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
@@ -268,4 +267,4 @@ class ViewLearner(KernelLeastSquares):
         check_is_fitted(self)
         if kind is None:
             kind = self.learned_from
-        return suggest_contested(self.function_, self._read(X_pool), n, kind)
+        return ask_views(self.function_, self._read(X_pool), kind, n)
