@@ -60,7 +60,7 @@ def _counts(model: Any) -> Facts:
     A model counts the queries that it learned from; the table of `corank fit`, where the model was
     not updated since, also those without scores.
     """
-    counts, table = model._summary(), model.table_ or {}
+    counts, table = model.counts(), model.table_ or {}
     comparisons = table.get("comparisons")
     if comparisons is None and getattr(model, "_kind", None) == "comparison":
         comparisons = model._n_comparisons
@@ -123,7 +123,7 @@ def _average(model: Any) -> Facts:
         "candidates": [
             {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
         ],
-        **_unscored(model, model._effect),  # which is not looked for here: that takes a fit
+        **_unscored(model, model.known_effect),  # which is not looked for here: that takes a fit
     }
 
 
@@ -203,9 +203,9 @@ def _held_out(model: Any) -> Facts:
     if is_average:
         tried, meaning = (
             max(len(model.candidates_), 1),
-            f"{model._error_name}, not used to choose the weights",
+            f"{model.error_name}, not used to choose the weights",
         )
-        errors = model.held_out_error_, np.nan, model._constant_error
+        errors = model.held_out_error_, np.nan, model.constant_error
     elif path is not None:
         # NaN where views have widths of their own
         gammas_tried = len(np.unique(path.gamma)) if has_width else 1

@@ -450,6 +450,18 @@ def is_scan(X: Any) -> bool:
     return getattr(X, "is_scan", False)
 
 
+def read_scanned_features(estimator: Any, scan: Any) -> None:
+    """Keep the number and names of the features of a scan on the estimator; what an encoder gives
+    is an array, which has no names.
+    """
+    estimator.n_features_in_ = scan.n_features
+    names = scan.feature_names
+    if names is None or scan.encoder is not None:
+        vars(estimator).pop("feature_names_in_", None)
+    else:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+
+
 def as_scan(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
     """X, y and qid; where X is a Dask collection, as one scan that brings the others."""
     if is_collection(X):

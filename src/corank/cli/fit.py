@@ -472,7 +472,7 @@ class TrainingTable:
         else:
             model.fit(self.features, self.scores, qid=self.queries, **more)
             if self.scored_rows is not None:
-                model._scored_rows = self.scored_rows
+                model.keep_scored_rows(self.scored_rows)
 
     def check_scores(self, *, ranks: bool) -> None:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query
@@ -691,7 +691,7 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
     not look for it.
     """
     if not wanted:
-        return model._at_a_glance()
+        return model.at_a_glance()
     if hasattr(model, "agreement_") or hasattr(model, "reason_"):
         step(CHECKS_EFFECT)
         _ = model.unscored_effect_  # is kept in the model

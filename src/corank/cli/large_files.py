@@ -26,7 +26,7 @@ from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.core.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
-from corank.streaming.predictions import (
+from corank.streaming.models import (
     fitted_scan,
     predicted_chunks,
     scored_queries,
@@ -73,7 +73,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
     finally:
         if client is not None:
             client.close()
-    counts = model._summary()
+    counts = model.counts()
     queries = None if rows.roles.query is None else counts["queries"]
     model.table_ = {
         **request.columns,

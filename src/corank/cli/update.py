@@ -88,7 +88,7 @@ def update(
         if table is not None:
             counts = {
                 name: number
-                for name, number in learner._summary().items()
+                for name, number in learner.counts().items()
                 if table.get(name) is not None
             }
             learner.table_ = {**table, **counts}

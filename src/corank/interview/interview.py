@@ -677,7 +677,7 @@ class Interview:
             raise ValueError("there are too few answers to learn from")
         roles = {"score": SCORE if self.kind == SCORE else None, "query": None, "id": self.id}
         model.encoder_ = self._encoder
-        model.table_ = {**roles, **model._summary(), "queries": None}
+        model.table_ = {**roles, **model.counts(), "queries": None}
         if self.kind != SCORE:
             model.table_ |= {"winner": "winner", "loser": "loser", "margin": None, "count": None}
             model.table_["comparisons"] = len(pair_outcomes(answers))

@@ -70,6 +70,7 @@ from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
+from corank.solve.questions import Question
 from corank.solve.tuning import Training
 
 
@@ -258,9 +259,26 @@ WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is
     needed.
+
+    What a learner can do is said by attributes of its class, and what it was fitted on by the
+    properties below; nobody looks for its methods to find that out.
     """
 
+    is_average: ClassVar[bool] = False  # of the weighed `candidates_`; says its `reason_`
+    has_posterior: ClassVar[bool] = False  # for `return_std` and `predict_comparison`
+    has_evidence: ClassVar[bool] = False  # chose by it: `log_evidence_`, `amplitude_`
+    has_views: ClassVar[bool] = False  # one function per view: `predict_views`, `agreement_`
+    has_atoms: ClassVar[bool] = False  # that `explain` lists
+    suggests: ClassVar[bool] = False  # what to ask next
+    updates_comparisons: ClassVar[bool] = False  # not only scores
+    knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
+    takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
+
     _learned = "coef_"  # what every fitted one has
+    _kind: Question = "score"
+    _n_comparisons: int | None = None
+    _with_queries: bool
+    _with_links = False
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     __metadata_request__score: ClassVar[dict[str, str | bool]] = {
         "qid": "groups",
@@ -280,6 +298,43 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     def _pairwise(self) -> bool:
         """Whether X is one square matrix of kernel values."""
         return False
+
+    # ---------------------------------------------------------------- what it was fitted on
+
+    @property
+    def learned_from(self) -> Question:
+        """What the model was fitted on."""
+        return self._kind
+
+    @property
+    def n_comparisons(self) -> int | None:
+        """How many comparisons it was fitted on, None where it does not count them."""
+        return self._n_comparisons
+
+    @property
+    def with_queries(self) -> bool:
+        """Whether it was fitted with qid."""
+        return self._with_queries
+
+    @property
+    def with_links(self) -> bool:
+        """Whether it was fitted with links."""
+        return self._with_links
+
+    @property
+    def feature_names(self) -> Any:
+        """(d,) names of the columns that it was fitted on, None where these had no names."""
+        return vars(self).get("feature_names_in_")
+
+    @property
+    def tuning_path(self) -> Any:
+        """The `path_` of what was tried, None where nothing was tuned."""
+        return vars(self).get("path_")
+
+    @property
+    def knows_uncertainty(self) -> bool:
+        """Whether the fitted model says how sure it is of the order of several rows."""
+        return self.has_posterior
 
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, kernel, basis, what was chosen,
@@ -302,7 +357,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """A table as the features of a model that has a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
-    def _at_a_glance(self) -> Self:
+    def at_a_glance(self) -> Self:
         """The estimator without what is found out only when it is asked for."""
         return self
 
@@ -312,14 +367,14 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
 
         diagram: str = estimator_html_repr(self)
         return (
-            diagram + self._at_a_glance().summary()._repr_html_()
+            diagram + self.at_a_glance().summary()._repr_html_()
             if hasattr(self, self._learned)
             else diagram
         )
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
-        return super(QueryEstimator, self._at_a_glance())._get_fitted_attr_html(*place, **named)
+        return super(QueryEstimator, self.at_a_glance())._get_fitted_attr_html(*place, **named)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,7 +394,6 @@ class Learner(Saveable, QueryEstimator):
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
     _kept: Kept | None = None  # what rows can be added to
     _level: float  # was taken out of the scores before the fit
-    _with_queries: bool
 
     def _comparison(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
@@ -467,7 +521,7 @@ class Learner(Saveable, QueryEstimator):
             check_is_fitted(self)
             values: Array = scans().predict_scan(self, X)
             return values
-        return self._values(self._read(X))
+        return self.predicted(self._read(X))
 
     def predict_to(
         self,
@@ -503,7 +557,7 @@ class Learner(Saveable, QueryEstimator):
         n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
         return n_rows
 
-    def _values(self, features: Array) -> Array:
+    def predicted(self, features: Array) -> Array:
         """Scores of checked features."""
         return self._scores(self.function_.values(features), features)
 

@@ -307,6 +307,14 @@ def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
         )
 
 
+def refuse_precomputed(views: Sequence[View]) -> None:
+    """Refuse a precomputed kernel on rows of a scan."""
+    if any(is_named(view.kernel, "precomputed") for view in views):
+        raise ValueError(
+            "kernel='precomputed' needs all kernel values in memory; a scan holds features."
+        )
+
+
 def n_candidates(asked: Sequence[Any]) -> int:
     """How many rows of a scan may be needed as basis."""
     whole = any(is_named(spec, "all") for spec in asked)

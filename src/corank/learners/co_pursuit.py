@@ -83,6 +83,7 @@ class SparseViews(_KernelLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = CO_PURSUIT
     _several = True
+    has_views = has_atoms = suggests = True
 
     def _shown(self, values: Sequence[Any]) -> Any:
         return list(values)

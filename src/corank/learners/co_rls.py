@@ -19,6 +19,7 @@ class LeastSquaresOnViews(_KernelLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = SEVERAL_VIEWS
     _several = True
+    has_views = suggests = True
 
     def _shown(self, values: Sequence[Any]) -> Any:
         return list(values)

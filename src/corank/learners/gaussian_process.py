@@ -41,7 +41,7 @@ from corank.learners.base import (
     comparison_groups,
     seed,
 )
-from corank.learners.suggest import Question, check_question, sample, shortlist
+from corank.learners.suggest import check_question, sample, shortlist
 from corank.solve.function import Expansion, Function, Span
 from corank.solve.posterior import GaussianPart, Widths
 from corank.solve.questions import pairs_to_compare, rows_to_score
@@ -84,12 +84,13 @@ class EvidenceLearner(OneViewLearner):
     `basis_points_`.
     """
 
+    has_posterior = has_evidence = suggests = updates_comparisons = True
+    takes = frozenset({"return_std", "return_cov"})
+
     # items up to which all of them span the function; how many do beyond
     _auto_basis = (2_000, 500)
     scoring = None  # the evidence takes the place of held-out errors
     weighting = "size"  # of scores, where they are compared
-    _kind: Question  # what it was fitted on
-    _n_comparisons: int
     _parts: list[GaussianPart]
 
     def _variance(self, name: str) -> float | None:
@@ -261,6 +262,11 @@ class EvidenceLearner(OneViewLearner):
             )
 
     # ---------------------------------------------------------------- what follows from the posterior
+
+    @property
+    def knows_uncertainty(self) -> bool:
+        """Whether it says so of new rows, which a precomputed kernel does not compare."""
+        return not self._kernel.precomputed
 
     @property
     def _answer_noise(self) -> float:

@@ -102,6 +102,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _: KW_ONLY
     average_width: bool = False
 
+    knows_margins = False
     _contents = PREFERENCE_PROCESS
 
     @property

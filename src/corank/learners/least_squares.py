@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -37,13 +37,14 @@ from corank.core.kernels import is_named
 from corank.core.labels import encode_queries
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import TIED, ComparedRows, Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import HeldRows, Part, UnscoredRows
 from corank.core.views import View, read_views
 from corank.inputs import (
     as_scan,
     is_scan,
     read_features,
+    read_scanned_features,
     read_scores,
     read_weights,
     refuse_extreme_size,
@@ -61,7 +62,13 @@ from corank.learners.base import (
     read_kernel,
     read_shared_parameters,
 )
-from corank.learners.bases import ViewBases
+from corank.learners.bases import (
+    ViewBases,
+    asked_bases,
+    check_scanned,
+    n_candidates,
+    refuse_precomputed,
+)
 from corank.learners.splits import read_splits
 from corank.learners.suggest import suggest_contested
 from corank.learners.update import CHUNKS, COMPARED, FEDERATED, Kept, with_new_rows
@@ -70,6 +77,7 @@ from corank.model_files.schema import ONE_VIEW
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
+from corank.solve.questions import Question
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
 
@@ -309,6 +317,11 @@ class _KernelLearner(Learner):
     _given_gamma: Any  # what gamma asks for, checked; "auto" until the rows are known
 
     @property
+    def learned_from(self) -> Question:
+        """What the model was fitted on; one of a single view counts comparisons as scores."""
+        return "comparison" if self._compared else "score"
+
+    @property
     def _centred(self) -> bool:
         return bool(getattr(self, "fit_intercept", False))
 
@@ -325,8 +338,8 @@ class _KernelLearner(Learner):
     def _view_list(self) -> list[View]:
         return self.views_ if self._several else [View(kernel=self.kernel, gamma=self.gamma)]
 
-    def _summary(self) -> dict[str, int]:
-        counts = super()._summary()
+    def counts(self) -> dict[str, int]:
+        counts = super().counts()
         return {**counts, "unscored": self._n_unscored} if self._several else counts
 
     # ---------------------------------------------------------------- parameters
@@ -434,76 +447,152 @@ class _KernelLearner(Learner):
         check_weights(loss, sample_weight)
         X, y, qid = as_scan(X, y, qid)
         unscored, _, unscored_qid = as_scan(unscored, None, unscored_qid)
-        if checkpoint is not None or is_scan(X) or is_scan(unscored):
-            rows = {
-                "X": X,
-                "y": y,
-                "qid": qid,
-                "sample_weight": sample_weight,
-                "unscored": unscored,
-            }
-            fitted: Self = scans().fit_scans(self, rows, unscored_qid, loss, settings, checkpoint)
-            return fitted
-
-        def others(features: Array) -> list[Part]:
-            return self._unscored_parts(features, unscored, unscored_qid)
-
-        return self._fit_rows(X, y, qid, sample_weight, loss, settings, others)
-
-    def _unscored_parts(self, features: Array, unscored: Any, labels: Any) -> list[Part]:
-        """The rows of `unscored=`, numbered behind those of X."""
-        if is_scan(unscored):
-            parts: list[Part] = scans().parts_apart(self, features, unscored, labels)
-            return parts
-        return unscored_parts(
-            self,
-            features,
-            unscored,
-            labels,
-            with_queries=self._unscored_comparison().needs_queries,
-            first=features.shape[0],
-        )
+        given = {"y": y, "qid": qid, "sample_weight": sample_weight}
+        others = (unscored, unscored_qid)
+        if checkpoint is None and not is_scan(X) and not is_scan(unscored):
+            return self._fit_rows(X, given, others, loss, settings)
+        rows = {"X": X, **given, "unscored": unscored}
+        with scans().passing(self, checkpoint, rows) as passes:
+            if not is_scan(X):
+                return self._fit_rows(X, given, others, loss, settings, passes)
+            X.check_alone(given)
+            return self._fit_scan(X, others, loss, settings, passes)
 
     def _fit_rows(
         self,
         X: Any,
-        y: Any,
-        qid: Any,
-        sample_weight: Any,
+        given: Mapping[str, Any],
+        others: tuple[Any, Any],
         loss: Loss,
         settings: Any,
-        others: Callable[[Array], list[Part]],
+        passes: Any = None,
     ) -> Self:
-        """Fit rows in memory; `others` gives the rows of `unscored=` beside the features of X."""
+        """Fit rows in memory.
+
+        given : the other arguments of `fit` by name; others : `unscored` and `unscored_qid`
+        passes : over `unscored`, where that is a scan
+        """
         features = read_features(self, X, reset=True)
         self._warn_of_scales(features)
-        given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+        scores = GivenScores.read(features, **given, several=self._several)
         self._set_views(features.shape[1])
         parts: list[Part] = []
         if self._several:
-            parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
-            parts += others(features)
-        n_plain = len(given.plain) if self._several else 0
+            parts = plain_rows(features, scores.plain, scores.queries, scores.rows.weights)
+            parts += self._unscored_parts(features, features.shape[0], *others, passes)
+        n_plain = len(scores.plain) if self._several else 0
+        with_queries = given["qid"] is not None
         return self._fit_given(
-            features, given, parts, n_plain, loss, settings, with_queries=qid is not None
+            features, scores, parts, n_plain, loss, settings, with_queries=with_queries
         )
 
-    def _fit_held(
-        self,
-        features: Array,
-        rows: Rows,
-        parts: Sequence[Part],
-        n_plain: int,
-        loss: Loss,
-        settings: Any,
-        *,
-        with_queries: bool,
+    def _fit_scan(
+        self, scan: Any, others: tuple[Any, Any], loss: Loss, settings: Any, passes: Any
     ) -> Self:
-        """Fit the scored rows of a scan, which fit into memory."""
-        given = GivenScores.held(rows)
-        return self._fit_given(
-            features, given, parts, n_plain, loss, settings, with_queries=with_queries
+        """Fit the rows of a scan: scored ones in memory where they fit, else from sums; unscored
+        ones pass by pass.
+        """
+        read_scanned_features(self, scan)
+        self._set_views(scan.n_features, scan.feature_names)
+        views = self._view_list
+        refuse_precomputed(views)
+        asked = asked_bases(self, views)
+        rows = scans().SurveyedScan.to_fit(
+            scan, passes, n_candidates(asked), self._seed, unscored=self._several
         )
+        scored = rows.scored
+        if scored is None:
+            self._check_summed(asked, settings, rows.survey.n_scored)
+            self._choose_widths(rows.survey.n_scored, settings)
+        parts: list[Part] = []
+        if self._several:
+            parts = rows.unscored(self._unscored_comparison())
+            parts += self._unscored_parts(
+                rows.features.features, rows.survey.n_rows, *others, passes
+            )
+        if scored is None:
+            return self._fit_sums(rows, UnscoredRows(tuple(parts)), loss, settings)
+        check_scanned(asked, len(scored) + sum(part.n_rows for part in parts))
+        return self._fit_given(
+            rows.features,
+            GivenScores.held(scored),
+            parts,
+            rows.n_unscored if self._several else 0,
+            loss,
+            settings,
+            with_queries=scan.has_queries,
+        )
+
+    def _fit_sums(self, rows: Any, unscored: UnscoredRows, loss: Loss, settings: Any) -> Self:
+        """Fit more scored rows than fit into memory."""
+        features, survey = rows.features, rows.survey
+        every = [features.numbers for _ in self._view_list]
+        pools = [features.features for _ in every]
+        bases = self._bases(features, None, every, pools, unscored, n_scored=survey.n_scored)
+        self._check_summed(bases.specs, settings, survey.n_scored)
+        level = survey.level if self._centred else 0.0
+        choices = bases.width_choices()
+        agrees = unscored.n_rows > 0 and len(every) > 1
+        agreement = settings.agreement if agrees else 0.0
+        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
+        shared = Unscored(self._unscored_comparison(), unscored) if unscored.n_rows else None
+        problem = scans().ScannedProblem(rows, loss, level, bases, choices, shared)
+        solution = tune(problem, settings)
+        if problem.is_tied(solution.system):
+            warn_user(TIED)
+        n_plain = rows.n_unscored if self._several else 0
+        self._n_seen = features.n_rows + unscored.n_rows - n_plain
+        self._n_scored, self._n_queries = survey.n_scored, problem.n_queries
+        with_queries = rows.scan.has_queries
+        self._keep_solution(solution, problem, settings, level, unscored, with_queries)
+        self._kept = Kept.of(solution.system, unscored, in_memory=False)
+        return self
+
+    def _check_summed(self, specs: Sequence[Any], settings: Any, n_scored: int) -> None:
+        """Refuse what needs scored rows in memory, which they do not fit into."""
+        too_many = f"the scored rows of the scan do not fit into memory ({n_scored:,} of them)"
+        for spec in specs:
+            number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
+            if not number and not is_named(spec, "auto") and not is_named(spec, "features"):
+                raise ValueError(
+                    f"basis={spec!r} needs the rows in memory, but {too_many};"
+                    " give a number of basis rows, or 'features' with kernel='linear'."
+                )
+        if settings.tunes and (self._cv is not None or self.scoring == "disagreement"):
+            what = "cv" if self._cv is not None else "scoring='disagreement'"
+            raise ValueError(
+                f"{what} needs the scored rows in memory, but {too_many}; leave it out."
+            )
+
+    def _unscored_parts(
+        self, features: Array, first: int, unscored: Any, labels: Any, passes: Any = None
+    ) -> list[Part]:
+        """The rows of `unscored=`, whose queries are their own, numbered from `first` on.
+
+        features : some of those of X; passes : over `unscored` where that is a scan
+        """
+        with_queries = self._unscored_comparison().needs_queries
+        if not is_scan(unscored):
+            return unscored_parts(
+                self, features, unscored, labels, with_queries=with_queries, first=first
+            )
+        if labels is not None:
+            raise ValueError(
+                "unscored_qid does not go with a scan; name its column in scan(..., query=)."
+            )
+        scan = unscored.seen_by(self)
+        refuse_precomputed(self._view_list)
+        asked = asked_bases(self, self._view_list)
+        part: Part = scans().ScannedRows.of(
+            scan,
+            passes or scans().Passes(),
+            n_candidates(asked),
+            self._seed,
+            first_number=first,
+            with_queries=with_queries,
+        )
+        check_scanned(asked, first + part.n_rows)
+        return [part]
 
     def _fit_given(
         self,
@@ -557,7 +646,7 @@ class _KernelLearner(Learner):
         if self._several:
             queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
             parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
-            parts += self._unscored_parts(features, unscored, unscored_qid)
+            parts += self._unscored_parts(features, n, unscored, unscored_qid)
         n_plain = n - len(used) if self._several else 0
         every = [problem for _ in self._view_list]
         scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
@@ -716,7 +805,7 @@ class _KernelLearner(Learner):
     def _words(self) -> dict[str, Any]:
         return {"view_names": [str(view.name) for view in self.views_]} if self._several else {}
 
-    def _at_a_glance(self) -> Self:
+    def at_a_glance(self) -> Self:
         seen = copy(self)
         seen._evidence = None  # the effect of unscored rows is shown where it is known
         return seen
@@ -760,5 +849,5 @@ class _KernelLearner(Learner):
         """
         check_is_fitted(self)
         if kind is None:
-            kind = "comparison" if self._compared else "score"
+            kind = self.learned_from
         return suggest_contested(self.function_, self._read(X_pool), n, kind)

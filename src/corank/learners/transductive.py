@@ -123,8 +123,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = TRANSDUCTIVE
 
-    def _summary(self) -> dict[str, int]:
-        return {**super()._summary(), "unscored": self._n_unscored}
+    def counts(self) -> dict[str, int]:
+        """The numbers of rows behind the model, those without scores too."""
+        return {**super().counts(), "unscored": self._n_unscored}
 
     def fit(
         self,

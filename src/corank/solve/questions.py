@@ -9,11 +9,14 @@ involved; the first of equals is taken.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr, xlogy
 
 from corank.core.arrays import FloatArray, Index
+
+Question: TypeAlias = Literal["score", "comparison"]
 
 # of the Gaussian that stands for the entropy of a probit answer
 ENTROPY_WIDTH = np.sqrt(np.pi * np.log(2) / 2)

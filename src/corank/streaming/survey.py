@@ -3,15 +3,13 @@ where they are few.
 
 Of Parquet files only score and query are read for the counts, then the features of the rows that
 are needed; other files are read whole. Scored rows are held in memory as long as they are few; else
-they are only counted, and summed in later passes. `ScannedRows` are the unscored rows of a scan,
-summed pass by pass.
+they are only counted, and summed in later passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,16 +28,14 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.loss import Loss
 from corank.core.observations import Rows
 from corank.core.sampling import spread_places, uniform_draws
 from corank.core.storable import storable
-from corank.core.sums import Statistics
-from corank.core.unscored import Piece, Reservoir
+from corank.core.unscored import Reservoir
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Passes
 from corank.streaming.scan import Scan
-from corank.streaming.sums import Offsets, SumJob
+from corank.streaming.sums import Offsets
 
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
 # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
@@ -422,14 +418,13 @@ class PickJob:
         return self.rows
 
 
-def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
-    """The scored rows that a survey holds: as rows of the table that was scanned, and as rows to
-    learn from.
-    """
-    assert survey.held is not None
+def scored_rows(survey: Survey, *, with_queries: bool) -> Rows | None:
+    """The scored rows that a survey holds, as rows to learn from; None where it holds none."""
+    if survey.held is None:
+        return None
     features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
-    rows = Rows(
+    return Rows(
         features=features,
         scores=scores,
         queries=like(codes, scores, "int64") if with_queries else None,
@@ -437,70 +432,3 @@ def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows
         weights=None,
         index=like(numbers, scores, "int64"),
     )
-    return NumberedRows(features, numbers, survey.n_rows), rows
-
-
-@dataclass
-class ScannedRows:
-    """The unscored rows of a scan, or all of them where scores are ignored: a `Part` of
-    `UnscoredRows`.
-    """
-
-    scan: Scan
-    survey: Survey
-    passes: Passes
-    name: str
-    every: bool = True
-    with_queries: bool = True
-    _passed: int = field(default=0, init=False)
-    # by a pass that was made for other rows
-    _summed: tuple[str, Statistics] | None = field(default=None, init=False)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.survey.n_rows - self.survey.n_scored
-
-    def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` rows, drawn by row number in the first pass."""
-        reservoir = self.survey.unscored
-        assert min(size, self.n_rows) <= reservoir.limit
-        return reservoir.cut(size)
-
-    def pieces(self) -> Iterator[Piece]:
-        """Chunk by chunk, queries numbered through."""
-        code, last = -1, None
-        for chunk in self.scan.chunks():
-            runs = chunk.runs
-            rows = np.arange(chunk.n_rows) if self.every else np.flatnonzero(~chunk.is_scored)
-            if len(rows) == 0:
-                continue
-            present, codes = np.unique(runs.codes(chunk.n_rows)[rows], return_inverse=True)
-            goes_on = last == int(runs.ids[present[0]])
-            first = code if goes_on else code + 1
-            yield Piece(
-                take(chunk.features, rows),
-                codes.astype(np.int64) + first if self.with_queries else 0 * codes,
-            )
-            code, last = first + len(present) - 1, int(runs.ids[present[-1]])
-
-    def summed(
-        self, comparison: Loss, features: Any, columns: Sequence[Index] | None
-    ) -> Statistics:
-        """The sums over the rows, in one pass unless `keep` was given them."""
-        job = self.sum_job(comparison, features, columns)
-        if self._summed is not None and self._summed[0] == job.digest():
-            return self._summed[1]
-        self._passed += 1
-        name = f"sums-{self.name}-{self._passed}"
-        return self.passes.run(  # type: ignore[no-any-return]
-            self.scan, job, name, f"summing {self.name}", self.survey.n_rows
-        ).closed()
-
-    def sum_job(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> SumJob:
-        """The job that sums the rows."""
-        return SumJob(comparison, features, "all" if self.every else "unscored", columns)
-
-    def keep(self, job: SumJob, sums: Statistics) -> None:
-        """Remember the sums of a job, so that `summed` need not pass over the rows."""
-        self._summed = job.digest(), sums

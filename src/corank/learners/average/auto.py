@@ -95,7 +95,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     _ranks: ClassVar[bool] = False
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
+        """What the held-out error is an error of."""
         where = "rows of new queries" if self._with_queries and self._n_queries > 1 else "new rows"
         return f"squared error on {where}"
 
@@ -189,7 +190,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     _predicts_within_queries: ClassVar[bool] = True
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
+        """What the held-out error is an error of."""
         if self._kind == "comparison":
             return "share of new comparisons in the wrong order"
         where = "in new queries" if self._with_queries and self._n_queries > 1 else "of new rows"

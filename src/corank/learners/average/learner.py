@@ -98,6 +98,9 @@ class WeighedCandidate:
 class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
+    is_average = has_posterior = suggests = True
+    takes = frozenset({"qid", "links", "return_std"})
+
     __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
@@ -175,9 +178,12 @@ class AverageLearner(Saveable, QueryEstimator):
         self._fit_scored(table, self._read_settings(encoder))
         self.encoder_ = encoder
         if is_frame(given) and encoder is not None and encoder is not self.encoder:
-            # as they were before they were encoded
-            self._scored_rows = to_arrow(given).take(pa.array(table.scored))
+            self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
         return self
+
+    def keep_scored_rows(self, rows: pa.Table) -> None:
+        """Keep the scored rows as they were before they were encoded, for `unscored_effect_`."""
+        self._scored_rows = rows
 
     def _fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
@@ -611,14 +617,14 @@ class AverageLearner(Saveable, QueryEstimator):
         return "\n".join(lines)
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
         """What the held-out error is an error of."""
         raise AssertionError("a learner says what its error is")
 
     def _error_sentence(self) -> str:
         if np.isnan(self.held_out_error_):
             return "There are too few scores to estimate the error on new rows."
-        meaning = f"{self._error_name}, not used to choose the weights"
+        meaning = f"{self.error_name}, not used to choose the weights"
         return (
             "The held-out error is"
             f" {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
@@ -635,7 +641,18 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         return summarise(self)
 
-    def _at_a_glance(self) -> Self:
+    @property
+    def constant_error(self) -> float:
+        """The held-out error of a constant prediction."""
+        return self._constant_error
+
+    @property
+    def known_effect(self) -> UnscoredEffect | None:
+        """The `unscored_effect_` where it was asked for before; finding it takes a fit."""
+        return self._effect
+
+    def at_a_glance(self) -> Self:
+        """The model without what `unscored_effect_` is found from."""
         seen = copy(self)
         seen._training = seen._average = seen._scored_rows = None
         return seen
