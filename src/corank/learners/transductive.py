@@ -167,12 +167,13 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
-        everything = self._all_rows(features, rows, qid, unscored, unscored_qid)
+        all_rows = self._all_rows(features, rows, qid, unscored, unscored_qid)
+        everything = ScoredRows(all_rows, comparison)
         training = Training(problem, to_numpy(rows.index), everything.features)
-        if len(rows) == len(everything):
+        if len(rows) == len(all_rows):
             warn_user(ALONE)
             pull = untuned_pull(pull, 1.0)
-        settings = self._settings(features, replace(problem, rows=everything), pull)
+        settings = self._settings(features, everything, pull)
         if self._holds_out(training, settings):
             splits = read_splits(self.cv, problem, training.index, features.shape[0])
             settings = replace(settings, splits=splits)
@@ -293,4 +294,5 @@ def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
             f" unscored rows; {'it counts' if len(both) == 1 else 'each counts'} as two queries,"
             " the scored rows and the unscored rows."
         )
-    return np.unique(2 * codes + kind, return_inverse=True)[1].astype(np.int64)
+    numbered: Index = np.unique(2 * codes + kind, return_inverse=True)[1]
+    return numbered

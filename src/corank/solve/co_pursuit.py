@@ -186,7 +186,7 @@ class KeptScores:
                 replace(rows, problem=rows.problem.take(units), rows=units)
                 for rows, units in zip(self.rows, kept, strict=True)
             ]
-        absent = [] if held_out is None else held_out
+        absent = np.zeros(0) if held_out is None else held_out
         self.barred = [np.isin(numbers, absent) for numbers in atoms.numbers]
         self.targets = [rows.problem.targets[:, :1] for rows in self.rows]
         self.lengths = []

@@ -117,7 +117,7 @@ class Buffers(threading.local):
             return left * right
         return np.multiply(left, right, out=self.array(name, *left.shape))
 
-    def taken(self, name: str, values: Array, rows: Index) -> Array:
+    def taken(self, name: str, values: Array, rows: Array) -> Array:
         """Some rows of values (n, b)."""
         if not isinstance(values, np.ndarray):
             return take(values, rows)

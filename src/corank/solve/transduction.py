@@ -53,7 +53,7 @@ from corank.core.basis import (
 )
 from corank.core.folds import default_codes, split_codes
 from corank.core.kernels import Kernel, basis_points, is_named
-from corank.core.observations import Problem, Rows, ScoredRows
+from corank.core.observations import Problem, ScoredRows
 from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
@@ -575,7 +575,7 @@ class Completed:
 
 
 def complete(
-    training: Training, everything: Rows, n_given: int, settings: TransductionSettings
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
 ) -> Completed:
     """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
     scores; RankRLS where all rows are scored.
@@ -593,7 +593,7 @@ def complete(
         Scored and unscored rows share no query
     n_given : how many of them are those of X
     """
-    if len(training.index) == len(everything):
+    if len(training.index) == len(everything.rows):
         return _nothing_to_complete(training, settings)
     one_query = training.problem.groups is None  # then none can be left out
     candidates = _candidates(training, everything, n_given, settings)
@@ -602,9 +602,8 @@ def complete(
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
         folds = _folds(training.problem, settings)
-    layout = Layout.of(to_numpy(everything.queries), training.index, folds)
-    in_order = everything.take(like(layout.order, everything.index, "int64"))
-    problem = replace(training.problem, rows=in_order)
+    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
+    problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
     n, path = layout.n_scored, inductive.path
     scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
@@ -645,7 +644,7 @@ def untuned_pull(pull: Candidates, scale: float) -> float:
 
 
 def _candidates(
-    training: Training, everything: Rows, n_given: int, settings: TransductionSettings
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
 ) -> Training:
     """The rows that a basis is chosen from and a kernel width is scaled to.
 
@@ -655,7 +654,7 @@ def _candidates(
     spec, seed = settings.basis, settings.seed
     if is_named(spec, "scored"):
         return training
-    numbers = np.arange(len(everything))
+    numbers = np.arange(len(everything.rows))
     if not isinstance(spec, str):
         size = spec if isinstance(spec, int) else len(spec)
         others = np.setdiff1d(numbers, training.index)
@@ -666,10 +665,8 @@ def _candidates(
         if len(others) > room:
             others = np.random.default_rng(seed).choice(others, size=room, replace=False)
         numbers = np.sort(np.concatenate([numbers, others]))
-    rows = everything
-    if len(numbers) < len(everything):
-        rows = everything.take(like(numbers, everything.index, "int64"))
-    return Training(replace(training.problem, rows=rows), numbers, everything.features)
+    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    return Training(chosen, numbers, everything.features)
 
 
 def fit_scored(
