@@ -38,27 +38,26 @@ NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95
 class Measure(NamedTuple):
     """What a measure of predictions is called, and how to read it.
 
-    least, largest : the range of its values
+    range : its least and its largest value
     """
 
     title: str
     reading: str
     lower_is_better: bool = True
-    least: float = 0.0
-    largest: float = np.inf
+    range: tuple[float, float] = (0.0, np.inf)
 
 
 MEASURES = {
     "disagreement": Measure(
         "disagreement",
         "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
-        largest=1.0,
+        range=(0.0, 1.0),
     ),
     "ndcg": Measure(
         "NDCG@10",
         "gain of the first ten beside the best possible: 1 is perfect",
         lower_is_better=False,
-        largest=1.0,
+        range=(0.0, 1.0),
     ),
     "rmse": Measure("RMSE", "root mean squared error, in the unit of the scores: 0 is perfect"),
     "mae": Measure("MAE", "mean absolute error, in the unit of the scores"),
@@ -66,14 +65,13 @@ MEASURES = {
         "R²",
         "share of the spread of scores that is explained: 1 is perfect, 0 no better than their mean",
         lower_is_better=False,
-        least=-np.inf,
-        largest=1.0,
+        range=(-np.inf, 1.0),
     ),
     "right_order": Measure(
         "right order",
         "share of comparisons that the model orders as they came out: 1 is perfect, 0.5 chance",
         lower_is_better=False,
-        largest=1.0,
+        range=(0.0, 1.0),
     ),
     "log_loss": Measure(
         "log loss", "how surprising the outcomes are: 0 is perfect, a coin toss has 0.6931"
@@ -82,7 +80,7 @@ MEASURES = {
         "calibration error",
         "how far the probability of the favourite lies from how often it wins, on average: 0 is"
         " perfect",
-        largest=1.0,
+        range=(0.0, 1.0),
     ),
 }
 # what `scoring` of a learner holds out, in words

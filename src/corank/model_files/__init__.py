@@ -15,9 +15,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
-from corank.core.storable import function_name
+from corank.core.storable import ModelFileError, function_name
+from corank.core.stored_fields import Sizes
 from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder
-from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
+from corank.model_files.container import is_inner, read_model, write_model
 from corank.model_files.packing import Packer, Unpacker
 from corank.model_files.schema import (
     ENCODER,
@@ -25,7 +26,6 @@ from corank.model_files.schema import (
     TEXT_ARRAYS,
     VECTOR_ARRAYS,
     Contents,
-    Sizes,
     check_contents,
     demand,
 )

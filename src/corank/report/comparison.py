@@ -16,8 +16,7 @@ from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
-from corank.experiments.measures import JUDGES, WITHIN
-from corank.experiments.protocol import Draw, split
+from corank.experiments.protocol import JUDGES, WITHIN, Draw, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
 from corank.metrics import MEASURES, calibration_error
 from corank.report.axes import FAINT, INK, axis

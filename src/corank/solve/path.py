@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index
 from corank.core.storable import storable
+from corank.core.stored_fields import any_floats
 from corank.solve.holdout import HeldOut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 P = TypeVar("P", bound="Path")
+Tried: TypeAlias = Annotated[FloatArray, any_floats("p")]  # one number per choice
 
 
 @storable("Path")
@@ -37,16 +39,20 @@ class Path:
     n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms
     """
 
-    alpha: FloatArray
-    gamma: FloatArray
-    error: FloatArray
-    standard_error: FloatArray
+    alpha: Tried
+    gamma: Tried
+    error: Tried
+    standard_error: Tried
     best: int
     scoring: str
     constant: float
-    agreement: FloatArray | None = None
-    n_components: FloatArray | None = None
-    n_atoms: FloatArray | None = None
+    agreement: Tried | None = None
+    n_components: Tried | None = None
+    n_atoms: Tried | None = None
+
+    def is_sound(self) -> bool:
+        """Whether the chosen one was tried."""
+        return self.best < max(len(self.error), 1)
 
     @classmethod
     def of(

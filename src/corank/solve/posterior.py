@@ -8,7 +8,7 @@ in widths.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from corank.core.arrays import (
 from corank.core.basis import KernelBasis
 from corank.core.kernels import Kernel, product, squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import floats
 
 Widths: TypeAlias = Literal[
     "given", "one", "each"
@@ -52,8 +53,8 @@ class GaussianPart:
     weight: float
     kernel: Kernel
     amplitude: float
-    coefficients: Array
-    spread: Array
+    coefficients: Annotated[Array, floats("r")]
+    spread: Annotated[Array, floats("r", "r")]
 
     def _basis(self, features: Array, points: Array) -> Array:
         """Φ, the kernel values with the basis points: (n, r)."""

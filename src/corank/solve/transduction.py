@@ -58,7 +58,7 @@ from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import chosen_position, errors_of, pooled
-from corank.solve.path import Path, joined_path
+from corank.solve.path import Path, Tried, joined_path
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 from corank.solve.tuning import (
     Candidates,
@@ -556,7 +556,7 @@ class PullPath(Path):
     queries.
     """
 
-    pull: FloatArray | None = None
+    pull: Tried | None = None
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,7 @@ class Solution:
         return self.trial.system
 
 
-class Tried(Protocol):
+class Attempt(Protocol):
     """One choice of kernel widths, or of anything that needs a fit of its own."""
 
     @property
@@ -329,7 +329,7 @@ class Tried(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Tried)
+T = TypeVar("T", bound=Attempt)
 
 
 def best_of(trials: Iterable[T]) -> tuple[T, Path | None]:

@@ -32,12 +32,12 @@ from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
 from corank.core.observations import Rows
+from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir
 from corank.inputs import is_scan
 from corank.learners.bases import ViewBases
 from corank.metrics import disagreement_error
-from corank.model_files.container import ModelFileError
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
 from corank.solve.systems import JointFeatures, PrimalSystem, Unscored, ViewData

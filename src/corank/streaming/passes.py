@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from corank.core.arrays import Array
-from corank.model_files.container import ModelFileError
+from corank.core.storable import ModelFileError
 from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint
 from corank.streaming.chunks import Chunk, Cursor

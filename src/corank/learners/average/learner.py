@@ -26,6 +26,17 @@ from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.storable import storable
+from corank.core.stored_fields import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    names,
+    per_view,
+    several,
+    size,
+    stored,
+)
 from corank.core.views import View, encoded_views, read_views
 from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
@@ -55,18 +66,7 @@ from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read
 from corank.learners.suggest import check_question, sample, shortlist
 from corank.links import read_links
 from corank.model_files import Saveable
-from corank.model_files.schema import (
-    COUNT,
-    FLAG,
-    NUMBER,
-    TEXT,
-    Contents,
-    names,
-    per_view,
-    several,
-    size,
-    stored,
-)
+from corank.model_files.schema import Contents
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
 from corank.solve.questions import pairs_to_measure, rows_to_score
 from corank.tables import to_arrow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -23,8 +24,14 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
 from corank.core.views import View
-from corank.learners.average.candidates import Candidate, check_candidates, default_candidates
+from corank.learners.average.candidates import (
+    MAX_HOPS,
+    Candidate,
+    check_candidates,
+    default_candidates,
+)
 from corank.learners.average.closed_form import LEAST_SCALE, Units
 from corank.learners.average.encoding import (
     IDENTITY,
@@ -192,18 +199,25 @@ class AverageModel:
     """
 
     encodings: list[Encoding]
-    points: Mapping[str, Array]
-    unscored: Mapping[str, Array]
-    view_columns: Mapping[str, Sequence[Index]]
+    points: Annotated[Mapping[str, Array], by_name(feature_rows("f", "_"))]
+    unscored: Annotated[Mapping[str, Array], by_name(feature_rows("_", "_"))]
+    view_columns: Annotated[Mapping[str, Sequence[Index]], by_name(several(whole("_")))]
     candidates: list[FittedCandidate]
-    base: float
+    base: Finite
     low: float
     high: float
-    factor: float
-    least_deviation: float
+    factor: Finite
+    least_deviation: Finite
     units: Units | None
-    scored: Mapping[str, Array] | None
+    scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
+
+    def is_sound(self) -> bool:
+        """Whether what was kept goes together."""
+        fits = True
+        if self.scored is not None and self.units is not None:
+            fits = all(rows.shape[0] == self.units.n_points for rows in self.scored.values())
+        return fits and max(self.hops, default=0) <= MAX_HOPS
 
     # ---------------------------------------------------------------- predictions
 
