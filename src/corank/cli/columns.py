@@ -31,6 +31,7 @@ from corank.tables import (
     plain,
     with_zeros,
 )
+from corank.tables.columns import UNNAMED_INDEX
 
 if TYPE_CHECKING:
     from corank.cli.options import KindOptions
@@ -39,8 +40,6 @@ MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
 SPARSE_SHARE = 0.5  # of the rows without a value, above which a column of numbers may be a score
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
-# what an index without a name is called in a file
-NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 NAMED_VIEW = re.compile(r"([\w .-]+)=(.+)")
 
 
@@ -276,7 +275,7 @@ def remembered_ids(model: Any) -> list[str]:
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     """Whether a column numbers the rows rather than saying something about them."""
-    if not (ID_NAME.search(name) or NO_NAME.fullmatch(name)):
+    if not (ID_NAME.search(name) or UNNAMED_INDEX.fullmatch(name)):
         return False
     if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
         return False

@@ -22,7 +22,6 @@ from corank.solve.differences import Contrasts, Spectral, spread_of
 from corank.solve.function import Span
 from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
-from corank.solve.questions import pairs_to_measure
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
 
@@ -89,11 +88,6 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     @property
     def _answer_noise(self) -> float:
         return self.noise_ * (2.0 if self._kind == "score" else 1.0)
-
-    def _pairs_to_ask(
-        self, mean: FloatArray, covariance: FloatArray, noise: float, n: int
-    ) -> Index:
-        return pairs_to_measure(covariance, noise, n)
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         amplitude, noise = self._variance("amplitude"), self._variance("noise")

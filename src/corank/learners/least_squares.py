@@ -70,14 +70,13 @@ from corank.learners.bases import (
     refuse_precomputed,
 )
 from corank.learners.splits import read_splits
-from corank.learners.suggest import suggest_contested
 from corank.learners.update import CHUNKS, COMPARED, FEDERATED, Kept, with_new_rows
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import ONE_VIEW
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.questions import Question
+from corank.solve.questions import Question, ask_views
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
 
@@ -850,4 +849,4 @@ class _KernelLearner(Learner):
         check_is_fitted(self)
         if kind is None:
             kind = self.learned_from
-        return suggest_contested(self.function_, self._read(X_pool), n, kind)
+        return ask_views(self.function_, self._read(X_pool), kind, n)

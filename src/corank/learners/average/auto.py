@@ -5,7 +5,7 @@ and evidence.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -353,13 +353,3 @@ class LiveFit:
     def predict(self, model: AutoRanker | AutoRegressor) -> FloatArray:
         """The predictions of a model for all items: (n,)."""
         return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
-
-    def belief(
-        self, model: AutoRanker | AutoRegressor, rows: Index
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (m,) and covariance (m, m) of the function of a model at some rows, and the noise
-        variance of a score.
-        """
-        belief = model._model.belief(self._items.features, rows)
-        model._model = replace(model._model)  # posteriors are large, and not needed again
-        return belief
