@@ -516,7 +516,7 @@ class _KernelLearner(Learner):
             rows.features,
             GivenScores.held(scored),
             parts,
-            rows.n_unscored if self._several else 0,
+            rows.survey.n_unscored if self._several else 0,
             loss,
             settings,
             with_queries=scan.has_queries,
@@ -539,7 +539,7 @@ class _KernelLearner(Learner):
         solution = tune(problem, settings)
         if problem.is_tied(solution.system):
             warn_user(TIED)
-        n_plain = rows.n_unscored if self._several else 0
+        n_plain = rows.survey.n_unscored if self._several else 0
         self._n_seen = features.n_rows + unscored.n_rows - n_plain
         self._n_scored, self._n_queries = survey.n_scored, problem.n_queries
         with_queries = rows.scan.has_queries

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import (
     Array,
-    FloatArray,
     Index,
     NumpyArray,
     dtype_name,
@@ -243,8 +242,9 @@ class PursuitLearner(OneViewLearner):
                 f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each"
                 " of which enters once with refit='back' and 'pre'; use a smaller number."
             )
-        splits = self._splits(training) if settings.tunes else None
-        solution = pursue(training, settings, atoms, splits)
+        if settings.tunes:
+            settings = replace(settings, splits=self._splits(training))
+        solution = pursue(training, settings, atoms)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(training, atoms, solution)
         self._warn_of(training, settings, solution)
@@ -415,21 +415,8 @@ class PursuitLearner(OneViewLearner):
             atoms=self.steps_[entries],
             weights=weights,
             left=self.training_loss_[1:][entries] / start,
-            held_out=self._held_out(entries + 1),
+            held_out=None if self.path_ is None else self.path_.of_atoms(entries + 1),
         )
-
-    def _held_out(self, numbers: Index) -> FloatArray | None:
-        """The held-out error of each number of steps at the width that was chosen; NaN where it was
-        not looked at.
-        """
-        path = self.path_
-        if path is None or path.n_atoms is None:
-            return None
-        same_width = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
-        errors = dict(
-            zip(path.n_atoms[same_width].tolist(), path.error[same_width].tolist(), strict=True)
-        )
-        return np.asarray([errors.get(float(number), np.nan) for number in numbers])
 
 
 @dataclass(eq=False, repr=False)
