@@ -123,6 +123,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     _learned = "coef_"  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
+    _n_unscored: int
     _with_queries: bool
     _with_links = False
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
@@ -156,6 +157,11 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     def n_comparisons(self) -> int | None:
         """How many comparisons it was fitted on, None where it does not count them."""
         return self._n_comparisons
+
+    @property
+    def n_unscored(self) -> int:
+        """How many unscored rows it learned from too."""
+        return self._n_unscored
 
     @property
     def with_queries(self) -> bool:
