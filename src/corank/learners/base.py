@@ -442,7 +442,7 @@ class Learner(Saveable, QueryEstimator):
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
         check_is_fitted(self)
-        pair = read_pair(self, a, b, items, names)
+        pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
     def _words(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from corank.learners.average.model import (
     compared_units,
     fit_items,
 )
-from corank.learners.base import R2Mixin, RankerMixin, finite_predictions
+from corank.learners.base import R2Mixin, RankerMixin
 from corank.metrics import disagreement_error, misplaced_shares
 
 
@@ -247,7 +247,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         self._with_queries, self._with_links = qid is not None, links is not None
         self._n_seen = n
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
-        settings = self._read_settings(encoder)
+        settings = self.read_settings(encoder)
         self._fit_pairs(EncodedTable(numbers, None, settings), pairs, groups, settings, matrix)
         self.encoder_ = encoder
         return self
@@ -321,7 +321,7 @@ class LiveFit:
 
     def __init__(self, learner: AutoRanker | AutoRegressor, X: FloatArray) -> None:
         read_features(learner, X, reset=True)
-        self._learner, self._settings = copy(learner), learner._read_settings(learner.encoder)
+        self._learner, self._settings = copy(learner), learner.read_settings(learner.encoder)
         self._items = EncodedTable(X, None, self._settings)
 
     @property
@@ -334,7 +334,7 @@ class LiveFit:
     def to_scores(self, scores: FloatArray) -> Any:
         """The model of scores (n,), NaN = unscored."""
         model = self._unfitted()
-        model._fit_scored(ScoredTable(self._items.features, scores), self._settings, self._items)
+        model.fit_scored(ScoredTable(self._items.features, scores), self._settings, self._items)
         model.encoder_ = model.encoder
         return model
 
@@ -345,7 +345,8 @@ class LiveFit:
         model = self._unfitted()
         n = model._n_seen = len(self._items)
         model._n_queries = 1
-        pairs = read_comparisons(winners, losers, margins, None, n)
+        ones = np.ones(len(winners))
+        pairs = winners, losers, ones if margins is None else margins, ones
         groups = comparison_groups(winners, losers, n, None)
         model._fit_pairs(self._items, pairs, groups, self._settings, honest=False)
         model.encoder_ = model.encoder
@@ -358,4 +359,4 @@ class LiveFit:
 
     def predict(self, model: AutoRanker | AutoRegressor) -> FloatArray:
         """The predictions of a model for all items: (n,)."""
-        return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
+        return model.predict_encoded(self._items)

@@ -242,7 +242,9 @@ class AverageModel:
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
         weights = np.asarray([candidate.weights[side] for candidate in used])
         functions = self.functions(used, side)
-        return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
+        runs = runs_of_rows(n, self._block_rows)
+        blocks = in_order(lambda rows: weights @ functions(encode(rows)), runs, weights)
+        return np.concatenate([np.empty(0), *blocks])
 
     def side(self, *, queries: bool, links: bool) -> int:
         """The side of rows that come with query labels or links; an error where no candidate can be
@@ -390,12 +392,6 @@ class AverageModel:
         posterior, rows = self.posterior(features, queries, links)
         variances = posterior.moments(rows)[1] + posterior.answer_noise / 2
         return np.asarray(np.maximum(np.sqrt(variances), self.least_deviation))
-
-
-def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
-    """Values of n rows, so many rows at a time, in threads: (n,)."""
-    runs = runs_of_rows(n, step)
-    return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
 
 
 # ---------------------------------------------------------------- from rows to a model
