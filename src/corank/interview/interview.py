@@ -20,7 +20,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from corank.core.arrays import FloatArray, Index, in_one_thread
+from corank.core.arrays import FloatArray, Index, in_one_thread, take
 from corank.core.messages import count, did_you_mean
 from corank.encode.encoder import TableEncoder
 from corank.encode.kinds import rows_by_name
@@ -411,8 +411,13 @@ class Interview:
         """
         rows, weights = self._pool(answers, order)
         if model is not None and self.kind == SCORE:
-            mean, covariance, noise = self._fits.belief(model, rows)
-            noise = max(noise, LEAST_NOISE * float(np.trace(covariance)) / len(rows), 1e-300)
+            posterior, items = model.posterior_at(self._matrix)
+            mean, covariance = posterior.covariance(take(items, rows))
+            noise = max(
+                posterior.answer_noise / 2,
+                LEAST_NOISE * float(np.trace(covariance)) / len(rows),
+                1e-300,
+            )
             return Belief(rows, weights, mean / np.sqrt(noise), covariance / noise)
         first, second, won = self._outcomes(answers)
         ends = np.stack([first, second, second, first], axis=1).reshape(-1, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -61,14 +61,16 @@ from corank.learners.average.model import (
     extended,
     fit_table,
 )
-from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictions, seed
+from corank.learners.average.posterior import RowsToEncode
+from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
-from corank.learners.suggest import check_question, sample, shortlist
+from corank.learners.parameters import WITH_UNSCORED, seed
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
-from corank.solve.questions import pairs_to_measure, rows_to_score
+from corank.solve.posterior import Posterior
+from corank.solve.questions import ask
 from corank.tables import to_arrow
 
 MAX_REASONS = 3  # candidates that `reason_` names
@@ -498,8 +500,10 @@ class AverageLearner(Saveable, QueryEstimator):
                 f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with"
                 " row i."
             )
-        chances = self._model.chances(as_numbers(first), as_numbers(second), observed=observed)
-        return _beside(chances, first)
+        (posterior, rows), (_, others) = map(
+            self._model.posterior, map(as_numbers, (first, second))
+        )
+        return _beside(posterior.chances(rows, others, observed=observed), first)
 
     def explain_pair(
         self,
@@ -564,25 +568,19 @@ class AverageLearner(Saveable, QueryEstimator):
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
-        features = as_numbers(self._read(X_pool))
-        matrix = self._read_links(links, features.shape[0])
-        kind = self._kind if kind is None else kind
-        m = features.shape[0]
-        check_question(n, m, kind)
-        rows = sample(m, n)
-        if kind == "comparison":
-            rows = shortlist(lambda: self._model.deviations(features, None, matrix), m, n)
-        _, covariance, noise = self._model.belief(features, rows, matrix)
-        noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
-        if kind == "comparison":
-            return rows[pairs_to_measure(covariance, 2 * noise, n)]
-        return rows[rows_to_score(covariance, noise, n)]
+        posterior, rows = self.posterior_at(X_pool, links=links)
+        return ask(posterior, rows, self._kind if kind is None else kind, n)
 
-    def _covariance_of(self, X: Any, links: Any) -> Callable[[Index], FloatArray]:
-        """What gives the covariance (m, m) of the function at chosen rows of X."""
+    def posterior_at(self, X: Any, *, links: Any = None) -> tuple[Posterior, RowsToEncode]:
+        """What is believed about the function, and the rows of X as it takes them.
+
+        Parameters
+        ----------
+        X, links : as in `predict`
+        """
         features = as_numbers(self._read(X))
         matrix = self._read_links(links, features.shape[0])
-        return lambda rows: self._model.belief(features, rows, matrix)[1]
+        return self._model.posterior(features, None, matrix)
 
     # ---------------------------------------------------------------- what came out
 
