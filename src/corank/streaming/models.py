@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from corank.core.arrays import Array, FloatArray, Index, stack_rows, take, to_nu
 from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
-from corank.core.observations import Rows
+from corank.core.observations import TIED, Rows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir
@@ -252,27 +253,22 @@ class ScannedRows:
 
 
 @dataclass
-class ScannedProblem:
-    """Views of more scored rows than fit into memory: everything comes from sums, one pass per
-    kernel width. It stands for the rows in its views.
+class SummedRows:
+    """Stands for more scored rows than fit into memory, of which there are only sums.
 
-    comparison : the loss on scored rows
+    comparison : the loss on them
     level : is taken out of the scores
-    bases : of the views; widths : what `width_choices` gave
     """
 
     rows: SurveyedScan
     comparison: Loss
     level: float
-    bases: ViewBases
-    widths: Sequence[Sequence[float | None]]
-    unscored: Unscored | None
-    _n_passes: int = field(default=0, init=False)
+    n_passes: int = field(default=0, init=False)
 
     @property
-    def choices(self) -> Iterator[list[ViewData]]:
-        """The views with every choice of kernel widths."""
-        return self.bases.view_data(self.widths, [self for _ in self.bases.views], None)
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.rows.survey.n_scored
 
     @property
     def n_queries(self) -> int:
@@ -284,41 +280,22 @@ class ScannedProblem:
         """An array of the library and device to compute on."""
         return self.rows.scan.reference()
 
-    def prepared(
-        self, views: Sequence[ViewData], settings: Settings
-    ) -> tuple[PrimalSystem, Folding | None]:
-        """The system from one pass, with sums for every fold."""
-        folds = self._folds(settings.seed) if settings.tunes else None
-        joint = JointFeatures([view.basis for view in views])
-        features: Any = joint
-        columns: Any = [view.columns for view in views]
-        if len(views) == 1 and columns[0] is None:
-            features = joint.maps[0]
-            columns = None
-        unscored = None if settings.agreement == 0.0 else self.unscored
-        sums = self._summed(features, folds, columns, unscored)
-        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
-        return system, None if folds is None else Folding([np.arange(folds.n_folds)])
+    @cached_property
+    def features(self) -> Array:
+        """Those that may serve as basis."""
+        return self.rows.features.features
 
-    def constant(self, system: PrimalSystem, offset: float, scoring: Scoring) -> float:
-        """From the sums over all scored rows."""
-        gram = system.grams[0]
-        loss = gram.loss(0.0 * gram.right(), offset)
-        return float(loss[0] / max(gram.freedom, 1))
+    def with_features(self, features: Array) -> SummedRows:
+        """The rows, whatever a view sees of those that may serve as basis."""
+        return self
 
-    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
-        """The errors that were found."""
-        folding = trial.folds if isinstance(trial.folds, Folding) else None
-        if trial.errors is None:
-            folding = None
-        return evidence_of(trial, settings, None, trial.errors, folding)
-
-    def is_tied(self, system: PrimalSystem) -> bool:
-        """Whether rows are compared, but no two rows of a query have different scores."""
+    def warn_of_ties(self, system: PrimalSystem) -> None:
+        """Say so where rows are compared, but no two rows of a query have different scores."""
         spread = float(system.grams[0].matrix[-2, -2])
-        return self.comparison.needs_queries and spread <= NO_SPREAD * self.rows.survey.n_scored
+        if self.comparison.needs_queries and spread <= NO_SPREAD * self.n_rows:
+            warn_user(TIED)
 
-    def _folds(self, seed: int) -> Folds | None:
+    def folds(self, seed: int) -> Folds | None:
         """At most ten folds of queries, of rows, or of items of the only query; None for too
         little.
         """
@@ -330,7 +307,7 @@ class ScannedProblem:
             most = most // 2
         return Folds("row", min(N_FOLDS, most), seed, offsets) if most > 1 else None
 
-    def _summed(
+    def summed(
         self,
         features: Any,
         folds: Folds | None,
@@ -348,8 +325,8 @@ class ScannedProblem:
             scanned = [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
             parts = [part for part in scanned if part.rows.scan is rows.scan]
             jobs += [part.sum_job(unscored.comparison, features, columns) for part in parts]
-        self._n_passes += 1
-        name = f"sums-scored-{self._n_passes}"
+        self.n_passes += 1
+        name = f"sums-scored-{self.n_passes}"
         what = "summing scored rows"
         job = JointSumJob(tuple(jobs))
         joint: JointSums = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
@@ -357,6 +334,56 @@ class ScannedProblem:
         for part, part_job, part_sums in zip(parts, jobs[1:], sums[1:], strict=True):
             part.keep(part_job, part_sums)
         return sums[0]
+
+
+@dataclass(frozen=True)
+class ScannedProblem:
+    """Views of more scored rows than fit into memory: everything comes from sums, one pass per
+    kernel width.
+    """
+
+    bases: ViewBases
+    unscored: Unscored | None
+
+    @property
+    def scored(self) -> SummedRows:
+        """The scored rows, the same in every view."""
+        return self.bases.data.shown  # type: ignore[return-value]
+
+    @property
+    def choices(self) -> Iterator[list[ViewData]]:
+        """The views with every choice of kernel widths."""
+        return self.bases.view_data()
+
+    def prepared(
+        self, views: Sequence[ViewData], settings: Settings
+    ) -> tuple[PrimalSystem, Folding | None]:
+        """The system from one pass, with sums for every fold."""
+        folds = self.scored.folds(settings.seed) if settings.tunes else None
+        joint = JointFeatures([view.basis for view in views])
+        features: Any = joint
+        columns: Any = [view.columns for view in views]
+        if len(views) == 1 and columns[0] is None:
+            features, columns = joint.maps[0], None
+        unscored = None if settings.agreement == 0.0 else self.unscored
+        sums = self.scored.summed(features, folds, columns, unscored)
+        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
+        if self.scored.n_passes == 1:
+            self.scored.warn_of_ties(system)
+        return system, None if folds is None else Folding([np.arange(folds.n_folds)])
+
+    def constant(self, system: PrimalSystem, offset: float, scoring: Scoring) -> float:
+        """From the sums over all scored rows."""
+        gram = system.grams[0]
+        loss = gram.loss(0.0 * gram.right(), offset)
+        return float(loss[0] / max(gram.freedom, 1))
+
+    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
+        """The errors that were found."""
+        folding = trial.folds if isinstance(trial.folds, Folding) else None
+        if trial.errors is None:
+            folding = None
+        return evidence_of(trial, settings, None, trial.errors, folding)
 
 
 # ---------------------------------------------------------------- predictions and scores
