@@ -29,7 +29,7 @@ from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.describe import Summary, summarise
@@ -69,7 +69,6 @@ from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.questions import Question
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
 

@@ -15,7 +15,7 @@ from corank.core.arrays import Array, Index, namespace, to_numpy
 from corank.core.kernels import is_named
 from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows
+from corank.core.observations import ComparedRows, Question, Rows
 from corank.core.unscored import Part
 from corank.core.views import View, read_views
 from corank.inputs import is_scan, read_features, scans, unscored_parts
@@ -26,7 +26,7 @@ from corank.learners.training import TrainingData, held_rows, rows_without_score
 from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
-from corank.solve.questions import Question, ask_views
+from corank.solve.questions import ask_views
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
