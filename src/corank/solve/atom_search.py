@@ -100,6 +100,11 @@ class Costs:
         return roots
 
     @cached_property
+    def buffers(self) -> Buffers:
+        """Memory for blocks of pairs, which stay in the cache."""
+        return Buffers()
+
+    @cached_property
     def tied_inverses(self) -> Array:
         """X⁻¹ of every atom with itself in all views, in units of the diagonal, without directions
         in which atoms count as one: (N, M, M).
@@ -248,7 +253,7 @@ def _changes_of_pairs(
     left = -2 * costs.agreement * left
     second_alone = barred - second * second
     may_be_singular = bool(costs.largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
-    buffers = Buffers()  # blocks stay in the cache
+    buffers = costs.buffers
 
     def changes(rows: Index) -> Array:
         rho = buffers.product("rho", take(shared, rows), right[None, :])

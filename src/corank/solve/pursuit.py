@@ -507,7 +507,7 @@ def _trial(
         return _PursuitTrial(kernel, runs[0], asked, None)
 
     def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
-        advance(dictionary, runs[1:], end)
+        advance(dictionary, runs, end)
         errors = _errors(folds, runs[1:], begin, end, settings.scoring)
         return errors, max(len(run.steps) for run in runs[1:])
 

@@ -232,7 +232,7 @@ class DualTransduction:
         problem, n, inverse = self.problem, self.layout.n_scored, self._inverse(alpha)
         xp, targets = namespace(inverse), problem.targets[:, :1]
         columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
-        left = held_out_residuals(inverse, columns, self.layout.runs)
+        left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
         products = left.T @ left
         target = root_of_unscored(problem, predicted)
         weights = pull / row_weights(problem)[n:]
@@ -249,7 +249,7 @@ class DualTransduction:
         """
         layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
         xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
-        left = held_out_residuals(inverse, inverse, layout.runs)
+        left = held_out_residuals(inverse, inverse, layout.runs, first=0)
         products = left.T @ left
         result = []
         for fold in range(layout.n_folds):
@@ -275,15 +275,20 @@ def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) 
     return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
 
 
-def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -> Array:
-    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows."""
+def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
+    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
+
+    The first columns of B are those of S from row `first` on: for a large query, those at its rows
+    become the identity.
+    """
     xp = namespace(inverse)
     residuals = []
     for run in runs:
         if run.size >= LARGE_QUERY_ROWS:
             for query in run.pieces(1):
-                inner = xp.asarray(inverse[query.rows, query.rows], copy=True)
-                residuals.append(solve_positive(inner, right[query.rows, :]))
+                rows = query.rows
+                inner = xp.asarray(inverse[rows, rows], copy=True)
+                residuals.append(_large_query(inner, right[rows, :], rows.start - first))
             continue
         ends = run.begin + run.size * np.arange(run.count + 1)
         pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
@@ -293,6 +298,19 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -
         solved = xp.linalg.inv(inner) @ cube
         residuals.append(xp.reshape(solved, (run.count * run.size, -1)))
     return xp.concat(residuals, axis=0)
+
+
+def _large_query(inner: Array, right: Array, column: int) -> Array:
+    """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
+    xp, m = namespace(inner), inner.shape[0]
+    if column < 0:
+        return solve_positive(inner, right)
+    before, after = right[:, :column], right[:, column + m :]
+    others = xp.concat([before, after], axis=1)
+    if others.shape[1]:
+        others = solve_positive(inner, others)
+    identity = like(np.eye(m), inner)
+    return xp.concat([others[:, :column], identity, others[:, column:]], axis=1)
 
 
 def inverse_positive(matrix: Array) -> Array:
