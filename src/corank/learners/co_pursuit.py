@@ -106,7 +106,8 @@ class SparseViews(_KernelLearner):
 
     def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
         """Set the fitted attributes."""
-        model, atoms = solution.model, solution.atoms
+        model = solution.model
+        atoms = solution.atoms
         rows, coefficients, points = _functions(model, atoms)
         self.atoms_ = rows
         spans = [
@@ -116,7 +117,8 @@ class SparseViews(_KernelLearner):
         self.function_ = Function.mean(spans, coefficients, 0.0)
         labels = np.asarray(model.labels, dtype=np.int64)
         self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
-        self.n_atoms_, self.agreement_ = len(labels), solution.agreement
+        self.n_atoms_ = len(labels)
+        self.agreement_ = solution.agreement
         self.objective_ = np.asarray(model.losses)
         self.path_ = solution.path
         self._history = model.weights(0, len(labels))
@@ -168,7 +170,8 @@ class SparseViews(_KernelLearner):
         (n, steps) in the library, on the device and with the precision of X; the last column is
         `predict`
         """
-        features, weights = self._read(X), []
+        features = self._read(X)
+        weights = []
         for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
             steps = atoms[:, None] == labels[None, :]
             path = steps.astype(np.float64) @ self._history[:, :, v].T
@@ -186,7 +189,8 @@ class SparseViews(_KernelLearner):
         -------
         (n, n_models, n_views); the first model is that of `predict_views`
         """
-        features, models = self._read(X), []
+        features = self._read(X)
+        models = []
         for model in self.models_:
             parts = zip(self.function_.parts, model.solutions, strict=True)
             values = [
@@ -209,7 +213,8 @@ class SparseViews(_KernelLearner):
             they added.
         """
         check_is_fitted(self)
-        m, start = len(self.views_), float(self.objective_[0])
+        m = len(self.views_)
+        start = float(self.objective_[0])
         left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
         held_out = None
         if self.path_ is not None:
@@ -226,7 +231,9 @@ class SparseViews(_KernelLearner):
 
 def _functions(path: GreedyPath, atoms: ViewAtoms) -> tuple[list[Index], list[Array], list[Array]]:
     """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
-    rows, weights, points = [], [], []
+    rows = []
+    weights = []
+    points = []
     for v, (view, numbers) in enumerate(zip(atoms.views, atoms.numbers, strict=True)):
         assert isinstance(view.basis, KernelBasis)
         labels = [step[v] for step in path.labels]
@@ -380,7 +387,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
-        labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
+        labels = row_labels(X)
+        n_rows = self._n_seen - self._n_unscored + self._n_plain
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
@@ -440,9 +448,11 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         views = map(self._checked, bases.view_data(choices, problems, scored.groups))
         solution = pursue_views(views, unscored, settings)
         self._keep_pursuit(solution)
-        self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
+        self._with_queries = with_queries
+        self._n_queries = scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
-        self._n_seen, self._n_unscored = features.shape[0] + rows.n_rows - n_plain, rows.n_rows
+        self._n_seen = features.shape[0] + rows.n_rows - n_plain
+        self._n_unscored = rows.n_rows
         self._n_plain = n_plain
         self._warn_of(solution, tuned=settings.tunes)
         return self

@@ -57,7 +57,8 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
     """The dictionary of a fit, checked against X, whose columns the estimator knows."""
-    everything, features = training.everything, training.problem.features
+    everything = training.everything
+    features = training.problem.features
     if dictionary is None:
         points = basis_points(kernel, features, training.index) if kernel.precomputed else features
         return Atoms(points, training.index)
@@ -139,10 +140,12 @@ def function_of(function: Any) -> Callable[[Any], Any]:
 
 def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
     """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
-    values, n = function(features), features.shape[0]
+    values = function(features)
+    n = features.shape[0]
     if not is_sparse(values):
         values = like(values, features)
-    shape, width = tuple(values.shape), "N" if size is None else str(size)
+    shape = tuple(values.shape)
+    width = "N" if size is None else str(size)
     if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
         raise ValueError(
             f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
@@ -274,7 +277,8 @@ class PursuitLearner(OneViewLearner):
         self, training: Training, settings: PursuitSettings, solution: PursuitSolution
     ) -> None:
         """Say what came out otherwise than asked for."""
-        problem, used = training.problem, self.n_atoms_
+        problem = training.problem
+        used = self.n_atoms_
         assert isinstance(problem, ScoredRows)
         if problem.is_tied:
             return  # said already
@@ -351,7 +355,8 @@ class PursuitLearner(OneViewLearner):
         return super()._calls_functions or self._function is not None
 
     def _restored_function(self, values: dict[str, Any]) -> Function:
-        function, size = values.pop("_function"), values.pop("_size")
+        function = values.pop("_function")
+        size = values.pop("_size")
         restored = super()._restored_function(values)
         (part,) = restored.parts
         span = AtomSpan(

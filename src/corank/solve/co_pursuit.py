@@ -271,7 +271,9 @@ class GreedyPath:
         agreement: float,
         costs: Costs | None = None,
     ) -> None:
-        self.scores, self.settings, self.agreement = scores, settings, agreement
+        self.scores = scores
+        self.settings = settings
+        self.agreement = agreement
         self.costs = costs or scores.costs(agreement)
         self.labels: list[tuple[int, ...]] = []
         self.losses = [scores.loss]
@@ -300,7 +302,8 @@ class GreedyPath:
         atoms = self.scores.atoms
         if atoms.unscored is None or self.agreement == 0:
             return None
-        m, p = len(self._entered), len(self.labels)
+        m = len(self._entered)
+        p = len(self.labels)
         labels = np.reshape(self.labels, (p, m)) + atoms.ends[:-1]
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
@@ -406,7 +409,8 @@ def joint_weights(
     among : (M p, M p) the disagreement between entered atoms, view by view
     """
     triangles = [atoms.columns.upper for atoms in entered]
-    m, p = len(triangles), triangles[0].shape[1]
+    m = len(triangles)
+    p = triangles[0].shape[1]
     rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
     begin = 0
     for v, upper in enumerate(triangles):
@@ -470,7 +474,8 @@ def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
     agreements = _agreements(scores, settings)
     path = _path(atoms, settings, agreements) if settings.tunes else None
     if path is not None and path.n_atoms is not None and path.agreement is not None:
-        n_atoms, agreement = path.n_atoms[path.best], path.agreement[path.best]
+        n_atoms = path.n_atoms[path.best]
+        agreement = path.agreement[path.best]
         return _CoPursuitTrial(scores, int(n_atoms), float(agreement), path)
     if isinstance(settings.n_atoms, str):
         number = min(UNTUNED_COLUMNS, *atoms.sizes)
@@ -535,7 +540,8 @@ class _CoPursuitFold:
     ) -> None:
         index = row_numbers(atoms.problems)
         rows = np.concatenate([numbers[units] for numbers, units in zip(index, left, strict=True)])
-        self.scores, self.together = KeptScores(atoms, kept, rows), together
+        self.scores = KeptScores(atoms, kept, rows)
+        self.together = together
         # views with anything held out
         self.judged = [v for v, units in enumerate(left) if len(units)]
         self.left = left
@@ -555,7 +561,8 @@ class _CoPursuitFold:
 
     def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
         """Errors of predictions: of the mean of the views, or of each where scores are its own."""
-        offsets, together = np.zeros(1), self.together
+        offsets = np.zeros(1)
+        together = self.together
         return view_errors(
             self.problems, self._folding, predictions, offsets, scoring, together=together
         )
@@ -623,7 +630,8 @@ def _held_out(
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
     if isinstance(settings.n_atoms, str):
-        limit, stride = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes), 1
+        limit = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes)
+        stride = 1
     else:
         limit = stride = int(np.max(settings.n_atoms))
 

@@ -78,7 +78,8 @@ MAX_ITERATED_SHARE = 0.1
 # The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE
 # of the largest one: the shift keeps eigenvalues of zero, whose residuals are rounding, from being
 # iterated for ever.
-RESIDUAL_SHARE, SHIFT_SHARE = 1e-9, 1e-4
+RESIDUAL_SHARE = 1e-9
+SHIFT_SHARE = 1e-4
 # of the iteration; where it has not settled by then the full decomposition takes its place
 MAX_RESTARTS = 300
 
@@ -232,7 +233,8 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
     O(n r (r + d) + r³).
     """
-    features, n = problem.features, problem.features.shape[0]
+    features = problem.features
+    n = problem.features.shape[0]
     zeros = like(np.zeros(n), problem.reference)
     numbers = like(np.arange(n), zeros, "int64")
     rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
@@ -332,7 +334,8 @@ class RowComponents:
 
     def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
         """Held-out errors of every number of components."""
-        problem, blocks = self.problem, fold_blocks(folds)
+        problem = self.problem
+        blocks = fold_blocks(folds)
         predictions = self.held_out(blocks, numbers, centred=settings.centred)
         offsets = np.zeros(len(blocks))
         if settings.scoring == "rescaled" and settings.centred:
@@ -346,10 +349,12 @@ class RowComponents:
         Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m
         units.
         """
-        problem, most = self.problem, int(numbers.max())
+        problem = self.problem
+        most = int(numbers.max())
         if problem.groups is None:
             return self._items_held_out(blocks, numbers, most)
-        columns, targets = self.columns[:, :most], problem.targets
+        columns = self.columns[:, :most]
+        targets = problem.targets
         triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
@@ -362,8 +367,10 @@ class RowComponents:
         """
         problem = self.problem
         assert isinstance(problem, ScoredRows)
-        operator, xp = problem.operator, namespace(self.columns)
-        roots, level = operator.root_weights, operator.direction[:, None]
+        operator = problem.operator
+        xp = namespace(self.columns)
+        roots = operator.root_weights
+        level = operator.direction[:, None]
         targets = roots[:, None] * problem.reference[:, None]
         free = targets - level @ (level.T @ targets)
         columns = roots[:, None] * self.rows[:, :most]
@@ -374,7 +381,8 @@ class RowComponents:
         penalty: float | None = None
         for block in blocks:
             weights = take(roots, block) ** 2
-            total, count = operator.totals - xp.sum(weights), operator.counts - float(len(block))
+            total = operator.totals - xp.sum(weights)
+            count = operator.counts - float(len(block))
             _, within = operator.comparison.scales(total, count)
             if penalty is None or self.alpha / float(within[0]) != penalty:
                 penalty = self.alpha / float(within[0])
@@ -438,7 +446,8 @@ class SummedComponents:
         """Held-out errors of every number of components from the sums of folds, which were
         gathered.
         """
-        problem, blocks = self.problem, fold_blocks(folds)
+        problem = self.problem
+        blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
             gram = self.statistics.without(fold)
@@ -543,7 +552,8 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
     number = _untuned_number(trial)
     if path is not None and path.n_components is not None:
         number = int(path.n_components[path.best])
-    system, components = trial.system, trial.system.components
+    system = trial.system
+    components = trial.system.components
     offset = training.problem.mean_score if settings.centred else 0.0
     steps = system.triangle.steps(components.matrix, offset)
     return ComponentSolution(
@@ -571,7 +581,9 @@ def _trials(
     training: Training, settings: ComponentSettings, kernel: Kernel
 ) -> Iterator[_ComponentTrial]:
     """One kernel with every alpha; its components are made once."""
-    problem, spec, largest = training.problem, settings.basis, int(settings.numbers[-1])
+    problem = training.problem
+    spec = settings.basis
+    largest = int(settings.numbers[-1])
     basis, rows = make_basis(
         spec,
         kernel,
@@ -653,7 +665,8 @@ def _refitted(
     """Held-out errors by one fit per split, components kept."""
     tables = []
     for train, test in splits:
-        kept, left = system.problem.take(train), system.problem.take(test)
+        kept = system.problem.take(train)
+        left = system.problem.take(test)
         offset = kept.mean_score if settings.centred else 0.0
         predictions = system.refitted(kept, train, test, numbers, offset) + offset
         fold = np.zeros(len(test), dtype=np.int64)

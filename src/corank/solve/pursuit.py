@@ -84,8 +84,10 @@ class PursuitRun:
     """
 
     def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
-        xp, target = namespace(fold.target), fold.target
-        self._fold, self._refit = fold, refit
+        xp = namespace(fold.target)
+        target = fold.target
+        self._fold = fold
+        self._refit = refit
         self._lengths = self._lengths_left = lengths
         self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
         self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
@@ -132,7 +134,8 @@ class PursuitRun:
         """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where
         none gains anything.
         """
-        xp, correlations = namespace(self._lengths), self._correlations
+        xp = namespace(self._lengths)
+        correlations = self._correlations
         left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
         live = (self._lengths > self._shortest) & left
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
@@ -253,7 +256,8 @@ class PursuitFold(RowSet):
     @classmethod
     def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
         """A split of a problem."""
-        kept, held_out = problem.take(train), problem.take(test)
+        kept = problem.take(train)
+        held_out = problem.take(test)
         offset = kept.mean_score if centred else 0.0
         return cls(
             problem=kept,
@@ -343,7 +347,8 @@ def search_steps(
     tried = longest = 0
     end: int | None = None
     while tried == longest and tried < limit and end is None:
-        begin, tried = tried, min(tried + stride, limit)
+        begin = tried
+        tried = min(tried + stride, limit)
         table, longest = go_on(begin, tried)
         tables.append(table)
         if isinstance(n_atoms, str):
@@ -359,7 +364,8 @@ def _end_of_search(means: FloatArray) -> int | None:
     """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
     still may fall.
     """
-    best, since = means[0], 0
+    best = means[0]
+    since = 0
     for step, error in enumerate(means[1:], start=2):
         since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
         best = min(best, error)
@@ -430,7 +436,8 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
     kernels = _kernels(training, settings, atoms, tuned=bool(folds))
     trials = (_trial(training, settings, atoms, whole, folds, kernel) for kernel in kernels)
     best, path = best_of(trials)
-    run, used = best.run, min(best.asked, len(best.run.steps))
+    run = best.run
+    used = min(best.asked, len(best.run.steps))
     n_distinct = len(set(run.steps[:used]))
     return PursuitSolution(
         kernel=best.kernel,
@@ -490,7 +497,8 @@ def _trial(
     kernel: Kernel,
 ) -> _PursuitTrial:
     """The runs of one kernel, on all rows and on every fold, taken as far as they must go."""
-    problem, n_atoms = whole.problem, settings.n_atoms
+    problem = whole.problem
+    n_atoms = settings.n_atoms
     dictionary = atoms.dictionary(kernel, problem.features)
     lengths = dictionary.squared_lengths([whole, *folds])
     runs = []

@@ -191,7 +191,8 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
     (m,).
     """
-    xp, m = namespace(z), z.shape[0]
+    xp = namespace(z)
+    m = z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
     zeros = zeros_beside((len(problem.rows) - m, 1), z)
     return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
@@ -216,7 +217,9 @@ class DualTransduction:
     """
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
         self.system = DualSystem([ViewData(problem, basis)])
 
     def _inverse(self, alpha: float) -> Array:
@@ -229,8 +232,11 @@ class DualTransduction:
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
         """One Cholesky factorisation with inverse, and one of size m."""
-        problem, n, inverse = self.problem, self.layout.n_scored, self._inverse(alpha)
-        xp, targets = namespace(inverse), problem.targets[:, :1]
+        problem = self.problem
+        n = self.layout.n_scored
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        targets = problem.targets[:, :1]
         columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
         left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
         products = left.T @ left
@@ -247,8 +253,12 @@ class DualTransduction:
         """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
         unscored rows.
         """
-        layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
-        xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
+        layout = self.layout
+        targets = self.problem.targets[:, :1]
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        weights = row_weights(self.problem)
+        n = layout.n_scored
         left = held_out_residuals(inverse, inverse, layout.runs, first=0)
         products = left.T @ left
         result = []
@@ -256,7 +266,8 @@ class DualTransduction:
             fold_rows = layout.rows(fold)
             unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
             scored = np.setdiff1d(np.arange(n), fold_rows)
-            z, strength = take(targets, scored), 1 / take(weights, unscored)
+            z = take(targets, scored)
+            strength = 1 / take(weights, unscored)
             inner = block_of(inverse, unscored, unscored)
             predicted = -solve_positive(inner, block_of(inverse, unscored, scored) @ z)
             inner = block_of(products, unscored, unscored)
@@ -302,10 +313,12 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], f
 
 def _large_query(inner: Array, right: Array, column: int) -> Array:
     """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
-    xp, m = namespace(inner), inner.shape[0]
+    xp = namespace(inner)
+    m = inner.shape[0]
     if column < 0:
         return solve_positive(inner, right)
-    before, after = right[:, :column], right[:, column + m :]
+    before = right[:, :column]
+    after = right[:, column + m :]
     others = xp.concat([before, after], axis=1)
     if others.shape[1]:
         others = solve_positive(inner, others)
@@ -320,7 +333,8 @@ def inverse_positive(matrix: Array) -> Array:
     O(k³): a third for the Cholesky factor, the rest for the inverse.
     """
     if not isinstance(matrix, np.ndarray):
-        xp, factor = namespace(matrix), cholesky(matrix)
+        xp = namespace(matrix)
+        factor = cholesky(matrix)
         return (
             xp.cholesky_inverse(factor)
             if hasattr(xp, "cholesky_inverse")
@@ -365,7 +379,9 @@ class PrimalTransduction:
     """
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
         phi = [
             self._whitened(take(problem.features, run))
@@ -378,7 +394,8 @@ class PrimalTransduction:
         self.gram = rooted.T @ rooted
 
     def _whitened(self, X: Array) -> Array:
-        white, phi = self.basis.whitening, self.basis.features(X)
+        white = self.basis.whitening
+        phi = self.basis.features(X)
         return phi if white.trivial else phi @ white.matrix
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
@@ -398,7 +415,8 @@ class PrimalTransduction:
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """The sums of every fold once, and those of all unscored rows once per pull."""
-        state, n_folds = _AtAlpha(self, alpha), self.layout.n_folds
+        state = _AtAlpha(self, alpha)
+        n_folds = self.layout.n_folds
         *scored_blocks, unscored_blocks = state.blocks
         z = self.problem.targets[:, :1]
         scored = [sum(block.scored_sums(z) for block in blocks) for blocks in scored_blocks]
@@ -426,7 +444,8 @@ class _AtAlpha:
     """
 
     def __init__(self, system: PrimalTransduction, alpha: float) -> None:
-        xp, gram = namespace(system.gram), system.gram
+        xp = namespace(system.gram)
+        gram = system.gram
         try:
             self.lower = cholesky(add_diagonal(gram, alpha))
         except ValueError:
@@ -447,9 +466,13 @@ class _AtAlpha:
 
         scored, unscored : sums over all rows; see `Turned`
         """
-        xp, r = namespace(self.lower), self.lower.shape[0]
-        plain, telling = scored[0, ...], scored[1, ...]
-        pulled, across, held = unscored[0, ...], unscored[1, ...], unscored[2, ...]
+        xp = namespace(self.lower)
+        r = self.lower.shape[0]
+        plain = scored[0, ...]
+        telling = scored[1, ...]
+        pulled = unscored[0, ...]
+        across = unscored[1, ...]
+        held = unscored[2, ...]
         inner = self.penalty + plain[:r, :r]
         alone = solve_positive(inner, plain[:r, r:])
         across = inner + across
@@ -484,7 +507,8 @@ class Turned:
 
         O(count·size²·(size + r)), for such a large query O(size·r²).
         """
-        xp, r = namespace(features), features.shape[1]
+        xp = namespace(features)
+        r = features.shape[1]
         cube = xp.reshape(features, (run.count, run.size, r))
         transposed = xp.matrix_transpose(cube)
         if run.size <= r:
@@ -529,7 +553,8 @@ class Turned:
 
     def unscored_sums(self, pull: float) -> Array:
         """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (3, r, r)."""
-        free, strength = self.free(pull), pull / self.weight
+        free = self.free(pull)
+        strength = pull / self.weight
         held = self._gram(self.kept**2 * free)
         return namespace(free).stack([strength * self._gram(free), strength * held, held])
 
@@ -540,7 +565,9 @@ class Turned:
 
     def completed(self, alone: Array, change: Array, multiplier: Array, pull: float) -> Array:
         """z of unscored rows, given v, δ and μ: (rows, 1)."""
-        f, kept, free = self.features, self.kept[:, None], self.free(pull)[:, None]
+        f = self.features
+        kept = self.kept[:, None]
+        free = self.free(pull)[:, None]
         held = kept**2 * free * (f @ multiplier)
         return self.back(f @ alone + free * (f @ change) - held)
 
@@ -623,21 +650,26 @@ def complete(
     layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
-    n, path = layout.n_scored, inductive.path
+    n = layout.n_scored
+    path = inductive.path
     scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
     pull = untuned_pull(settings.pull, scale)
     if tunes_pull:
         tried = _pull_path(system, inductive, settings, scale)
         if tried is not None and tried.pull is not None:
-            path, pull = tried, float(tried.pull[tried.best])
+            path = tried
+            pull = float(tried.pull[tried.best])
     (view,), (coefficients,) = inductive.views, inductive.coefficients
     unscored = take(problem.features, slice(n, len(layout.order)))
     predicted = predict_in_blocks(view.basis, coefficients, unscored)
     completion = system.solve(inductive.alpha, pull, predicted)
     scores = take(completion.scores, np.argsort(layout.order[n:]))
-    basis, rows, coefficients = view.basis, view.rows, completion.coefficients
+    basis = view.basis
+    rows = view.rows
+    coefficients = completion.coefficients
     if is_named(settings.basis, "all"):
-        kernel, rows = _kernel_of(inductive, settings), np.arange(len(layout.order))
+        kernel = _kernel_of(inductive, settings)
+        rows = np.arange(len(layout.order))
         points = basis_points(kernel, everything.features, rows)
         basis = KernelBasis(kernel, points if kernel.precomputed else everything.features)
         coefficients = take(coefficients, np.argsort(layout.order))
@@ -669,7 +701,8 @@ def _candidates(
     All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
     the others.
     """
-    spec, seed = settings.basis, settings.seed
+    spec = settings.basis
+    seed = settings.seed
     if is_named(spec, "scored"):
         return training
     numbers = np.arange(len(everything.rows))
@@ -719,9 +752,11 @@ def _view(
     training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
 ) -> ViewData:
     """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
-    spec, chosen_from = settings.basis, training
+    spec = settings.basis
+    chosen_from = training
     if isinstance(spec, int):
-        spec, chosen_from = min(spec, len(candidates.index)), candidates
+        spec = min(spec, len(candidates.index))
+        chosen_from = candidates
     elif is_named(spec, "all"):
         spec = "scored"
     basis, rows = make_basis(
@@ -766,7 +801,8 @@ def _system(
     """
     basis = inductive.views[0].basis
     if is_named(settings.basis, "all"):
-        kernel, points = _kernel_of(inductive, settings), problem.features
+        kernel = _kernel_of(inductive, settings)
+        points = problem.features
         if kernel.precomputed:
             points = like(layout.order, problem.reference, "int64")
         return DualTransduction(problem, KernelBasis(kernel, points), layout)
@@ -783,7 +819,8 @@ def _pull_path(
 
     The layout of the system has the folds as parts.
     """
-    layout, scoring = system.layout, settings.scoring
+    layout = system.layout
+    scoring = settings.scoring
     scored = system.problem.take(np.arange(layout.n_scored))
     pulls = PULL_GRID * scale
     if not isinstance(settings.pull, str):
