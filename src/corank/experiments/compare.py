@@ -15,6 +15,7 @@ import numpy as np
 
 from corank.core.arrays import FloatArray, Index, first_appearance
 from corank.core.labels import query_codes
+from corank.core.messages import ArgumentError
 from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import (
     JobsFailed,
@@ -326,9 +327,11 @@ def _body(code: CodeType) -> list[Any]:
 def _baseline(methods: Sequence[Method], asked: str | None) -> str:
     names = [method.name for method in methods]
     if len(names) < 2:
-        raise ValueError("methods: there must be at least two of them, one being the baseline.")
+        raise ArgumentError(
+            "methods", ": there must be at least two of them, one being the baseline."
+        )
     if asked is None:
         return BASELINE if BASELINE in names else names[0]
     if asked not in names:
-        raise ValueError(f"baseline={asked!r} is not among the methods {', '.join(names)}.")
+        raise ArgumentError("baseline", f"={asked!r} is not among the methods {', '.join(names)}.")
     return asked

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corank.core.arrays import FloatArray, stack_rows
-from corank.core.messages import did_you_mean
+from corank.core.messages import ArgumentError, did_you_mean
 from corank.core.registry import (
     LearnerRecord,
     declare,
@@ -143,24 +143,22 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
         method = wanted if isinstance(wanted, Method) else methods.get(wanted)
         if method is None:
             guess = did_you_mean(str(name), methods, 1) or "."
-            raise ValueError(
-                f"methods: {name!r} is not known{guess} Known methods are {', '.join(methods)}."
-            )
+            fault = f"{name!r} is not known{guess} Known methods are {', '.join(methods)}."
+            raise ArgumentError("methods", f": {fault}")
+        fault = ""
         if not method.is_installed:
-            raise ValueError(
-                f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed."
+            fault = f"needs {', '.join(method.needs)}, which is not installed."
+        elif queries and not method.for_queries:
+            fault = "is not meant for data with queries; leave it out."
+        elif judge == "rmse" and not method.on_scale(queries=queries):
+            fault = (
+                "gives an order, not scores, and so has no RMSE; leave it out, or judge by"
+                " measure='disagreement'."
             )
-        if queries and not method.for_queries:
-            raise ValueError(
-                f"methods: {method.name!r} is not meant for data with queries; leave it out."
-            )
-        if judge == "rmse" and not method.on_scale(queries=queries):
-            raise ValueError(
-                f"methods: {method.name!r} gives an order, not scores, and so has no RMSE; leave it"
-                " out, or judge by measure='disagreement'."
-            )
-        if method.name in [other.name for other in found]:
-            raise ValueError(f"methods: {method.name!r} is named twice.")
+        elif method.name in [other.name for other in found]:
+            fault = "is named twice."
+        if fault:
+            raise ArgumentError("methods", f": {method.name!r} {fault}")
         found.append(method)
     return found
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index, take
+from corank.core.messages import ArgumentError
 from corank.core.observations import spreads
 from corank.encode.encoder import TableEncoder
 from corank.experiments.data import Items
@@ -58,18 +59,20 @@ class Protocol:
 
     def __post_init__(self) -> None:
         if self.scored_share is not None and not 0.0 < self.scored_share <= 1.0:
-            raise ValueError(
-                f"scored_share must be above 0 and at most 1, got {self.scored_share}."
+            raise ArgumentError(
+                "scored_share", f" must be above 0 and at most 1, got {self.scored_share}."
             )
         if not 0.0 < self.test_share < 1.0:
             raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share}.")
         least = {"repeats": 2, "max_scored": 10, "max_unscored": 0, "seed": 0}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
-                raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}.")
+                raise ArgumentError(
+                    name, f" must be at least {smallest}, got {getattr(self, name)}."
+                )
         if self.measure is not None and self.measure not in JUDGES:
-            raise ValueError(
-                f"measure={self.measure!r} is unknown; give one of {', '.join(JUDGES)}."
+            raise ArgumentError(
+                "measure", f"={self.measure!r} is unknown; give one of {', '.join(JUDGES)}."
             )
 
     def share(self, items: Items) -> float:

@@ -18,22 +18,20 @@ from corank.core.basis import KernelBasis
 from corank.core.folds import same_scores
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.unscored import UnscoredRows
 from corank.inputs import is_scan, read_features, row_labels
-from corank.learners.base import (
-    WITH_UNSCORED,
+from corank.learners.base import RankerMixin
+from corank.learners.bases import AskedBases, ViewBases
+from corank.learners.explanation import Explanation
+from corank.learners.parameters import (
     KernelParameters,
-    RankerMixin,
     candidates,
     check_choice,
     is_whole,
-    read_shared_parameters,
+    read_splits,
     whole_numbers,
 )
-from corank.learners.bases import ViewBases
-from corank.learners.explanation import Explanation
-from corank.learners.least_squares import Scored, _KernelLearner
-from corank.learners.splits import read_splits
+from corank.learners.training import TrainingData
+from corank.learners.views import ViewLearner
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (
     CoPursuitSettings,
@@ -44,7 +42,8 @@ from corank.solve.co_pursuit import (
 )
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.systems import Unscored, ViewData
+from corank.solve.systems import ViewData
+from corank.solve.tuning import Settings
 
 
 @dataclass(frozen=True)
@@ -75,21 +74,13 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-class SparseViews(_KernelLearner):
+class SparseViews(ViewLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are
     chosen.
     """
 
-    __metadata_request__fit = WITH_UNSCORED
     _contents = CO_PURSUIT
-    _several = True
-    has_views = has_atoms = suggests = True
-
-    def _shown(self, values: Sequence[Any]) -> Any:
-        return list(values)
-
-    def _listed(self, value: Any) -> list[Any]:
-        return list(value)
+    has_atoms = True
 
     def _why_fixed(self) -> str:
         return (
@@ -386,28 +377,32 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
-        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
         labels = row_labels(X)
         n_rows = self._n_seen - self._n_unscored + self._n_plain
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
 
-    def _check_parameters(self) -> Any:
+    def _settings(self) -> Settings:
         check_choice(self.objective, "objective", ("exact", "paper"))
         check_choice(self.search, "search", ("full", "tied"))
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
-        candidates(self.agreement, "agreement", ("tune",), zero=True)
         whole_numbers(self.n_atoms, "n_atoms")
         if not is_whole(self.n_solutions):
             raise ValueError(
                 f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
             )
-        read_shared_parameters(self)
+        return Settings(
+            **self._shared_settings(),
+            alpha=0.0,
+            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
+            scoring=self.scoring or "rescaled",
+        )
 
-    def _set_views(self, n_columns: int, names: Any = None) -> None:
-        super()._set_views(n_columns, names)
+    def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
+        asked = super()._asked_bases(n_columns, settings, names)
         n_views = len(self.views_)
         if self.search == "full" and n_views > 2:
             raise ValueError(
@@ -422,58 +417,45 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
                 )
         if any(view.penalty != 1 for view in self.views_):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
+        return asked
 
-    def _fit_views(
-        self,
-        features: Array,
-        scored: Scored,
-        rows: UnscoredRows,
-        n_plain: int,
-        _: Any,
-        *,
-        with_queries: bool,
-    ) -> Self:
+    def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
-        if self.objective == "paper" and not same_scores(scored.problems):
+        if self.objective == "paper" and not same_scores(data.problems):
             raise ValueError(
                 "objective='paper' has one residual for all views, so y must have one column."
             )
-        seen = [problem.features for problem in scored.problems]
-        bases = self._bases(features, scored.weights, scored.index, seen, rows)
-        choices = bases.width_choices()
-        settings = self._pursuit_settings(scored, bases, compared=len(choices) > 1)
-        couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
-        unscored = Unscored(self._unscored_comparison(), rows) if couples else None
-        problems = bases.seen_problems(scored.problems)
-        views = map(self._checked, bases.view_data(choices, problems, scored.groups))
-        solution = pursue_views(views, unscored, settings)
+        bases = ViewBases.of(asked, data)
+        pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
+        n_unscored = data.unscored.rows.n_rows
+        couples = n_unscored > 0 and len(self.views_) > 1 and pursuit.agreement != 0.0
+        unscored = data.unscored if couples else None
+        solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries = with_queries
-        self._n_queries = scored.problems[0].n_queries
-        self._n_scored = len(np.unique(np.concatenate(scored.index)))
-        self._n_seen = features.shape[0] + rows.n_rows - n_plain
-        self._n_unscored = rows.n_rows
-        self._n_plain = n_plain
-        self._warn_of(solution, tuned=settings.tunes)
+        self._with_queries = data.with_queries
+        self._n_queries = data.problems[0].n_queries
+        self._n_seen = data.n_seen
+        self._n_scored = data.n_scored
+        self._n_unscored = n_unscored
+        self._n_plain = data.n_plain
+        self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
     def _pursuit_settings(
-        self, scored: Scored, bases: ViewBases, *, compared: bool
+        self, data: TrainingData, settings: Settings, *, compared: bool
     ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
-        index = np.unique(np.concatenate(bases.index))
-        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
-        if bases.n_unscored == 0 or len(scored.problems) == 1:
-            agreement = 0.0
+        n_rows = data.features.shape[0]
+        nothing = data.unscored.rows.n_rows == 0 or len(data.problems) == 1
         return CoPursuitSettings(
-            agreement=agreement,
+            agreement=0.0 if nothing else settings.agreement,
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=read_splits(self._cv, scored.shown, index, bases.n_rows),
-            scoring=self.scoring or "rescaled",
-            seed=self._seed,
+            splits=read_splits(self.cv, data.shown, data.scored_index, n_rows),
+            scoring=settings.scoring,
+            seed=settings.seed,
             compared=compared,
             n_solutions=int(self.n_solutions),
         )

@@ -15,15 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.arrays import Array, like, namespace, with_precision_of
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
-from corank.learners.base import (
-    BasisParameters,
-    ComparisonMixin,
-    OneViewLearner,
-    R2Mixin,
-    RankerMixin,
-    candidates,
-    whole_numbers,
-)
+from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.parameters import BasisParameters, candidates, whole_numbers
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solve.function import Function, Span
@@ -61,7 +54,7 @@ class ComponentLearner(OneViewLearner):
             n_components=_read_numbers(self.n_components, training, basis),
             basis=basis,
             selection=self.basis_selection,
-            centred=self._centred,
+            centred=self.fit_intercept,
         )
 
     def _keep(self, solution: ComponentSolution) -> None:

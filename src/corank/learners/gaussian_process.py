@@ -29,14 +29,9 @@ from corank.core.arrays import (
 from corank.core.basis import KernelBasis, make_basis
 from corank.core.kernels import Kernel, is_named
 from corank.core.messages import warn_user
-from corank.inputs import read_comparisons
-from corank.learners.base import (
-    PRECOMPUTED,
-    OneViewLearner,
-    check_choice,
-    comparison_groups,
-    seed,
-)
+from corank.inputs import comparison_groups, read_comparisons
+from corank.learners.base import PRECOMPUTED, OneViewLearner
+from corank.learners.parameters import check_choice, seed
 from corank.solve.function import Expansion, Function, Span
 from corank.solve.posterior import GaussianPart, KernelProcess, Posterior, Widths
 from corank.solve.questions import ask

@@ -34,15 +34,9 @@ from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
 from corank.core.sums import CHUNK_ROWS
 from corank.inputs import is_frame, read_features, row_labels
-from corank.learners.base import (
-    KernelParameters,
-    OneViewLearner,
-    R2Mixin,
-    RankerMixin,
-    check_choice,
-    whole_numbers,
-)
+from corank.learners.base import OneViewLearner, R2Mixin, RankerMixin
 from corank.learners.explanation import Explanation
+from corank.learners.parameters import KernelParameters, check_choice, whole_numbers
 from corank.model_files.schema import PURSUIT
 from corank.solve.dictionary import Atoms
 from corank.solve.function import Expansion, Function, Span
@@ -233,7 +227,7 @@ class PursuitLearner(OneViewLearner):
             **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
-            centred=self._centred,
+            centred=self.fit_intercept,
         )
         atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
         largest = 0 if isinstance(settings.n_atoms, str) else int(np.max(settings.n_atoms))
@@ -284,7 +278,7 @@ class PursuitLearner(OneViewLearner):
             return  # said already
         if used == 0:
             reason = "dictionary: no atom tells the rows apart that are compared"
-            if nothing_to_learn(problem, centred=self._centred):
+            if nothing_to_learn(problem, centred=self.fit_intercept):
                 reason = "y: all scores are the same"
             warn_user(f"{reason}, so the model is constant, without atoms.")
             return

@@ -16,15 +16,9 @@ from corank.core.messages import warn_user
 from corank.core.observations import Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, unscored_parts
-from corank.learners.base import (
-    WITH_UNSCORED,
-    BasisParameters,
-    OneViewLearner,
-    RankerMixin,
-    candidates,
-)
+from corank.learners.base import OneViewLearner, RankerMixin
 from corank.learners.bases import check_column_basis
-from corank.learners.splits import read_splits
+from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
 from corank.solve.systems import ViewData

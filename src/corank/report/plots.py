@@ -61,7 +61,7 @@ def plot_posterior(
     >>> model = PreferenceGP(gamma=1.0).fit_comparisons(X, [1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
     >>> ax = plot_posterior(model)
     """
-    if getattr(model, "n_features_in_", None) != 1 or not hasattr(model, "predict_comparison"):
+    if not model.has_evidence or vars(model).get("n_features_in_") != 1:
         raise ValueError(
             "model must be a PreferenceGP or DifferenceGP that was fitted on one column."
         )
@@ -157,7 +157,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    path = getattr(model, "path_", None)
+    path = model.tuning_path
     if path is None:
         raise ValueError(
             "model has no path_: it tuned nothing. Fit it with 'tune', or with a list of"
@@ -181,16 +181,14 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    if not hasattr(model, "predict_views"):
+    if not model.has_views:
         raise ValueError(
             "model has one view; plot_views shows learners with several, such as CoRankRLS."
         )
     from scipy.stats import spearmanr
 
     predicted = to_numpy(model.predict_views(X)).astype(np.float64)
-    names = [
-        getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)
-    ]
+    names = [view.name or f"view {at}" for at, view in enumerate(model.views_, start=1)]
     ax = axis(ax)
     if predicted.shape[1] == 2:
         first, second = predicted.T
@@ -228,7 +226,7 @@ def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    if not hasattr(model, "explain"):
+    if not model.has_atoms:
         raise ValueError(
             "model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and"
             " CoRankingPursuit."

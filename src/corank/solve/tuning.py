@@ -157,11 +157,16 @@ class Settings(TuningSettings):
     """What a learner of least squares was asked for, checked.
 
     alpha, agreement : a number, "tune" or candidates
+    kernel, gamma : of views that have none of their own, the width still open
+    judged : whether what it takes to judge the choice afterwards is kept
     solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
     """
 
     alpha: Candidates
     agreement: Candidates = 0.0
+    kernel: Kernel | None = None
+    gamma: Candidates | None = None
+    judged: bool = False
     solver: str = "direct"
     max_iter: int = 1000
     tol: float = 1e-8

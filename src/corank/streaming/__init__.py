@@ -6,6 +6,7 @@ from corank.streaming.chunks import Chunk
 from corank.streaming.dask import collection_scan as collection_scan
 from corank.streaming.models import ScannedProblem as ScannedProblem
 from corank.streaming.models import ScannedRows as ScannedRows
+from corank.streaming.models import SummedRows as SummedRows
 from corank.streaming.models import SurveyedScan as SurveyedScan
 from corank.streaming.models import explained_score as explained_score
 from corank.streaming.models import order_score as order_score

@@ -12,7 +12,8 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.core.arrays import (
-    Array,
-    FloatArray,
-    Index,
-    namespace,
-    take,
-    to_numpy,
-)
+from corank.core.arrays import Array, FloatArray, Index, stack_rows, take, to_numpy
 from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
-from corank.core.observations import Rows
+from corank.core.observations import TIED, Rows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir
@@ -45,9 +39,15 @@ from corank.solve.tuning import Settings, Trial, evidence_of
 from corank.streaming.checkpoint import Checkpoint, digest_of, in_words, stopping_at_sigterm
 from corank.streaming.chunks import Chunk, ClosedQueries
 from corank.streaming.dask import unit_results
-from corank.streaming.passes import Passes, progress_bar
+from corank.streaming.passes import (
+    Folds,
+    JointSumJob,
+    JointSums,
+    Passes,
+    SumJob,
+    progress_bar,
+)
 from corank.streaming.scan import Scan, with_extra
-from corank.streaming.sums import Folds, JointSumJob, JointSums, SumJob
 from corank.streaming.survey import (
     NumberedRows,
     Survey,
@@ -161,14 +161,9 @@ class SurveyedScan:
         """All scored rows, None where they do not fit into memory."""
         return scored_rows(self.survey, with_queries=self.scan.has_queries)
 
-    @property
-    def n_unscored(self) -> int:
-        """Number of rows without a score."""
-        return self.survey.n_rows - self.survey.n_scored
-
     def unscored(self, comparison: Loss) -> list[Part]:
         """The rows without a score as one part, where there are any."""
-        if self.n_unscored == 0:
+        if self.survey.n_unscored == 0:
             return []
         return [ScannedRows(self, with_queries=comparison.needs_queries, every=False)]
 
@@ -206,7 +201,7 @@ class ScannedRows:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.rows.n_unscored
+        return self.rows.survey.n_unscored
 
     def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` rows, drawn by row number in the first pass."""
@@ -256,27 +251,22 @@ class ScannedRows:
 
 
 @dataclass
-class ScannedProblem:
-    """Views of more scored rows than fit into memory: everything comes from sums, one pass per
-    kernel width. It stands for the rows in its views.
+class SummedRows:
+    """Stands for more scored rows than fit into memory, of which there are only sums.
 
-    comparison : the loss on scored rows
+    comparison : the loss on them
     level : is taken out of the scores
-    bases : of the views; widths : what `width_choices` gave
     """
 
     rows: SurveyedScan
     comparison: Loss
     level: float
-    bases: ViewBases
-    widths: Sequence[Sequence[float | None]]
-    unscored: Unscored | None
-    _n_passes: int = field(default=0, init=False)
+    n_passes: int = field(default=0, init=False)
 
     @property
-    def choices(self) -> Iterator[list[ViewData]]:
-        """The views with every choice of kernel widths."""
-        return self.bases.view_data(self.widths, [self for _ in self.bases.views], None)
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.rows.survey.n_scored
 
     @property
     def n_queries(self) -> int:
@@ -288,53 +278,34 @@ class ScannedProblem:
         """An array of the library and device to compute on."""
         return self.rows.scan.reference()
 
-    def prepared(
-        self, views: Sequence[ViewData], settings: Settings
-    ) -> tuple[PrimalSystem, Folding | None]:
-        """The system from one pass, with sums for every fold."""
-        folds = self._folds(settings.seed) if settings.tunes else None
-        joint = JointFeatures([view.basis for view in views])
-        features: Any = joint
-        columns: Any = [view.columns for view in views]
-        if len(views) == 1 and views[0].columns is None:
-            features, columns = joint.maps[0], None
-        agrees = self.unscored is not None and settings.agreement != 0.0
-        sums = self._summed(features, folds, columns, self.unscored if agrees else None)
-        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
-        return system, None if folds is None else Folding([np.arange(folds.n_folds)])
+    @cached_property
+    def features(self) -> Array:
+        """Those that may serve as basis."""
+        return self.rows.features.features
 
-    def constant(self, system: PrimalSystem, offset: float, scoring: Scoring) -> float:
-        """From the sums over all scored rows."""
-        gram = system.grams[0]
-        loss = gram.loss(0.0 * gram.right(), offset)
-        return float(loss[0] / max(gram.freedom, 1))
+    def with_features(self, features: Array) -> SummedRows:
+        """The rows, whatever a view sees of those that may serve as basis."""
+        return self
 
-    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
-        """The errors that were found."""
-        folding = trial.folds if isinstance(trial.folds, Folding) else None
-        if trial.errors is None:
-            folding = None
-        return evidence_of(trial, settings, None, trial.errors, folding)
-
-    def is_tied(self, system: PrimalSystem) -> bool:
-        """Whether rows are compared, but no two rows of a query have different scores."""
+    def warn_of_ties(self, system: PrimalSystem) -> None:
+        """Say so where rows are compared, but no two rows of a query have different scores."""
         spread = float(system.grams[0].matrix[-2, -2])
-        return self.comparison.needs_queries and spread <= NO_SPREAD * self.rows.survey.n_scored
+        if self.comparison.needs_queries and spread <= NO_SPREAD * self.n_rows:
+            warn_user(TIED)
 
-    def _folds(self, seed: int) -> Folds | None:
+    def folds(self, seed: int) -> Folds | None:
         """At most ten folds of queries, of rows, or of items of the only query; None for too
         little.
         """
         offsets, _ = self.rows.survey.offsets()
-        n = self.n_queries
-        if n > 1:
-            return Folds("query", min(N_FOLDS, n), seed, offsets)
-        n = self.rows.survey.n_scored
+        if self.n_queries > 1:
+            return Folds("query", min(N_FOLDS, self.n_queries), seed, offsets)
+        most = self.rows.survey.n_scored
         if self.comparison.needs_queries:
-            return Folds("row", min(N_FOLDS, n // 2), seed, offsets) if n >= 4 else None
-        return Folds("row", min(N_FOLDS, n), seed, offsets) if n > 1 else None
+            most = most // 2
+        return Folds("row", min(N_FOLDS, most), seed, offsets) if most > 1 else None
 
-    def _summed(
+    def summed(
         self,
         features: Any,
         folds: Folds | None,
@@ -352,14 +323,64 @@ class ScannedProblem:
             scanned = [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
             parts = [part for part in scanned if part.rows.scan is rows.scan]
             jobs += [part.sum_job(unscored.comparison, features, columns) for part in parts]
-        self._n_passes += 1
-        name, what = f"sums-scored-{self._n_passes}", "summing scored rows"
+        self.n_passes += 1
+        name, what = f"sums-scored-{self.n_passes}", "summing scored rows"
         job = JointSumJob(tuple(jobs))
         joint: JointSums = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
         sums = [spans.closed() for spans in joint.sums]
         for part, part_job, part_sums in zip(parts, jobs[1:], sums[1:], strict=True):
             part.keep(part_job, part_sums)
         return sums[0]
+
+
+@dataclass(frozen=True)
+class ScannedProblem:
+    """Views of more scored rows than fit into memory: everything comes from sums, one pass per
+    kernel width.
+    """
+
+    bases: ViewBases
+    unscored: Unscored | None
+
+    @property
+    def scored(self) -> SummedRows:
+        """The scored rows, the same in every view."""
+        return self.bases.data.shown  # type: ignore[return-value]
+
+    @property
+    def choices(self) -> Iterator[list[ViewData]]:
+        """The views with every choice of kernel widths."""
+        return self.bases.view_data()
+
+    def prepared(
+        self, views: Sequence[ViewData], settings: Settings
+    ) -> tuple[PrimalSystem, Folding | None]:
+        """The system from one pass, with sums for every fold."""
+        folds = self.scored.folds(settings.seed) if settings.tunes else None
+        joint = JointFeatures([view.basis for view in views])
+        features: Any = joint
+        columns: Any = [view.columns for view in views]
+        if len(views) == 1 and columns[0] is None:
+            features, columns = joint.maps[0], None
+        unscored = None if settings.agreement == 0.0 else self.unscored
+        sums = self.scored.summed(features, folds, columns, unscored)
+        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
+        if self.scored.n_passes == 1:
+            self.scored.warn_of_ties(system)
+        return system, None if folds is None else Folding([np.arange(folds.n_folds)])
+
+    def constant(self, system: PrimalSystem, offset: float, scoring: Scoring) -> float:
+        """From the sums over all scored rows."""
+        gram = system.grams[0]
+        loss = gram.loss(0.0 * gram.right(), offset)
+        return float(loss[0] / max(gram.freedom, 1))
+
+    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
+        """The errors that were found."""
+        folding = trial.folds if isinstance(trial.folds, Folding) else None
+        if trial.errors is None:
+            folding = None
+        return evidence_of(trial, settings, None, trial.errors, folding)
 
 
 # ---------------------------------------------------------------- predictions and scores
@@ -387,13 +408,13 @@ def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chun
 def predict_scan(learner: Any, scan: Scan) -> Any:
     """All predictions: (n,), 8 bytes a row."""
     if scan.client is not None:
-        found = unit_results(fitted_scan(learner, scan), _predicted_unit, learner)
-        parts = [values for unit in found for values in unit]
+        units = unit_results(fitted_scan(learner, scan), _predicted_unit, learner)
+        blocks = list(chain.from_iterable(units))
     else:
-        parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
-    if not parts:
+        blocks = [values for _, values in predicted_chunks(learner, scan, "predicting")]
+    if not blocks:
         raise ValueError(NO_ROWS)
-    return namespace(parts[0]).concat(parts)
+    return stack_rows(blocks)
 
 
 def _predicted_unit(scan: Scan, number: int, learner: Any) -> list[Any]:
@@ -487,22 +508,17 @@ def beside(chunk: Chunk, values: Any, name: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rows of one chunk, and their predictions (n,)."""
+    """Rows of one chunk: scores (n,), NaN = unscored, columns that are carried along, and
+    predictions (n,).
+    """
 
-    chunk: Chunk
-    rows: slice
+    scores: Array | None
+    extra: pa.Table
     values: FloatArray
 
-    @property
-    def scores(self) -> FloatArray:
-        """Their scores (n,), NaN = unscored."""
-        return to_numpy(self.chunk.scores)[self.rows]
-
-    @property
-    def extra(self) -> pa.Table:
-        """Columns that are carried along."""
-        chosen = pa.table({}) if self.chunk.extra is None else self.chunk.extra
-        return chosen.slice(self.rows.start, self.rows.stop - self.rows.start)
+    def take(self, rows: slice) -> Stretch:
+        """Some of the rows."""
+        return Stretch(take(self.scores, rows), self.extra[rows], self.values[rows])
 
 
 def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[Stretch], Index]]:
@@ -514,23 +530,27 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        # a query may be as long as the files: features are not kept
-        chunk = replace(chunk, features=np.empty((n, 0)))
-        found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)
         if waiting and last != int(runs.ids[0]):
             yield waiting, _codes(waiting)
             waiting = []
+        # a query may be as long as the files: features are not kept
+        extra = pa.table({}) if chunk.extra is None else chunk.extra
+        rows = Stretch(chunk.scores, extra, _as_float64(values))
         final = int(runs.starts[-1])
         if final > 0:
-            parts = [*waiting, Stretch(chunk, slice(0, final), found[:final])]
-            yield parts, np.concatenate([_codes(waiting), runs.codes(n)[:final]])
+            codes = np.concatenate([_codes(waiting), runs.codes(n)[:final]])
+            yield [*waiting, rows.take(slice(0, final))], codes
             waiting = []
-        waiting.append(Stretch(chunk, slice(final, n), found[final:]))
+        waiting.append(rows.take(slice(final, n)))
         last = int(runs.ids[-1])
     if waiting:
         yield waiting, _codes(waiting)
+
+
+def _as_float64(values: Array) -> FloatArray:
+    return np.asarray(to_numpy(values), dtype=np.float64)
 
 
 def _codes(waiting: Sequence[Stretch]) -> Index:
@@ -541,23 +561,22 @@ def _codes(waiting: Sequence[Stretch]) -> Index:
 def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:
     """Scores, predictions and query codes, some whole queries at a time."""
     for parts, codes in whole_queries(learner, scan, "scoring"):
-        yield (
-            np.concatenate([p.scores for p in parts]),
-            np.concatenate([p.values for p in parts]),
-            codes,
-        )
+        scores = np.concatenate([to_numpy(part.scores) for part in parts])
+        yield scores, np.concatenate([part.values for part in parts]), codes
 
 
 def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `Scan.check_alone`."""
     scan.check_alone(arguments)
     total, count = 0.0, 0
-    for scores, found, codes in scored_queries(learner, scan):
+    for scores, predictions, codes in scored_queries(learner, scan):
         if np.isnan(scores).all():
             continue
-        errors = np.atleast_1d(disagreement_error(scores, found, qid=codes, average=False))
+        errors = disagreement_error(scores, predictions, qid=codes, average=False)
+        errors = np.atleast_1d(errors)
         defined = errors[~np.isnan(errors)]
-        total, count = total + float(defined.sum()), count + len(defined)
+        total += float(defined.sum())
+        count += len(defined)
     if count == 0:
         warn_user(
             "There was nothing to compare: no query has two rows with different scores. The result"
@@ -569,19 +588,21 @@ def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float
 def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """R² of the rows that have a score; `arguments` : as in `Scan.check_alone`."""
     scan.check_alone(arguments)
-    weight, mean, spread, loss = 0, 0.0, 0.0, 0.0
+    count, mean, spread, loss = 0, 0.0, 0.0, 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):
-        scores, found = to_numpy(chunk.scores), np.asarray(to_numpy(values), dtype=np.float64)
-        given = ~np.isnan(scores)
-        own, n = scores[given], int(given.sum())
+        scores = to_numpy(chunk.scores)
+        scored = ~np.isnan(scores)
+        scores, n = scores[scored], int(scored.sum())
         if n == 0:
             continue
-        step = float(own.mean()) - mean
-        spread += float(((own - own.mean()) ** 2).sum()) + step**2 * weight * n / (weight + n)
-        weight, mean = weight + n, mean + step * n / (weight + n)
-        loss += float(((own - found[given]) ** 2).sum())
-    if weight == 0:
-        raise ValueError("the scan has no scored row: its score column is empty.")
+        chunk_mean = scores.mean()
+        step = float(chunk_mean) - mean
+        spread += float(((scores - chunk_mean) ** 2).sum()) + step**2 * count * n / (count + n)
+        mean += step * n / (count + n)
+        count += n
+        loss += float(((scores - _as_float64(values)[scored]) ** 2).sum())
+    if count == 0:
+        raise ValueError(NO_SCORES)
     if spread == 0:
         return 1.0 if loss == 0 else 0.0  # as scikit-learn says it
     return 1.0 - loss / spread

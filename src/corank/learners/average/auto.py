@@ -12,7 +12,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array, FloatArray, Index, stack_rows
-from corank.inputs import as_numbers, read_comparisons, read_features, read_unscored
+from corank.inputs import (
+    as_numbers,
+    comparison_groups,
+    read_comparisons,
+    read_features,
+    read_unscored,
+)
 from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner, read_link_matrix
@@ -23,7 +29,7 @@ from corank.learners.average.model import (
     compared_units,
     fit_items,
 )
-from corank.learners.base import R2Mixin, RankerMixin, comparison_groups, finite_predictions
+from corank.learners.base import R2Mixin, RankerMixin, finite_predictions
 from corank.metrics import disagreement_error, misplaced_shares
 
 

@@ -62,8 +62,9 @@ from corank.learners.average.model import (
     fit_table,
 )
 from corank.learners.average.posterior import RowsToEncode
-from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictions, seed
+from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
+from corank.learners.parameters import WITH_UNSCORED, seed
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
