@@ -99,338 +99,6 @@ class CoPursuitSettings(TuningSettings):
         return self.compared or is_open(self.agreement) or is_open(self.n_atoms)
 
 
-# ---------------------------------------------------------------- dictionaries and scores
-
-
-@dataclass(frozen=True)
-class ViewAtoms:
-    """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
-
-    scored : (n_v, N_v) per view, D_v
-    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
-        couples the views
-    """
-
-    views: Sequence[ViewData]
-    scored: Sequence[Array]
-    unscored: Array | None
-
-    @classmethod
-    def of(cls, views: Sequence[ViewData], unscored: Unscored | None) -> ViewAtoms:
-        """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
-        block at a time.
-        """
-        scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
-        if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
-            return cls(views, scored, None)
-        bases = [
-            replace(view.basis, own_whitening=UNWHITENED)
-            for view in views
-            if isinstance(view.basis, KernelBasis)
-        ]
-        columns = [view.columns for view in views]
-        sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
-        return cls(views, scored, finite_values(sums.features))
-
-    @property
-    def problems(self) -> list[ScoredRows]:
-        """The scored rows of every view."""
-        return [view.problem for view in self.views if isinstance(view.problem, ScoredRows)]
-
-    @property
-    def numbers(self) -> list[Index]:
-        """The row numbers of the atoms of every view: (N_v,)."""
-        return [view.rows for view in self.views if view.rows is not None]
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """N_v."""
-        return [values.shape[1] for values in self.scored]
-
-    @cached_property
-    def ends(self) -> Index:
-        """Where each view's atoms begin among those of all views, and the end."""
-        return np.cumsum([0, *self.sizes])
-
-    @cached_property
-    def largest(self) -> list[float]:
-        """The largest absolute kernel value of every view."""
-
-        largest = []
-        for values in self.scored:
-            xp = namespace(values)
-            largest.append(float(xp.max(xp.abs(values))))
-        return largest
-
-
-class KeptScores:
-    """The scored rows that a pursuit fits: all of them, or those that a fold keeps.
-
-    Parameters
-    ----------
-    kept : (n_v,) rows per view, None for all
-    held_out : (m,) row numbers in X; they are no atoms either
-
-    Attributes
-    ----------
-    lengths : (N_v,) per view, dᵀ L d of every atom
-    """
-
-    def __init__(
-        self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None
-    ) -> None:
-        self.atoms = atoms
-        self.rows = [RowSet(problem, len(problem.rows)) for problem in atoms.problems]
-        if kept is not None:
-            self.rows = [
-                replace(rows, problem=rows.problem.take(units), rows=units)
-                for rows, units in zip(self.rows, kept, strict=True)
-            ]
-        absent = np.zeros(0) if held_out is None else held_out
-        self.barred = [np.isin(numbers, absent) for numbers in atoms.numbers]
-        self.targets = [rows.problem.targets[:, :1] for rows in self.rows]
-        self.lengths = []
-        for rows, values in zip(self.rows, atoms.scored, strict=True):
-            columns = rows.root(values)
-            self.lengths.append(namespace(columns).sum(columns * columns, axis=0))
-
-    def column(self, view: int, atom: int) -> Array:
-        """J d of one atom: (n_kept, 1)."""
-        return self.rows[view].root(self.atoms.scored[view][:, atom : atom + 1])
-
-    def products(self, view: int, residual: Array) -> Array:
-        """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
-        return self.atoms.scored[view].T @ self.rows[view].root_transposed(residual[:, 0])
-
-    def costs(self, agreement: float) -> Costs:
-        """The costs of steps."""
-        floors = []
-        for rows, largest in zip(self.rows, self.atoms.largest, strict=True):
-            within = rows.operator.within
-            loss = rows.operator.weight * float(namespace(within).max(within))
-            floors.append(CONSTANT_SHARE * largest**2 * loss)
-        unscored = self.atoms.unscored
-        if unscored is None or agreement == 0:
-            return Costs(self.lengths, None, {}, 0.0, floors)
-        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.atoms.ends)]
-        diagonal = namespace(unscored).linalg.diagonal(unscored)
-        m = len(spans)
-        shared = {(v, u): unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
-        return Costs(self.lengths, [diagonal[span] for span in spans], shared, agreement, floors)
-
-    @property
-    def loss(self) -> float:
-        """F of functions that are zero."""
-        return sum(float(namespace(target).sum(target**2)) for target in self.targets)
-
-
-# ---------------------------------------------------------------- steps
-
-
-class EnteredAtoms:
-    """The atoms of one view that have entered: J D = Q R, and the target (n, 1) in the directions
-    of Q.
-    """
-
-    def __init__(self, target: Array) -> None:
-        self.target = target
-        self.columns = GrowingColumns(target[:, 0], negligible=DEPENDENT_SHARE)
-        self.projected: list[float] = []
-
-    def add(self, column: Array) -> None:
-        """One more column (n, 1). O(n p)."""
-        added = self.columns.add(column[:, 0])
-        if added is not None:
-            direction, _ = added
-            self.projected.append(float(namespace(direction).sum(direction * self.target[:, 0])))
-
-    def fitted(self, weights: FloatArray) -> Array:
-        """J f for the weights of the atoms (p,): (n, 1)."""
-        coordinates = like(self.columns.upper @ weights, self.target)
-        return (coordinates @ self.columns.directions)[:, None]
-
-
-class GreedyPath:
-    """A pursuit on the way: atoms and weights so far.
-
-    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M
-    p)³) for the weights.
-
-    Attributes
-    ----------
-    labels : one tuple per step, with one atom per view
-    history : weights (p, M) of the model after every step, fitted again where the settings say so
-    losses : F after 0, 1, … steps
-    ended : whether no step gains anything
-    """
-
-    def __init__(
-        self,
-        scores: KeptScores,
-        settings: CoPursuitSettings,
-        agreement: float,
-        costs: Costs | None = None,
-    ) -> None:
-        self.scores = scores
-        self.settings = settings
-        self.agreement = agreement
-        self.costs = costs or scores.costs(agreement)
-        self.labels: list[tuple[int, ...]] = []
-        self.losses = [scores.loss]
-        self.history: list[FloatArray] = []
-        self.ended = False
-        self._entered = [EnteredAtoms(target) for target in scores.targets]
-        # weights with which the next step is found
-        self._running: FloatArray = np.zeros((0, len(self._entered)))
-
-    def weights(self, begin: int, end: int) -> FloatArray:
-        """Weights of the models after steps begin + 1 … end, of all atoms so far: (end − begin, p,
-        M). After the last step they stay.
-        """
-        last = len(self.history) - 1
-        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
-        for place, step in enumerate(range(begin, end)):
-            entered = self.history[min(step, last)]
-            weights[place, : len(entered)] = entered
-        return weights
-
-    @property
-    def _coupling(self) -> tuple[Array, FloatArray] | None:
-        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
-        the entered.
-        """
-        atoms = self.scores.atoms
-        if atoms.unscored is None or self.agreement == 0:
-            return None
-        m = len(self._entered)
-        p = len(self.labels)
-        labels = np.reshape(self.labels, (p, m)) + atoms.ends[:-1]
-        places = labels.T.ravel().astype(np.int64)
-        rows = take(atoms.unscored, places)
-        signs = np.kron(m * np.eye(m) - 1, np.ones((p, p)))
-        return rows, np.asarray(signs * to_numpy(take_columns(rows, places)), dtype=np.float64)
-
-    def promises(self) -> list[Array]:
-        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
-        1.5).
-        """
-        residuals = self._residuals()
-        views = range(len(residuals))
-
-        def products(view: int) -> Array:
-            return self.scores.products(view, residuals[view])
-
-        promises = list(in_order(products, views, residuals[0]))
-        exact = self.settings.objective == "exact"
-        coupling = self._coupling if exact and self.labels else None
-        if coupling is None:
-            return promises
-        (p, m), (rows, _) = self._running.shape, coupling
-        sums = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
-        total = sum_of(sums)
-        for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
-            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            gaps = m * sums[v][begin:end] - total[begin:end]
-            promises[v] = promises[v] - 2 * self.agreement * gaps
-        return promises
-
-    def _residuals(self) -> list[Array]:
-        """J (s − f): (n_v, 1) per view."""
-        fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
-        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
-            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
-        pairs = zip(self._entered, fitted, strict=True)
-        return [entered.target - values for entered, values in pairs]
-
-    def allowed(self) -> list[Mask]:
-        """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
-        masks = [~barred for barred in self.scores.barred]
-        if self.settings.refit == "back":
-            for v, mask in enumerate(masks):
-                mask[[labels[v] for labels in self.labels]] = False
-        return masks
-
-    def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
-        """The best step with allowed atoms; None where nothing is allowed."""
-        return best_step(self.costs, self.settings.search, promises, allowed)
-
-    def advance_to(self, n_atoms: int) -> None:
-        """Take steps until there are `n_atoms`, or none gains anything.
-
-        The first step is always taken: a model has at least one atom per view, if need be with
-        weight zero.
-        """
-        while len(self.labels) < n_atoms and not self.ended:
-            step = self.best_step(self.promises(), self.allowed())
-            if step is None and not self.labels:  # no atom tells rows apart
-                m = len(self._entered)
-                step = Step((0,) * m, np.zeros(m), 0.0)
-            negligible = NEGLIGIBLE_GAIN * self.losses[0]
-            if step is None or (self.labels and step.gain <= negligible):
-                self.ended = True
-            else:
-                self.enter(step)
-
-    def enter(self, step: Step) -> None:
-        """Take a step."""
-        self.labels.append(step.labels)
-        for v, (entered, label) in enumerate(zip(self._entered, step.labels, strict=True)):
-            column = self.scores.column(v, label)
-            entered.add(column if self.costs.live[v][label] else 0.0 * column)
-        self._running = np.vstack([self._running, step.weights])
-        coupling = self._coupling
-        among = None if coupling is None else coupling[1]
-        model = self._running
-        if self.settings.refit != "basic":
-            model = joint_weights(self._entered, among, self.agreement)
-        if self.settings.refit == "back":
-            self._running = model
-        self.history.append(model)
-        self.losses.append(self._loss(model, among))
-
-    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
-        """F of the model with these weights (p, M)."""
-        total = 0.0
-        for v, entered in enumerate(self._entered):
-            residual = entered.target - entered.fitted(weights[:, v])
-            total += float(namespace(residual).sum(residual * residual))
-        if among is not None:
-            stacked = weights.T.ravel()
-            total += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
-        return total
-
-
-def joint_weights(
-    entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float
-) -> FloatArray:
-    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal
-    equations. O((M p)³).
-
-    among : (M p, M p) the disagreement between entered atoms, view by view
-    """
-    triangles = [atoms.columns.upper for atoms in entered]
-    m = len(triangles)
-    p = triangles[0].shape[1]
-    rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
-    begin = 0
-    for v, upper in enumerate(triangles):
-        rows[begin : begin + len(upper), v * p : (v + 1) * p] = upper
-        begin += len(upper)
-    target = np.concatenate([atoms.projected for atoms in entered])
-    if among is not None:
-        values, vectors = np.linalg.eigh((among + among.T) / 2)
-        values = np.where(values > EIGENVALUE_ROUNDING * values[-1], values, 0.0)
-        rows = np.concatenate([rows, np.sqrt(2 * agreement * values)[:, None] * vectors.T])
-        target = np.concatenate([target, np.zeros(m * p)])
-    size = np.linalg.norm(rows, axis=0)
-    scale = inverse_where(size > 0, size)
-    weights = scale * np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)[0]
-    return np.asarray(weights.reshape(m, p).T)
-
-
-# ---------------------------------------------------------------- the number of atoms and the agreement
-
-
 @dataclass(frozen=True)
 class CoPursuitSolution:
     """A fitted pursuit: its steps, those of its alternatives, and how the parameters came about.
@@ -646,3 +314,332 @@ def _held_out(
         return pooled([table for fold in tables for table in fold]), longest
 
     return search_steps(settings.n_atoms, limit, stride, go_on)
+
+
+# ---------------------------------------------------------------- steps
+
+
+class EnteredAtoms:
+    """The atoms of one view that have entered: J D = Q R, and the target (n, 1) in the directions
+    of Q.
+    """
+
+    def __init__(self, target: Array) -> None:
+        self.target = target
+        self.columns = GrowingColumns(target[:, 0], negligible=DEPENDENT_SHARE)
+        self.projected: list[float] = []
+
+    def add(self, column: Array) -> None:
+        """One more column (n, 1). O(n p)."""
+        added = self.columns.add(column[:, 0])
+        if added is not None:
+            direction, _ = added
+            self.projected.append(float(namespace(direction).sum(direction * self.target[:, 0])))
+
+    def fitted(self, weights: FloatArray) -> Array:
+        """J f for the weights of the atoms (p,): (n, 1)."""
+        coordinates = like(self.columns.upper @ weights, self.target)
+        return (coordinates @ self.columns.directions)[:, None]
+
+
+class GreedyPath:
+    """A pursuit on the way: atoms and weights so far.
+
+    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M
+    p)³) for the weights.
+
+    Attributes
+    ----------
+    labels : one tuple per step, with one atom per view
+    history : weights (p, M) of the model after every step, fitted again where the settings say so
+    losses : F after 0, 1, … steps
+    ended : whether no step gains anything
+    """
+
+    def __init__(
+        self,
+        scores: KeptScores,
+        settings: CoPursuitSettings,
+        agreement: float,
+        costs: Costs | None = None,
+    ) -> None:
+        self.scores = scores
+        self.settings = settings
+        self.agreement = agreement
+        self.costs = costs or scores.costs(agreement)
+        self.labels: list[tuple[int, ...]] = []
+        self.losses = [scores.loss]
+        self.history: list[FloatArray] = []
+        self.ended = False
+        self._entered = [EnteredAtoms(target) for target in scores.targets]
+        # weights with which the next step is found
+        self._running: FloatArray = np.zeros((0, len(self._entered)))
+
+    def weights(self, begin: int, end: int) -> FloatArray:
+        """Weights of the models after steps begin + 1 … end, of all atoms so far: (end − begin, p,
+        M). After the last step they stay.
+        """
+        last = len(self.history) - 1
+        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
+        for place, step in enumerate(range(begin, end)):
+            entered = self.history[min(step, last)]
+            weights[place, : len(entered)] = entered
+        return weights
+
+    @property
+    def _coupling(self) -> tuple[Array, FloatArray] | None:
+        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
+        the entered.
+        """
+        atoms = self.scores.atoms
+        if atoms.unscored is None or self.agreement == 0:
+            return None
+        m = len(self._entered)
+        p = len(self.labels)
+        labels = np.reshape(self.labels, (p, m)) + atoms.ends[:-1]
+        places = labels.T.ravel().astype(np.int64)
+        rows = take(atoms.unscored, places)
+        signs = np.kron(m * np.eye(m) - 1, np.ones((p, p)))
+        return rows, np.asarray(signs * to_numpy(take_columns(rows, places)), dtype=np.float64)
+
+    def promises(self) -> list[Array]:
+        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
+        1.5).
+        """
+        residuals = self._residuals()
+        views = range(len(residuals))
+
+        def products(view: int) -> Array:
+            return self.scores.products(view, residuals[view])
+
+        promises = list(in_order(products, views, residuals[0]))
+        exact = self.settings.objective == "exact"
+        coupling = self._coupling if exact and self.labels else None
+        if coupling is None:
+            return promises
+        (p, m), (rows, _) = self._running.shape, coupling
+        sums = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
+        total = sum_of(sums)
+        for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
+            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            gaps = m * sums[v][begin:end] - total[begin:end]
+            promises[v] = promises[v] - 2 * self.agreement * gaps
+        return promises
+
+    def _residuals(self) -> list[Array]:
+        """J (s − f): (n_v, 1) per view."""
+        fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
+        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
+        pairs = zip(self._entered, fitted, strict=True)
+        return [entered.target - values for entered, values in pairs]
+
+    def allowed(self) -> list[Mask]:
+        """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
+        masks = [~barred for barred in self.scores.barred]
+        if self.settings.refit == "back":
+            for v, mask in enumerate(masks):
+                mask[[labels[v] for labels in self.labels]] = False
+        return masks
+
+    def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
+        """The best step with allowed atoms; None where nothing is allowed."""
+        return best_step(self.costs, self.settings.search, promises, allowed)
+
+    def advance_to(self, n_atoms: int) -> None:
+        """Take steps until there are `n_atoms`, or none gains anything.
+
+        The first step is always taken: a model has at least one atom per view, if need be with
+        weight zero.
+        """
+        while len(self.labels) < n_atoms and not self.ended:
+            step = self.best_step(self.promises(), self.allowed())
+            if step is None and not self.labels:  # no atom tells rows apart
+                m = len(self._entered)
+                step = Step((0,) * m, np.zeros(m), 0.0)
+            negligible = NEGLIGIBLE_GAIN * self.losses[0]
+            if step is None or (self.labels and step.gain <= negligible):
+                self.ended = True
+            else:
+                self.enter(step)
+
+    def enter(self, step: Step) -> None:
+        """Take a step."""
+        self.labels.append(step.labels)
+        for v, (entered, label) in enumerate(zip(self._entered, step.labels, strict=True)):
+            column = self.scores.column(v, label)
+            entered.add(column if self.costs.live[v][label] else 0.0 * column)
+        self._running = np.vstack([self._running, step.weights])
+        coupling = self._coupling
+        among = None if coupling is None else coupling[1]
+        model = self._running
+        if self.settings.refit != "basic":
+            model = joint_weights(self._entered, among, self.agreement)
+        if self.settings.refit == "back":
+            self._running = model
+        self.history.append(model)
+        self.losses.append(self._loss(model, among))
+
+    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
+        """F of the model with these weights (p, M)."""
+        total = 0.0
+        for v, entered in enumerate(self._entered):
+            residual = entered.target - entered.fitted(weights[:, v])
+            total += float(namespace(residual).sum(residual * residual))
+        if among is not None:
+            stacked = weights.T.ravel()
+            total += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
+        return total
+
+
+def joint_weights(
+    entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float
+) -> FloatArray:
+    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal
+    equations. O((M p)³).
+
+    among : (M p, M p) the disagreement between entered atoms, view by view
+    """
+    triangles = [atoms.columns.upper for atoms in entered]
+    m = len(triangles)
+    p = triangles[0].shape[1]
+    rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
+    begin = 0
+    for v, upper in enumerate(triangles):
+        rows[begin : begin + len(upper), v * p : (v + 1) * p] = upper
+        begin += len(upper)
+    target = np.concatenate([atoms.projected for atoms in entered])
+    if among is not None:
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        values = np.where(values > EIGENVALUE_ROUNDING * values[-1], values, 0.0)
+        rows = np.concatenate([rows, np.sqrt(2 * agreement * values)[:, None] * vectors.T])
+        target = np.concatenate([target, np.zeros(m * p)])
+    size = np.linalg.norm(rows, axis=0)
+    scale = inverse_where(size > 0, size)
+    weights = scale * np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)[0]
+    return np.asarray(weights.reshape(m, p).T)
+
+
+# ---------------------------------------------------------------- dictionaries and scores
+
+
+@dataclass(frozen=True)
+class ViewAtoms:
+    """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
+
+    scored : (n_v, N_v) per view, D_v
+    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
+        couples the views
+    """
+
+    views: Sequence[ViewData]
+    scored: Sequence[Array]
+    unscored: Array | None
+
+    @classmethod
+    def of(cls, views: Sequence[ViewData], unscored: Unscored | None) -> ViewAtoms:
+        """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
+        block at a time.
+        """
+        scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
+        if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
+            return cls(views, scored, None)
+        bases = [
+            replace(view.basis, own_whitening=UNWHITENED)
+            for view in views
+            if isinstance(view.basis, KernelBasis)
+        ]
+        columns = [view.columns for view in views]
+        sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
+        return cls(views, scored, finite_values(sums.features))
+
+    @property
+    def problems(self) -> list[ScoredRows]:
+        """The scored rows of every view."""
+        return [view.problem for view in self.views if isinstance(view.problem, ScoredRows)]
+
+    @property
+    def numbers(self) -> list[Index]:
+        """The row numbers of the atoms of every view: (N_v,)."""
+        return [view.rows for view in self.views if view.rows is not None]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """N_v."""
+        return [values.shape[1] for values in self.scored]
+
+    @cached_property
+    def ends(self) -> Index:
+        """Where each view's atoms begin among those of all views, and the end."""
+        return np.cumsum([0, *self.sizes])
+
+    @cached_property
+    def largest(self) -> list[float]:
+        """The largest absolute kernel value of every view."""
+
+        largest = []
+        for values in self.scored:
+            xp = namespace(values)
+            largest.append(float(xp.max(xp.abs(values))))
+        return largest
+
+
+class KeptScores:
+    """The scored rows that a pursuit fits: all of them, or those that a fold keeps.
+
+    Parameters
+    ----------
+    kept : (n_v,) rows per view, None for all
+    held_out : (m,) row numbers in X; they are no atoms either
+
+    Attributes
+    ----------
+    lengths : (N_v,) per view, dᵀ L d of every atom
+    """
+
+    def __init__(
+        self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None
+    ) -> None:
+        self.atoms = atoms
+        self.rows = [RowSet(problem, len(problem.rows)) for problem in atoms.problems]
+        if kept is not None:
+            self.rows = [
+                replace(rows, problem=rows.problem.take(units), rows=units)
+                for rows, units in zip(self.rows, kept, strict=True)
+            ]
+        absent = np.zeros(0) if held_out is None else held_out
+        self.barred = [np.isin(numbers, absent) for numbers in atoms.numbers]
+        self.targets = [rows.problem.targets[:, :1] for rows in self.rows]
+        self.lengths = []
+        for rows, values in zip(self.rows, atoms.scored, strict=True):
+            columns = rows.root(values)
+            self.lengths.append(namespace(columns).sum(columns * columns, axis=0))
+
+    def column(self, view: int, atom: int) -> Array:
+        """J d of one atom: (n_kept, 1)."""
+        return self.rows[view].root(self.atoms.scored[view][:, atom : atom + 1])
+
+    def products(self, view: int, residual: Array) -> Array:
+        """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
+        return self.atoms.scored[view].T @ self.rows[view].root_transposed(residual[:, 0])
+
+    def costs(self, agreement: float) -> Costs:
+        """The costs of steps."""
+        floors = []
+        for rows, largest in zip(self.rows, self.atoms.largest, strict=True):
+            within = rows.operator.within
+            loss = rows.operator.weight * float(namespace(within).max(within))
+            floors.append(CONSTANT_SHARE * largest**2 * loss)
+        unscored = self.atoms.unscored
+        if unscored is None or agreement == 0:
+            return Costs(self.lengths, None, {}, 0.0, floors)
+        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.atoms.ends)]
+        diagonal = namespace(unscored).linalg.diagonal(unscored)
+        m = len(spans)
+        shared = {(v, u): unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
+        return Costs(self.lengths, [diagonal[span] for span in spans], shared, agreement, floors)
+
+    @property
+    def loss(self) -> float:
+        """F of functions that are zero."""
+        return sum(float(namespace(target).sum(target**2)) for target in self.targets)

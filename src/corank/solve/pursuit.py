@@ -57,323 +57,6 @@ MAX_TUNED_STEPS = 1_000  # that such a search tries at most
 NO_SPREAD = 1e-14
 
 
-# ---------------------------------------------------------------- one greedy run
-
-
-class PursuitRun:
-    """One greedy run over a set of rows.
-
-    "basic" gives a weight to the atom that enters and may pick it again; "final" picks the same
-    atoms and refits all weights at the end; "back" refits after every step; "pre" picks the atom
-    that is best after refitting. Correlations Dᵀ L (s − f) are kept up to date by one product with
-    D per step, and so is what the chosen atoms leave of every atom's length.
-
-    Parameters
-    ----------
-    fold : the k rows that it fits, and those of which predictions are kept
-    lengths : (N,) = diag(Dᵀ L D) over these rows
-    alike : whether atoms are values of one kernel, so that one much shorter than the others is
-        nothing
-
-    Attributes
-    ----------
-    steps : atoms, in order of entry
-    entered : the distinct ones
-    losses : ‖J (s − f)‖² of 0, 1, … steps
-    predictions : (m,) at the rows held out, of 0, 1, … steps
-    """
-
-    def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
-        xp = namespace(fold.target)
-        target = fold.target
-        self._fold = fold
-        self._refit = refit
-        self._lengths = self._lengths_left = lengths
-        self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
-        self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
-        self._residual = self._refitted = target
-        self._correlations = xp.zeros_like(lengths)
-        # c −= amount · Dᵀ Jᵀ direction, not yet done
-        self._pending: tuple[Array, float] | None = (target, -1.0)
-        self._columns = GrowingColumns(target, len(fold.left))
-        self.steps: list[int] = []
-        self.entered: list[int] = []
-        self._amounts: list[float] = []  # of the steps ("basic") or of the directions
-        self._bearers: list[int] = []  # which entered atom each direction came with
-        self._n_directions: list[int] = []  # after each step
-        self.losses = [float(xp.sum(target * target))]
-        self.predictions = [zeros_beside(len(fold.left), target)]
-        self.ended = False
-
-    @property
-    def pending(self) -> Array | None:
-        """The vector over all n rows whose product with D is needed before the next step."""
-        if self._pending is None:
-            return None
-        direction, _ = self._pending
-        return self._fold.root_transposed(direction)
-
-    def absorb(self, product: Array) -> None:
-        """Take in that product (N,): correlations with the new residual, and what is left of every
-        atom.
-        """
-        assert self._pending is not None
-        _, amount = self._pending
-        self._correlations = self._correlations - amount * product
-        if self._refit in ("back", "pre") and self.steps:
-            self._lengths_left = self._lengths_left - product * product
-            self._bar(self.steps[-1])
-        self._pending = None
-
-    def _bar(self, atom: int) -> None:
-        """Let an atom never enter again."""
-        lengths = self._lengths_left
-        self._lengths_left = namespace(lengths).where(self._numbers == atom, 0.0 * lengths, lengths)
-
-    def choose(self) -> int | None:
-        """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where
-        none gains anything.
-        """
-        xp = namespace(self._lengths)
-        correlations = self._correlations
-        left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
-        live = (self._lengths > self._shortest) & left
-        lengths = self._lengths_left if self._refit == "pre" else self._lengths
-        ones = xp.ones_like(lengths)
-        gains = xp.where(live, correlations * correlations / xp.where(live, lengths, ones), -ones)
-        best = float(xp.max(gains))
-        if not best > NEGLIGIBLE_GAIN * self.losses[0]:
-            self.ended = True
-            return None
-        return int(xp.argmax(xp.astype(gains >= (1 - GAIN_TIE) * best, xp.int8)))
-
-    def enter(self, atom: int, column: Array) -> None:
-        """Take in an atom, given its values (n,) at all rows. O(n k)."""
-        values = take(column, self._fold.left)
-        root_column = self._fold.root(column[:, None])[:, 0]
-        is_new = atom not in self.entered
-        if self._refit in ("basic", "final"):
-            amount = self._fit_alone(root_column)
-        if self._refit == "basic":
-            self._amounts.append(amount)
-            self._refitted = self._residual
-            predictions = self.predictions[-1] + amount * values
-        else:
-            predictions = self.predictions[-1]
-            if is_new:
-                added = self._add_direction(root_column, values)
-                if added is not None:
-                    predictions = predictions + added
-                elif self._refit != "final":
-                    self._bar(atom)  # rounding hid that it adds nothing
-                    return
-        if is_new:
-            self.entered.append(atom)
-        self.steps.append(atom)
-        self._n_directions.append(len(self._bearers))
-        self.losses.append(float(namespace(column).sum(self._refitted * self._refitted)))
-        self.predictions.append(predictions)
-
-    def _fit_alone(self, root_column: Array) -> float:
-        """The weight of the atom that enters, all others as they are."""
-        xp = namespace(root_column)
-        square = float(xp.sum(root_column * root_column))
-        amount = float(xp.sum(root_column * self._residual)) / square
-        self._residual = self._residual - amount * root_column
-        self._pending = root_column, amount
-        return amount
-
-    def _add_direction(self, root_column: Array, values: Array) -> Array | None:
-        """Refit on one more direction: what that adds to the predictions; None where the column
-        brings none.
-        """
-        added = self._columns.add(root_column, values)
-        if added is None:
-            return None
-        q, elsewhere = added
-        amount = float(namespace(q).sum(q * self._refitted))
-        self._refitted = self._refitted - amount * q
-        self._amounts.append(amount)
-        self._bearers.append(len(self.entered))
-        if self._refit != "final":
-            self._pending = q, amount
-        return amount * elsewhere
-
-    def weights(self) -> FloatArray:
-        """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹.
-        O(k² steps).
-        """
-        weights = np.zeros((len(self.entered), len(self.steps)))
-        if self._refit == "basic":
-            for step, (atom, amount) in enumerate(zip(self.steps, self._amounts, strict=True)):
-                weights[self.entered.index(atom), step:] += amount
-            return weights
-        upper = self._columns.upper[:, self._columns.leading]
-        k = len(upper)
-        inverse = scipy.linalg.solve_triangular(upper, np.eye(k)) if k else upper
-        sums = np.cumsum(inverse * np.asarray(self._amounts), axis=1)
-        sums = np.concatenate([np.zeros((k, 1)), sums], axis=1)
-        weights[self._bearers] = sums[:, self._n_directions]
-        return weights
-
-
-def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
-    """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all
-    runs together.
-    """
-    while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
-        pending = [(run, run.pending) for run in active]
-        waiting = [(run, vector) for run, vector in pending if vector is not None]
-        if waiting:
-            vectors = [vector for _, vector in waiting]
-            products = dictionary.products(namespace(vectors[0]).stack(vectors))
-            for number, (run, _) in enumerate(waiting):
-                run.absorb(products[number, ...])
-        chosen = [(run, run.choose()) for run in active]
-        choices = [(run, atom) for run, atom in chosen if atom is not None]
-        if choices:
-            columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
-            for number, (run, atom) in enumerate(choices):
-                run.enter(atom, columns[number, ...])
-
-
-# ---------------------------------------------------------------- what is held out
-
-
-@dataclass(frozen=True, kw_only=True)
-class PursuitFold(RowSet):
-    """The rows that a run fits, all or those of a fold, and the rows that are held out.
-
-    target : (k,) = J s, with the offset taken out of the scores
-    left : (m,) numbers of the rows held out; held_out : these rows, without their features
-    """
-
-    target: Array
-    offset: float
-    left: Index
-    held_out: ScoredRows
-
-    @classmethod
-    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
-        """A split of a problem."""
-        kept = problem.take(train)
-        held_out = problem.take(test)
-        offset = kept.mean_score if centred else 0.0
-        return cls(
-            problem=kept,
-            n_rows=len(problem.rows),
-            rows=train,
-            cut=_cuts(problem, train),
-            target=_target(kept, offset),
-            offset=offset,
-            left=test,
-            held_out=held_out,
-        )
-
-    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
-        """Errors of predictions (m, k) of the rows held out."""
-        fold = np.zeros(len(self.left), dtype=np.int64)
-        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
-
-
-def _target(problem: ScoredRows, offset: float) -> Array:
-    """J s, with an offset taken out of the scores: (k,)."""
-    return problem.targets[:, 0] - offset * problem.targets[:, 1]
-
-
-def _cuts(problem: ScoredRows, rows: Index) -> bool:
-    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
-    one by one.
-    """
-    if not problem.comparison.needs_queries:
-        return True
-    if problem.groups is None:
-        return False
-    sizes = np.bincount(problem.groups, minlength=problem.n_queries)
-    counts = np.bincount(problem.groups[rows], minlength=problem.n_queries)
-    whole = (counts == 0) | (counts == sizes)
-    return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
-
-
-def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
-    """Every split as what is kept and what is held out; none where no error can be told on what is
-    held out.
-    """
-    given = settings.splits
-    if given is None:  # at most ten folds of queries, items or rows
-        given = default_codes(problem, settings.seed, n_features=0)
-    if given is None:
-        return []
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    bare = problem.with_features(nothing)  # kernels come from the dictionary
-    folds = [
-        PursuitFold.of(bare, train, test, centred=settings.centred)
-        for train, test in fold_splits(given)
-    ]
-    constants = [zeros_beside((len(fold.left), 1), problem.reference) for fold in folds]
-    return folds if len(_pooled(folds, constants, settings.scoring).sizes) else []
-
-
-def _pooled(
-    folds: Sequence[PursuitFold], predictions: Sequence[Array], scoring: Scoring
-) -> HeldOut:
-    """The errors of predictions of every fold."""
-    pairs = zip(folds, predictions, strict=True)
-    return pooled([fold.errors(values, scoring) for fold, values in pairs])
-
-
-# ---------------------------------------------------------------- the number of atoms
-
-
-def search_steps(
-    n_atoms: int | str | Sequence[int],
-    limit: int,
-    stride: int,
-    go_on: Callable[[int, int], tuple[HeldOut, int]],
-) -> tuple[Index, HeldOut]:
-    """The numbers of atoms to try, and their held-out errors.
-
-    A search for them ends where PATIENCE_STEPS more have not helped, or where no run goes on.
-
-    Parameters
-    ----------
-    n_atoms : candidates in increasing order, or "tune"
-    limit : how many steps are taken at most
-    stride : how many steps are taken at once
-    go_on : takes all runs from so many steps to so many; gives the errors after every one of them,
-        and how many steps the longest run has now
-    """
-    tables: list[HeldOut] = []
-    tried = longest = 0
-    end: int | None = None
-    while tried == longest and tried < limit and end is None:
-        begin = tried
-        tried = min(tried + stride, limit)
-        table, longest = go_on(begin, tried)
-        tables.append(table)
-        if isinstance(n_atoms, str):
-            end = _end_of_search(np.concatenate([table.mean for table in tables]))
-    numbers = np.atleast_1d(np.asarray(n_atoms))
-    if isinstance(n_atoms, str):
-        numbers = np.arange(1, max(1, min(end or tried, longest)) + 1)
-    errors = np.concatenate([table.errors for table in tables], axis=1)
-    return numbers, HeldOut(errors[:, np.minimum(numbers, tried) - 1], tables[0].sizes)
-
-
-def _end_of_search(means: FloatArray) -> int | None:
-    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
-    still may fall.
-    """
-    best = means[0]
-    since = 0
-    for step, error in enumerate(means[1:], start=2):
-        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
-        best = min(best, error)
-        if since == PATIENCE_STEPS:
-            return step
-    return None
-
-
 # ---------------------------------------------------------------- from training data to a model
 
 
@@ -557,3 +240,320 @@ def _errors(
         values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
         predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
     return _pooled(folds, predictions, scoring)
+
+
+# ---------------------------------------------------------------- the number of atoms
+
+
+def search_steps(
+    n_atoms: int | str | Sequence[int],
+    limit: int,
+    stride: int,
+    go_on: Callable[[int, int], tuple[HeldOut, int]],
+) -> tuple[Index, HeldOut]:
+    """The numbers of atoms to try, and their held-out errors.
+
+    A search for them ends where PATIENCE_STEPS more have not helped, or where no run goes on.
+
+    Parameters
+    ----------
+    n_atoms : candidates in increasing order, or "tune"
+    limit : how many steps are taken at most
+    stride : how many steps are taken at once
+    go_on : takes all runs from so many steps to so many; gives the errors after every one of them,
+        and how many steps the longest run has now
+    """
+    tables: list[HeldOut] = []
+    tried = longest = 0
+    end: int | None = None
+    while tried == longest and tried < limit and end is None:
+        begin = tried
+        tried = min(tried + stride, limit)
+        table, longest = go_on(begin, tried)
+        tables.append(table)
+        if isinstance(n_atoms, str):
+            end = _end_of_search(np.concatenate([table.mean for table in tables]))
+    numbers = np.atleast_1d(np.asarray(n_atoms))
+    if isinstance(n_atoms, str):
+        numbers = np.arange(1, max(1, min(end or tried, longest)) + 1)
+    errors = np.concatenate([table.errors for table in tables], axis=1)
+    return numbers, HeldOut(errors[:, np.minimum(numbers, tried) - 1], tables[0].sizes)
+
+
+def _end_of_search(means: FloatArray) -> int | None:
+    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
+    still may fall.
+    """
+    best = means[0]
+    since = 0
+    for step, error in enumerate(means[1:], start=2):
+        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
+        best = min(best, error)
+        if since == PATIENCE_STEPS:
+            return step
+    return None
+
+
+# ---------------------------------------------------------------- what is held out
+
+
+@dataclass(frozen=True, kw_only=True)
+class PursuitFold(RowSet):
+    """The rows that a run fits, all or those of a fold, and the rows that are held out.
+
+    target : (k,) = J s, with the offset taken out of the scores
+    left : (m,) numbers of the rows held out; held_out : these rows, without their features
+    """
+
+    target: Array
+    offset: float
+    left: Index
+    held_out: ScoredRows
+
+    @classmethod
+    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
+        """A split of a problem."""
+        kept = problem.take(train)
+        held_out = problem.take(test)
+        offset = kept.mean_score if centred else 0.0
+        return cls(
+            problem=kept,
+            n_rows=len(problem.rows),
+            rows=train,
+            cut=_cuts(problem, train),
+            target=_target(kept, offset),
+            offset=offset,
+            left=test,
+            held_out=held_out,
+        )
+
+    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
+        """Errors of predictions (m, k) of the rows held out."""
+        fold = np.zeros(len(self.left), dtype=np.int64)
+        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
+
+
+def _target(problem: ScoredRows, offset: float) -> Array:
+    """J s, with an offset taken out of the scores: (k,)."""
+    return problem.targets[:, 0] - offset * problem.targets[:, 1]
+
+
+def _cuts(problem: ScoredRows, rows: Index) -> bool:
+    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
+    one by one.
+    """
+    if not problem.comparison.needs_queries:
+        return True
+    if problem.groups is None:
+        return False
+    sizes = np.bincount(problem.groups, minlength=problem.n_queries)
+    counts = np.bincount(problem.groups[rows], minlength=problem.n_queries)
+    whole = (counts == 0) | (counts == sizes)
+    return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
+
+
+def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is
+    held out.
+    """
+    given = settings.splits
+    if given is None:  # at most ten folds of queries, items or rows
+        given = default_codes(problem, settings.seed, n_features=0)
+    if given is None:
+        return []
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
+    bare = problem.with_features(nothing)  # kernels come from the dictionary
+    folds = [
+        PursuitFold.of(bare, train, test, centred=settings.centred)
+        for train, test in fold_splits(given)
+    ]
+    constants = [zeros_beside((len(fold.left), 1), problem.reference) for fold in folds]
+    return folds if len(_pooled(folds, constants, settings.scoring).sizes) else []
+
+
+def _pooled(
+    folds: Sequence[PursuitFold], predictions: Sequence[Array], scoring: Scoring
+) -> HeldOut:
+    """The errors of predictions of every fold."""
+    pairs = zip(folds, predictions, strict=True)
+    return pooled([fold.errors(values, scoring) for fold, values in pairs])
+
+
+# ---------------------------------------------------------------- one greedy run
+
+
+class PursuitRun:
+    """One greedy run over a set of rows.
+
+    "basic" gives a weight to the atom that enters and may pick it again; "final" picks the same
+    atoms and refits all weights at the end; "back" refits after every step; "pre" picks the atom
+    that is best after refitting. Correlations Dᵀ L (s − f) are kept up to date by one product with
+    D per step, and so is what the chosen atoms leave of every atom's length.
+
+    Parameters
+    ----------
+    fold : the k rows that it fits, and those of which predictions are kept
+    lengths : (N,) = diag(Dᵀ L D) over these rows
+    alike : whether atoms are values of one kernel, so that one much shorter than the others is
+        nothing
+
+    Attributes
+    ----------
+    steps : atoms, in order of entry
+    entered : the distinct ones
+    losses : ‖J (s − f)‖² of 0, 1, … steps
+    predictions : (m,) at the rows held out, of 0, 1, … steps
+    """
+
+    def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
+        xp = namespace(fold.target)
+        target = fold.target
+        self._fold = fold
+        self._refit = refit
+        self._lengths = self._lengths_left = lengths
+        self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
+        self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
+        self._residual = self._refitted = target
+        self._correlations = xp.zeros_like(lengths)
+        # c −= amount · Dᵀ Jᵀ direction, not yet done
+        self._pending: tuple[Array, float] | None = (target, -1.0)
+        self._columns = GrowingColumns(target, len(fold.left))
+        self.steps: list[int] = []
+        self.entered: list[int] = []
+        self._amounts: list[float] = []  # of the steps ("basic") or of the directions
+        self._bearers: list[int] = []  # which entered atom each direction came with
+        self._n_directions: list[int] = []  # after each step
+        self.losses = [float(xp.sum(target * target))]
+        self.predictions = [zeros_beside(len(fold.left), target)]
+        self.ended = False
+
+    @property
+    def pending(self) -> Array | None:
+        """The vector over all n rows whose product with D is needed before the next step."""
+        if self._pending is None:
+            return None
+        direction, _ = self._pending
+        return self._fold.root_transposed(direction)
+
+    def absorb(self, product: Array) -> None:
+        """Take in that product (N,): correlations with the new residual, and what is left of every
+        atom.
+        """
+        assert self._pending is not None
+        _, amount = self._pending
+        self._correlations = self._correlations - amount * product
+        if self._refit in ("back", "pre") and self.steps:
+            self._lengths_left = self._lengths_left - product * product
+            self._bar(self.steps[-1])
+        self._pending = None
+
+    def _bar(self, atom: int) -> None:
+        """Let an atom never enter again."""
+        lengths = self._lengths_left
+        self._lengths_left = namespace(lengths).where(self._numbers == atom, 0.0 * lengths, lengths)
+
+    def choose(self) -> int | None:
+        """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where
+        none gains anything.
+        """
+        xp = namespace(self._lengths)
+        correlations = self._correlations
+        left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
+        live = (self._lengths > self._shortest) & left
+        lengths = self._lengths_left if self._refit == "pre" else self._lengths
+        ones = xp.ones_like(lengths)
+        gains = xp.where(live, correlations * correlations / xp.where(live, lengths, ones), -ones)
+        best = float(xp.max(gains))
+        if not best > NEGLIGIBLE_GAIN * self.losses[0]:
+            self.ended = True
+            return None
+        return int(xp.argmax(xp.astype(gains >= (1 - GAIN_TIE) * best, xp.int8)))
+
+    def enter(self, atom: int, column: Array) -> None:
+        """Take in an atom, given its values (n,) at all rows. O(n k)."""
+        values = take(column, self._fold.left)
+        root_column = self._fold.root(column[:, None])[:, 0]
+        is_new = atom not in self.entered
+        if self._refit in ("basic", "final"):
+            amount = self._fit_alone(root_column)
+        if self._refit == "basic":
+            self._amounts.append(amount)
+            self._refitted = self._residual
+            predictions = self.predictions[-1] + amount * values
+        else:
+            predictions = self.predictions[-1]
+            if is_new:
+                added = self._add_direction(root_column, values)
+                if added is not None:
+                    predictions = predictions + added
+                elif self._refit != "final":
+                    self._bar(atom)  # rounding hid that it adds nothing
+                    return
+        if is_new:
+            self.entered.append(atom)
+        self.steps.append(atom)
+        self._n_directions.append(len(self._bearers))
+        self.losses.append(float(namespace(column).sum(self._refitted * self._refitted)))
+        self.predictions.append(predictions)
+
+    def _fit_alone(self, root_column: Array) -> float:
+        """The weight of the atom that enters, all others as they are."""
+        xp = namespace(root_column)
+        square = float(xp.sum(root_column * root_column))
+        amount = float(xp.sum(root_column * self._residual)) / square
+        self._residual = self._residual - amount * root_column
+        self._pending = root_column, amount
+        return amount
+
+    def _add_direction(self, root_column: Array, values: Array) -> Array | None:
+        """Refit on one more direction: what that adds to the predictions; None where the column
+        brings none.
+        """
+        added = self._columns.add(root_column, values)
+        if added is None:
+            return None
+        q, elsewhere = added
+        amount = float(namespace(q).sum(q * self._refitted))
+        self._refitted = self._refitted - amount * q
+        self._amounts.append(amount)
+        self._bearers.append(len(self.entered))
+        if self._refit != "final":
+            self._pending = q, amount
+        return amount * elsewhere
+
+    def weights(self) -> FloatArray:
+        """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹.
+        O(k² steps).
+        """
+        weights = np.zeros((len(self.entered), len(self.steps)))
+        if self._refit == "basic":
+            for step, (atom, amount) in enumerate(zip(self.steps, self._amounts, strict=True)):
+                weights[self.entered.index(atom), step:] += amount
+            return weights
+        upper = self._columns.upper[:, self._columns.leading]
+        k = len(upper)
+        inverse = scipy.linalg.solve_triangular(upper, np.eye(k)) if k else upper
+        sums = np.cumsum(inverse * np.asarray(self._amounts), axis=1)
+        sums = np.concatenate([np.zeros((k, 1)), sums], axis=1)
+        weights[self._bearers] = sums[:, self._n_directions]
+        return weights
+
+
+def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
+    """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all
+    runs together.
+    """
+    while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
+        pending = [(run, run.pending) for run in active]
+        waiting = [(run, vector) for run, vector in pending if vector is not None]
+        if waiting:
+            vectors = [vector for _, vector in waiting]
+            products = dictionary.products(namespace(vectors[0]).stack(vectors))
+            for number, (run, _) in enumerate(waiting):
+                run.absorb(products[number, ...])
+        chosen = [(run, run.choose()) for run in active]
+        choices = [(run, atom) for run, atom in chosen if atom is not None]
+        if choices:
+            columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
+            for number, (run, atom) in enumerate(choices):
+                run.enter(atom, columns[number, ...])

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import lapack
 
 from corank.core.arrays import (
     Array,
@@ -30,6 +30,7 @@ from corank.core.arrays import (
     centre_runs,
     cholesky,
     float64,
+    inverse_positive,
     inverse_where,
     like,
     namespace,
@@ -52,7 +53,7 @@ from corank.core.basis import (
     make_basis,
 )
 from corank.core.folds import default_codes, split_codes
-from corank.core.kernels import Kernel, basis_points, is_named
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
 from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
@@ -76,13 +77,275 @@ from corank.solve.tuning import (
 
 # from which a query is solved for alone, without the columns whose answer is the identity
 LARGE_QUERY_ROWS = 128
-# of a block of a matrix that is mirrored: the block and its image stay in the cache
-MIRROR_ROWS = 256
 # of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
 MIN_LENGTH = 1e-12
 
 # in units of the weight of an unscored row in the loss; the strongest first
 PULL_GRID = np.logspace(3, -3, 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransductionSettings(KernelSettings):
+    """What a learner was asked for, checked.
+
+    alpha, pull : a number, "tune" or candidates
+    basis : what to take of all rows
+    """
+
+    alpha: Candidates
+    pull: Candidates
+    basis: BasisSpec
+    selection: Selection
+
+    @property
+    def tunes(self) -> bool:
+        """Whether kernel width or alpha is chosen by held-out error."""
+        return is_open(self.alpha) or is_open(self.gamma)
+
+
+@storable("PullPath")
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
+    queries.
+    """
+
+    pull: Tried | None = None
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to
+    all of them.
+    """
+
+    scores: Array
+    coefficients: Array
+    basis: Basis
+    rows: Index | None
+    alpha: float
+    pull: float
+    path: Path | None
+
+
+def complete(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Completed:
+    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
+    scores; RankRLS where all rows are scored.
+
+    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then
+    `pull` is chosen, where it is not given: each fold of scored queries in turn counts as unscored
+    together with the rows that are. The strongest pull is taken whose completed scores err, within
+    one standard error, no more than those of any other; the differences are paired by what was held
+    out, since few queries cannot tell from luck what a weak pull gains.
+
+    Parameters
+    ----------
+    training : the scored rows
+    everything : all rows, those of X and then those of `unscored`; scores 0 where there are none.
+        Scored and unscored rows share no query
+    n_given : how many of them are those of X
+    """
+    alone = len(training.index) == len(everything.rows)
+    # of one query none can be left out
+    one_query = training.problem.groups is None and not alone
+    candidates = _candidates(training, everything, n_given, settings)
+    inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
+    alpha = inductive.alpha
+    path = inductive.path
+    (view,) = inductive.views
+    (coefficients,) = inductive.coefficients
+    basis = view.basis
+    rows = view.rows
+    if alone:
+        pull = untuned_pull(settings.pull, 1.0)
+        return Completed(coefficients[:0], coefficients, basis, rows, alpha, pull, path)
+    tunes_pull = is_open(settings.pull) and not one_query
+    folds = np.zeros(len(training.index), dtype=np.int64)
+    if tunes_pull:
+        folds = _folds(training.problem, settings)
+    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
+    problem = everything.take(layout.order)
+    system = _system(settings, inductive, layout, problem)
+    n = layout.n_scored
+    scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
+    pull = untuned_pull(settings.pull, scale)
+    tried = _pull_path(system, inductive, settings, scale) if tunes_pull else None
+    if tried is not None and tried.pull is not None:
+        path = tried
+        pull = float(tried.pull[tried.best])
+    predicted = predict_in_blocks(basis, coefficients, take(problem.features, slice(n, None)))
+    scores, coefficients = system.solve(alpha, pull, predicted)
+    scores = take(scores, np.argsort(layout.order[n:]))
+    if is_named(settings.basis, "all"):
+        rows = np.arange(len(layout.order))
+        basis = _basis_of(inductive, everything.features, rows)
+        coefficients = take(coefficients, np.argsort(layout.order))
+    return Completed(scores, coefficients, basis, rows, alpha, pull, path)
+
+
+def untuned_pull(pull: Candidates, scale: float) -> float:
+    """The pull where nothing can be held out: the largest of a list, or what an unscored row weighs
+    in the loss.
+    """
+    return scale if isinstance(pull, str) else float(np.max(pull))
+
+
+def _candidates(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Training:
+    """The rows that a basis is chosen from and a kernel width is scaled to.
+
+    All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
+    the others.
+    """
+    spec = settings.basis
+    seed = settings.seed
+    if is_named(spec, "scored"):
+        return training
+    numbers = np.arange(len(everything.rows))
+    if not isinstance(spec, str):
+        size = spec if isinstance(spec, int) else len(spec)
+        others = np.setdiff1d(numbers, training.index)
+        if settings.kernel.precomputed:  # values among the others were not given
+            others = others[others < n_given]
+        numbers = training.index[candidate_rows(training.index, size, seed)]
+        room = max(candidate_limit(size) - len(numbers), 0)
+        if len(others) > room:
+            others = np.random.default_rng(seed).choice(others, size=room, replace=False)
+        numbers = np.sort(np.concatenate([numbers, others]))
+    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    return Training(chosen, numbers, everything.features)
+
+
+def fit_scored(
+    training: Training,
+    settings: TransductionSettings,
+    candidates: Training,
+    *,
+    holds_out: bool = True,
+) -> Solution:
+    """RankRLS on the scored rows, whose basis is chosen from candidates.
+
+    Where nothing can be held out an open alpha is the scale of the data, or the last of a list; an
+    open width that of the scale of the rows, or the first of a list.
+    """
+    gamma = settings.gamma if holds_out else untuned_width(settings.gamma)
+    kernels = kernels_to_try(candidates, settings.kernel, gamma, settings.basis, settings.seed)
+    problem = HeldProblem(
+        choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
+        dual=isinstance(settings.basis, str),
+        splits=settings.splits,
+        holds_out=holds_out,
+    )
+    asked = Settings(
+        settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1
+    )
+    solution = tune(problem, asked)
+    path = solution.path
+    return solution if path is None else replace(solution, path=replace(path, agreement=None))
+
+
+def _view(
+    training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
+) -> ViewData:
+    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
+    spec = settings.basis
+    chosen_from = training
+    if isinstance(spec, int):
+        spec = min(spec, len(candidates.index))
+        chosen_from = candidates
+    elif is_named(spec, "all"):
+        spec = "scored"
+    basis, rows = make_basis(
+        spec,
+        kernel,
+        chosen_from.problem.features,
+        chosen_from.index,
+        training.everything,
+        settings.selection,
+        settings.seed,
+    )
+    return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
+
+
+def _folds(problem: Problem, settings: TransductionSettings) -> Index:
+    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten
+    folds of queries.
+    """
+    if settings.splits is None:
+        folds = default_codes(problem, settings.seed, n_features=0)
+        return np.zeros(problem.targets.shape[0], dtype=np.int64) if folds is None else folds
+    folds = split_codes(problem, settings.splits)
+    if folds is None:
+        raise ValueError(
+            "cv: to choose pull every split must leave out whole queries, none of them twice, and"
+            " train on all others; use cv=None, a splitter of groups, or give pull as a number."
+        )
+    return folds
+
+
+def _basis_of(inductive: Solution, features: Array, rows: Index) -> KernelBasis:
+    """Kernels of the width that was chosen at all rows, whose numbers are `rows`."""
+    basis = inductive.views[0].basis
+    assert isinstance(basis, KernelBasis)
+    points = like(rows, features, "int64") if basis.kernel.precomputed else features
+    return KernelBasis(basis.kernel, points)
+
+
+def _system(
+    settings: TransductionSettings, inductive: Solution, layout: Layout, problem: ScoredRows
+) -> Transduction:
+    """All rows in either form: the dual where they are the basis, or fewer than the columns that
+    are.
+    """
+    basis = inductive.views[0].basis
+    if is_named(settings.basis, "all"):
+        basis = _basis_of(inductive, problem.features, layout.order)
+        return DualTransduction(problem, basis, layout)
+    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
+        return DualTransduction(problem, basis, layout)
+    return PrimalTransduction(problem, basis, layout)
+
+
+def _pull_path(
+    system: Transduction, inductive: Solution, settings: TransductionSettings, scale: float
+) -> PullPath | None:
+    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows
+    can be compared.
+
+    The layout of the system has the folds as parts.
+    """
+    layout = system.layout
+    scoring = settings.scoring
+    basis = inductive.views[0].basis
+    scored = system.problem.take(np.arange(layout.n_scored))
+    pulls = PULL_GRID * scale
+    if not isinstance(settings.pull, str):
+        pulls = np.sort(np.atleast_1d(settings.pull))[::-1]
+    completed = scored.operator.unroot(system.held_out(inductive.alpha, pulls))
+    offsets = np.zeros(layout.n_folds)
+    errors = pooled([errors_of(scored, completed, layout.folds, scoring, offsets)])
+    if len(errors.sizes) == 0:
+        return None
+    path = PullPath.of(
+        errors,
+        chosen_position(errors, pulls, "rescaled"),
+        scoring,
+        constant_error([scored], 0.0, scoring),
+        alpha=inductive.alpha,
+        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        pull=pulls,
+    )
+    before = inductive.path
+    if before is None:
+        return path
+    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
+    return joined_path([alone, path], best=1)
+
+
+# ---------------------------------------------------------------- what both forms share
 
 
 @dataclass(frozen=True)
@@ -131,17 +394,18 @@ class Layout:
         All rows of a query are scored, in one fold, or none is.
         """
         n_folds = int(folds.max()) + 1
-        part_numbers = np.full(len(queries), n_folds + 1, dtype=np.int64)
-        part_numbers[scored] = np.where(folds < 0, n_folds, folds)
+        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
+        parts[scored] = np.where(folds < 0, n_folds, folds)
         sizes = np.bincount(queries)[queries]
-        order = np.lexsort((queries, sizes, part_numbers))
-        keys = np.stack([part_numbers[order], sizes[order]])
-        changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
+        order = np.lexsort((queries, sizes, parts))
+        keys = np.stack([parts[order], sizes[order]])
+        starts = np.flatnonzero(np.any(np.diff(keys, prepend=-1), axis=0))
         runs = []
-        for begin, end in zip(np.r_[0, changes], np.r_[changes, len(order)], strict=True):
-            number, size = (int(key) for key in keys[:, begin])
-            runs.append(QueryRun(number, int(begin), size, int(end - begin) // size))
-        return cls(order, np.searchsorted(keys[0], np.arange(n_folds + 3)), tuple(runs), n_folds)
+        for begin, end in pairwise([*starts.tolist(), len(order)]):
+            part, size = keys[:, begin].tolist()
+            runs.append(QueryRun(part, begin, size, (end - begin) // size))
+        bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
+        return cls(order, bounds, tuple(runs), n_folds)
 
     @property
     def n_scored(self) -> int:
@@ -161,17 +425,6 @@ class Layout:
     def rows(self, part: int) -> Index:
         """The rows of a part."""
         return np.arange(self.bounds[part], self.bounds[part + 1])
-
-
-@dataclass(frozen=True)
-class Completion:
-    """Scores (m,) of the unscored rows, and the coefficients (r,) of RankRLS on all rows with them."""
-
-    scores: Array
-    coefficients: Array
-
-
-# ---------------------------------------------------------------- what both forms share
 
 
 def row_weights(problem: ScoredRows) -> Array:
@@ -230,8 +483,10 @@ class DualTransduction:
             self.system.solve(alpha)  # says what is wrong
             raise
 
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """One Cholesky factorisation with inverse, and one of size m."""
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): one Cholesky factorisation with inverse, and one of
+        size m.
+        """
         problem = self.problem
         n = self.layout.n_scored
         inverse = self._inverse(alpha)
@@ -247,7 +502,7 @@ class DualTransduction:
         coefficients = problem.operator.root_transposed(roots)
         if isinstance(self.basis, FeatureBasis):
             coefficients = like(float64(problem.features).T @ coefficients, coefficients)
-        return Completion(completed_scores(problem, predicted, z), coefficients[:, 0])
+        return completed_scores(problem, predicted, z), coefficients[:, 0]
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
@@ -326,33 +581,6 @@ def _large_query(inner: Array, right: Array, column: int) -> Array:
     return xp.concat([others[:, :column], identity, others[:, column:]], axis=1)
 
 
-def inverse_positive(matrix: Array) -> Array:
-    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
-    ValueError for others.
-
-    O(k³): a third for the Cholesky factor, the rest for the inverse.
-    """
-    if not isinstance(matrix, np.ndarray):
-        xp = namespace(matrix)
-        factor = cholesky(matrix)
-        return (
-            xp.cholesky_inverse(factor)
-            if hasattr(xp, "cholesky_inverse")
-            else xp.linalg.inv(matrix)
-        )
-    lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
-        raise ValueError("matrix is not positive definite")
-    result = np.ascontiguousarray(lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
-    k = len(result)
-    for begin in range(0, k, MIRROR_ROWS):  # only the upper half is there
-        end = min(begin + MIRROR_ROWS, k)
-        block = result[begin:end, begin:end]
-        block[...] = np.triu(block) + np.triu(block, 1).T
-        result[end:, begin:end] = result[begin:end, end:].T
-    return result
-
-
 # ---------------------------------------------------------------- a basis of r functions
 
 
@@ -398,8 +626,10 @@ class PrimalTransduction:
         phi = self.basis.features(X)
         return phi if white.trivial else phi @ white.matrix
 
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """Two passes over the rows of size N r², and a system of size 2 r."""
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): two passes over the rows of size N r², and a system of
+        size 2 r.
+        """
         state = _AtAlpha(self, alpha)
         *scored_blocks, unscored_blocks = state.blocks
         z = self.problem.targets[:, :1]
@@ -407,11 +637,10 @@ class PrimalTransduction:
         unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
         alone, change, multiplier = state.solve(scored, unscored)
         completed = [block.completed(alone, change, multiplier, pull) for block in unscored_blocks]
-        scores = completed_scores(
-            self.problem, predicted, namespace(self.gram).concat(completed, axis=0)
-        )
+        z = namespace(self.gram).concat(completed, axis=0)
         white = solve_upper(state.lower.T, alone + change)
-        return Completion(scores, (self.basis.whitening.matrix @ white)[:, 0])
+        coefficients = self.basis.whitening.matrix @ white
+        return completed_scores(self.problem, predicted, z), coefficients[:, 0]
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """The sums of every fold once, and those of all unscored rows once per pull."""
@@ -570,277 +799,3 @@ class Turned:
         free = self.free(pull)[:, None]
         held = kept**2 * free * (f @ multiplier)
         return self.back(f @ alone + free * (f @ change) - held)
-
-
-# ---------------------------------------------------------------- kernel width, alpha and pull
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransductionSettings(KernelSettings):
-    """What a learner was asked for, checked.
-
-    alpha, pull : a number, "tune" or candidates
-    basis : what to take of all rows
-    """
-
-    alpha: Candidates
-    pull: Candidates
-    basis: BasisSpec
-    selection: Selection
-
-    @property
-    def tunes(self) -> bool:
-        """Whether kernel width or alpha is chosen by held-out error."""
-        return is_open(self.alpha) or is_open(self.gamma)
-
-
-@storable("PullPath")
-@dataclass(frozen=True)
-class PullPath(Path):
-    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
-    queries.
-    """
-
-    pull: Tried | None = None
-
-
-@dataclass(frozen=True)
-class Completed:
-    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to
-    all of them.
-    """
-
-    scores: Array
-    coefficients: Array
-    basis: Basis
-    rows: Index | None
-    alpha: float
-    pull: float
-    path: Path | None
-
-
-def complete(
-    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
-) -> Completed:
-    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
-    scores; RankRLS where all rows are scored.
-
-    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then
-    `pull` is chosen, where it is not given: each fold of scored queries in turn counts as unscored
-    together with the rows that are. The strongest pull is taken whose completed scores err, within
-    one standard error, no more than those of any other; the differences are paired by what was held
-    out, since few queries cannot tell from luck what a weak pull gains.
-
-    Parameters
-    ----------
-    training : the scored rows
-    everything : all rows, those of X and then those of `unscored`; scores 0 where there are none.
-        Scored and unscored rows share no query
-    n_given : how many of them are those of X
-    """
-    if len(training.index) == len(everything.rows):
-        return _nothing_to_complete(training, settings)
-    one_query = training.problem.groups is None  # then none can be left out
-    candidates = _candidates(training, everything, n_given, settings)
-    inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
-    tunes_pull = is_open(settings.pull) and not one_query
-    folds = np.zeros(len(training.index), dtype=np.int64)
-    if tunes_pull:
-        folds = _folds(training.problem, settings)
-    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
-    problem = everything.take(layout.order)
-    system = _system(settings, inductive, layout, problem)
-    n = layout.n_scored
-    path = inductive.path
-    scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
-    pull = untuned_pull(settings.pull, scale)
-    if tunes_pull:
-        tried = _pull_path(system, inductive, settings, scale)
-        if tried is not None and tried.pull is not None:
-            path = tried
-            pull = float(tried.pull[tried.best])
-    (view,), (coefficients,) = inductive.views, inductive.coefficients
-    unscored = take(problem.features, slice(n, len(layout.order)))
-    predicted = predict_in_blocks(view.basis, coefficients, unscored)
-    completion = system.solve(inductive.alpha, pull, predicted)
-    scores = take(completion.scores, np.argsort(layout.order[n:]))
-    basis = view.basis
-    rows = view.rows
-    coefficients = completion.coefficients
-    if is_named(settings.basis, "all"):
-        kernel = _kernel_of(inductive, settings)
-        rows = np.arange(len(layout.order))
-        points = basis_points(kernel, everything.features, rows)
-        basis = KernelBasis(kernel, points if kernel.precomputed else everything.features)
-        coefficients = take(coefficients, np.argsort(layout.order))
-    return Completed(scores, coefficients, basis, rows, inductive.alpha, pull, path)
-
-
-def _nothing_to_complete(training: Training, settings: TransductionSettings) -> Completed:
-    """RankRLS on rows that are all scored."""
-    fitted = fit_scored(training, settings, training)
-    (view,), (coefficients,) = fitted.views, fitted.coefficients
-    pull = untuned_pull(settings.pull, 1.0)
-    return Completed(
-        coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
-    )
-
-
-def untuned_pull(pull: Candidates, scale: float) -> float:
-    """The pull where nothing can be held out: the largest of a list, or what an unscored row weighs
-    in the loss.
-    """
-    return scale if isinstance(pull, str) else float(np.max(pull))
-
-
-def _candidates(
-    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
-) -> Training:
-    """The rows that a basis is chosen from and a kernel width is scaled to.
-
-    All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
-    the others.
-    """
-    spec = settings.basis
-    seed = settings.seed
-    if is_named(spec, "scored"):
-        return training
-    numbers = np.arange(len(everything.rows))
-    if not isinstance(spec, str):
-        size = spec if isinstance(spec, int) else len(spec)
-        others = np.setdiff1d(numbers, training.index)
-        if settings.kernel.precomputed:  # values among the others were not given
-            others = others[others < n_given]
-        numbers = training.index[candidate_rows(training.index, size, seed)]
-        room = max(candidate_limit(size) - len(numbers), 0)
-        if len(others) > room:
-            others = np.random.default_rng(seed).choice(others, size=room, replace=False)
-        numbers = np.sort(np.concatenate([numbers, others]))
-    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
-    return Training(chosen, numbers, everything.features)
-
-
-def fit_scored(
-    training: Training,
-    settings: TransductionSettings,
-    candidates: Training,
-    *,
-    holds_out: bool = True,
-) -> Solution:
-    """RankRLS on the scored rows, whose basis is chosen from candidates.
-
-    Where nothing can be held out an open alpha is the scale of the data, or the last of a list; an
-    open width that of the scale of the rows, or the first of a list.
-    """
-    gamma = settings.gamma if holds_out else untuned_width(settings.gamma)
-    kernels = kernels_to_try(candidates, settings.kernel, gamma, settings.basis, settings.seed)
-    problem = HeldProblem(
-        choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
-        dual=isinstance(settings.basis, str),
-        splits=settings.splits,
-        holds_out=holds_out,
-    )
-    asked = Settings(
-        settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1
-    )
-    solution = tune(problem, asked)
-    path = solution.path
-    return solution if path is None else replace(solution, path=replace(path, agreement=None))
-
-
-def _view(
-    training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
-) -> ViewData:
-    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
-    spec = settings.basis
-    chosen_from = training
-    if isinstance(spec, int):
-        spec = min(spec, len(candidates.index))
-        chosen_from = candidates
-    elif is_named(spec, "all"):
-        spec = "scored"
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        chosen_from.problem.features,
-        chosen_from.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
-    )
-    return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
-
-
-def _folds(problem: Problem, settings: TransductionSettings) -> Index:
-    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten
-    folds of queries.
-    """
-    if settings.splits is None:
-        folds = default_codes(problem, settings.seed, n_features=0)
-        return np.zeros(problem.targets.shape[0], dtype=np.int64) if folds is None else folds
-    folds = split_codes(problem, settings.splits)
-    if folds is None:
-        raise ValueError(
-            "cv: to choose pull every split must leave out whole queries, none of them twice, and"
-            " train on all others; use cv=None, a splitter of groups, or give pull as a number."
-        )
-    return folds
-
-
-def _kernel_of(inductive: Solution, settings: TransductionSettings) -> Kernel:
-    """The kernel with the width that was chosen."""
-    basis = inductive.views[0].basis
-    return basis.kernel if isinstance(basis, KernelBasis) else settings.kernel
-
-
-def _system(
-    settings: TransductionSettings, inductive: Solution, layout: Layout, problem: ScoredRows
-) -> Transduction:
-    """All rows in either form: the dual where they are the basis, or fewer than the columns that
-    are.
-    """
-    basis = inductive.views[0].basis
-    if is_named(settings.basis, "all"):
-        kernel = _kernel_of(inductive, settings)
-        points = problem.features
-        if kernel.precomputed:
-            points = like(layout.order, problem.reference, "int64")
-        return DualTransduction(problem, KernelBasis(kernel, points), layout)
-    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
-        return DualTransduction(problem, basis, layout)
-    return PrimalTransduction(problem, basis, layout)
-
-
-def _pull_path(
-    system: Transduction, inductive: Solution, settings: TransductionSettings, scale: float
-) -> PullPath | None:
-    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows
-    can be compared.
-
-    The layout of the system has the folds as parts.
-    """
-    layout = system.layout
-    scoring = settings.scoring
-    scored = system.problem.take(np.arange(layout.n_scored))
-    pulls = PULL_GRID * scale
-    if not isinstance(settings.pull, str):
-        pulls = np.sort(np.atleast_1d(settings.pull))[::-1]
-    completed = scored.operator.unroot(system.held_out(inductive.alpha, pulls))
-    offsets = np.zeros(layout.n_folds)
-    errors = pooled([errors_of(scored, completed, layout.folds, scoring, offsets)])
-    if len(errors.sizes) == 0:
-        return None
-    path = PullPath.of(
-        errors,
-        chosen_position(errors, pulls, "rescaled"),
-        scoring,
-        constant_error([scored], 0.0, scoring),
-        alpha=inductive.alpha,
-        gamma=_kernel_of(inductive, settings).gamma,
-        pull=pulls,
-    )
-    before = inductive.path
-    if before is None:
-        return path
-    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
-    return joined_path([alone, path], best=1)
