@@ -62,7 +62,7 @@ from corank.learners.parameters import (
     read_splits,
     seed,
 )
-from corank.learners.training import column_of
+from corank.learners.training import columns_of_views
 from corank.learners.update import Kept, with_new_rows
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
@@ -490,8 +490,9 @@ class Learner(Saveable, QueryEstimator):
         keeps and counts.
         """
         parts, new = self.function_.parts, []
-        for position, part in enumerate(parts):
-            scored = scored_rows(rows, column_of(rows, position, len(parts)))
+        columns = columns_of_views(rows, len(parts))
+        for column, part in zip(columns, parts, strict=True):
+            scored = scored_rows(rows, column)
             new.append(scored.lowered(self._level).beside(part.coefficients))
         self._warn_of_nothing_new(new)
         assert self._kept is not None
@@ -504,7 +505,7 @@ class Learner(Saveable, QueryEstimator):
             self._n_seen,
             with_queries=self._with_queries,
         )
-        self._kept = Kept.of(system, unscored, in_memory=True)
+        self._kept = Kept.of(system, unscored)
         given: Mask = np.any(given_scores(rows), axis=1)
         self._n_seen += len(given)
         self._n_scored += int(given.sum())
