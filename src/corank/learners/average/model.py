@@ -20,6 +20,7 @@ from corank.core.arrays import (
     stack_rows,
     take,
 )
+from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
 from corank.core.views import View
@@ -60,7 +61,6 @@ from corank.learners.average.similarity import (
     unit_rows,
     view_positions,
 )
-from corank.links import propagated, spread_matrix
 from corank.solve.posterior import Posterior
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
