@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -96,7 +95,9 @@ class Saveable:
         header["summary"] = {**self.counts(), **training_only}
         header["encoder"] = None
         if encoder is not None:
-            header["encoder"] = encoders().pack_encoder(encoder, self, packer)
+            from corank.model_files.encoders import pack_encoder
+
+            header["encoder"] = pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
         of_a_site = self.table_ is not None and "federated" in self.table_
         write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
@@ -244,10 +245,7 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     learner.table_ = header.get("table")
     learner.encoder_ = None
     if header.get("encoder") is not None:
-        learner.encoder_ = encoders().unpack_encoder(header["encoder"], arrays, learner)
+        from corank.model_files.encoders import unpack_encoder
+
+        learner.encoder_ = unpack_encoder(header["encoder"], arrays, learner)
     return learner
-
-
-def encoders() -> Any:
-    """How encoders are stored, imported with the first of them: few models of arrays have one."""
-    return import_module("corank.model_files.encoders")
