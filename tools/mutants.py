@@ -174,8 +174,9 @@ MUTANTS = [
     Mutant(
         "solve", "solve/holdout.py", "ties[np.argmax(alpha[ties])]", "ties[np.argmin(alpha[ties])]"
     ),
-    Mutant("solve", "solve/holdout.py", "alphas / float(within[0])", "alphas"),
-    Mutant("solve", "solve/holdout.py", "(1 - inner if complement else inner)", "inner"),
+    Mutant("solve", "solve/holdout.py", "alphas / cost", "alphas"),
+    Mutant("solve", "solve/spectrum.py", "identity[None, :, :, None] - systems", "systems"),
+    Mutant("solve", "solve/spectrum.py", "systems[:, row:, row, :] = values", "pass"),
     Mutant("solve", "solve/co_kernel.py", "g = 1 / (1 + self.factor * ratio", "g = 1 / (1 + ratio"),
     # posteriors
     Mutant(

@@ -55,14 +55,13 @@ from corank.solve.holdout import (
     HeldOut,
     Scoring,
     errors_of,
-    in_place,
     kept_means,
     losses_from_sums,
     pooled,
     unit_predictions,
-    without_offsets,
 )
 from corank.solve.path import Path, joined_path
+from corank.solve.spectrum import in_place
 from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import KernelSettings, Training, constant_error, kernels_to_try
 
@@ -321,7 +320,9 @@ class RowComponents:
         )
         left = left_out(q, problem.targets, z, blocks, numbers)
         offsets = kept_means(problem.targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(without_offsets(left, blocks, offsets, problem.targets.shape[0]))
+        return problem.predictions(
+            _without_offsets(left, blocks, offsets, problem.targets.shape[0])
+        )
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because
@@ -371,6 +372,17 @@ class RowComponents:
 
 
 # ---------------------------------------------------------------- least squares from sums
+
+
+def _without_offsets(
+    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
+) -> Array:
+    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
+    residuals = [
+        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
+        for both, o in zip(left, offsets, strict=True)
+    ]
+    return in_place(blocks, residuals, n)
 
 
 @dataclass(frozen=True)
