@@ -32,6 +32,7 @@ from corank.core.arrays import (
 from corank.core.sums import BLOCK_ENTRIES
 
 LEAST = 1e-300  # stands for 0 where it is divided by, or where a logarithm is taken
+PRODUCT_ENTRIES = 2**16  # of products of vectors at a time, which stay in a cache
 FEW_ALPHAS = 8  # for which the systems of blocks are made one after the other
 SYSTEM_ENTRIES = 2**23  # of the systems of one block for as many alphas as fit: 64 MB
 LOG_TAU = float(np.log(2 * np.pi))
@@ -75,9 +76,18 @@ class Spectrum:
         blocks: Sequence[Index],
         alphas: FloatArray,
         offsets: FloatArray | None = None,
+        *,
+        with_variances: bool = False,
     ) -> LeftOut:
         """Residuals of every block under the model fitted without it; see `leave_out`."""
-        return leave_out(self.vectors, self.inverse(alphas), targets, blocks, offsets)
+        return leave_out(
+            self.vectors,
+            self.inverse(alphas),
+            targets,
+            blocks,
+            offsets,
+            with_variances=with_variances,
+        )
 
     def evidence(self, targets: Array, dimension: int) -> LogEvidence:
         """The evidence of targets (k, 1), of which `dimension` are free."""
@@ -94,7 +104,7 @@ class LeftOut(NamedTuple):
     """
 
     residuals: Array
-    variances: Array | None = None
+    variances: Any = None
 
 
 def leave_out(
@@ -149,7 +159,8 @@ def leave_out(
         ]
         places.append(rows)
         for results, values in zip((residuals, variances), zip(*parts, strict=True), strict=False):
-            results.append(xp.reshape(xp.concat(values, axis=2), (-1, a)))
+            joined = values[0] if len(values) == 1 else xp.concat(values, axis=2)
+            results.append(xp.reshape(joined, (-1, a)))
     n = vectors.shape[0]
     return LeftOut(
         in_place(places, residuals, n), in_place(places, variances, n) if with_variances else None
@@ -204,21 +215,23 @@ def _block_systems(cube: Array, weights: Array) -> Array:
         turned = xp.matrix_transpose(cube)
         return xp.stack([(cube * weights[:, j]) @ turned for j in range(a)], axis=3)
     systems = zeros_beside((g, m, m, a), cube)
-    for row in range(m):
-        products = cube[:, row:, :] * cube[:, row : row + 1, :]
-        values = xp.reshape(xp.reshape(products, (-1, k)) @ weights, (g, m - row, a))
-        systems[:, row, row:, :] = values
-        systems[:, row:, row, :] = values
+    for run in runs_of_rows(m, max(1, PRODUCT_ENTRIES // (g * m * k))):
+        products = cube[:, run.start :, None, :] * cube[:, None, run, :]
+        values = xp.reshape(xp.reshape(products, (-1, k)) @ weights, (*products.shape[:3], a))
+        systems[:, run.start :, run, :] = values
+        systems[:, run, run.start :, :] = xp.permute_dims(values, (0, 2, 1, 3))
     return systems
 
 
 def in_place(blocks: Sequence[Index], values: Sequence[Array], n: int) -> Array:
     """The rows (m, a) of each block where they belong, zeros where there is no block: (n, a)."""
-    xp = namespace(values[0])
     placed = np.concatenate(blocks)
-    others = np.setdiff1d(np.arange(n), placed)
-    zeros = zeros_beside((len(others), values[0].shape[1]), values[0])
-    return take(xp.concat([*values, zeros], axis=0), np.argsort(np.concatenate([placed, others])))
+    rows = values[0] if len(values) == 1 else namespace(values[0]).concat(values, axis=0)
+    if len(placed) < n:
+        others = np.setdiff1d(np.arange(n), placed)
+        placed = np.concatenate([placed, others])
+        rows = namespace(rows).concat([rows, zeros_beside((len(others), rows.shape[1]), rows)])
+    return take(rows, np.argsort(placed))
 
 
 # ---------------------------------------------------------------- evidence

@@ -25,7 +25,7 @@ from corank.core.kernels import squared_norms
 from corank.core.storable import storable
 from corank.core.views import View
 from corank.learners.average.candidates import Candidate, check_candidates, default_candidates
-from corank.learners.average.closed_form import LEAST_SCALE, Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -39,7 +39,6 @@ from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
     FittedCandidate,
-    base_score,
     basis_factor,
     dual_factor,
     fit_average,
@@ -55,6 +54,7 @@ from corank.learners.average.similarity import (
     view_positions,
 )
 from corank.links import propagated, spread_matrix
+from corank.solve.spectrum import LEAST
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
@@ -201,7 +201,7 @@ class AverageModel:
     high: float
     factor: float
     least_deviation: float
-    units: Units | None
+    units: Observations | None
     scored: Mapping[str, Array] | None
     hops: list[int]
 
@@ -420,7 +420,7 @@ class AverageModel:
                 scale = weight * posterior.fitted.variance(side)
                 variance += scale * posterior.difference_variances(left, right)
                 variance += scale * 2 * posterior.fitted.alpha * observed
-            deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
+            deviation = self.factor * np.sqrt(np.maximum(variance, LEAST))
             return ndtr(mean / deviation)
 
         return _by_rows(chances, n, MIN_BLOCK_ROWS)
@@ -451,7 +451,9 @@ class CandidatePosterior:
     basis_root: FloatArray | None = None
 
     @classmethod
-    def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
+    def of(
+        cls, fitted: FittedCandidate, space: Space, units: Observations | None
+    ) -> CandidatePosterior:
         """Factorise the system of a fitted candidate again. O(r³)."""
         kernel = space.new_kernel(fitted)
         r = len(kernel)
@@ -524,7 +526,7 @@ class CandidatePosterior:
 
 def score_units(
     scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
-) -> Units:
+) -> Observations:
     """Scored rows as units.
 
     Rankers: the level of every query is free and queries are held out; rows of the only query are
@@ -543,7 +545,7 @@ def score_units(
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
-    return Units(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+    return Observations(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
 
 
 def compared_units(
@@ -553,10 +555,10 @@ def compared_units(
     weights: FloatArray,
     groups: Index,
     n_items: int,
-) -> Units:
+) -> Observations:
     """Comparisons as units; `groups` (p,) are held out together."""
     folds = np.unique(groups, return_inverse=True)[1]
-    return Units(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+    return Observations(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
 
 
 def comparable(scores: FloatArray, queries: Index | None) -> Index:
@@ -600,7 +602,7 @@ def fit_items(
     items: EncodedTable,
     compared: Index,
     links: sparse.csr_array | None,
-    units: Units,
+    units: Observations,
     settings: AverageSettings,
     *,
     honest: bool,
@@ -654,7 +656,7 @@ def fit_space(
     space: Space,
     encodings: Sequence[Encoding],
     candidates: Sequence[Candidate],
-    units: Units,
+    units: Observations,
     settings: AverageSettings,
     *,
     honest: bool = True,
@@ -668,7 +670,7 @@ def fit_space(
         unscored=space.unscored,
         view_columns=space.view_columns,
         candidates=[],
-        base=base_score(units),
+        base=units.base,
         low=-np.inf,
         high=np.inf,
         factor=1.0,
@@ -678,7 +680,7 @@ def fit_space(
         hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
     )
     spread = float(np.max(np.abs(units.targets), initial=0.0))
-    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
+    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
     average = fit_average(
