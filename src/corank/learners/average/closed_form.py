@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from corank.core.arrays import Array, FloatArray, Index, take
 from corank.core.folds import fold_blocks
 from corank.core.loss import PairLoss, Pointwise, QueryLoss, WithinQueries
 from corank.core.storable import storable
+from corank.core.stored_fields import are_below, floats, whole
 from corank.solve.spectrum import LEAST, LeftOut, Spectrum
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
@@ -39,15 +41,21 @@ class Observations:
     queries : (N,) codes of the queries that were given, None without
     """
 
-    scores: FloatArray
-    roots: FloatArray
-    first: Index
-    second: Index | None
-    groups: Index | None
-    folds: Index
+    scores: Annotated[FloatArray, floats("e")]
+    roots: Annotated[FloatArray, floats("e")]
+    first: Annotated[Index, whole("e")]
+    second: Annotated[Index | None, whole("e") | None]
+    groups: Annotated[Index | None, whole("e", below="e") | None]
+    folds: Annotated[Index, whole("e", below="e")]
     whole: bool
     n_points: int
-    queries: Index | None = None
+    queries: Annotated[Index | None, whole("e", below="e") | None] = None
+
+    def is_sound(self) -> bool:
+        """Whether a model can have kept such observations."""
+        if len(self) == 0 or not (self.roots > 0).all():
+            return False
+        return are_below(self.first, self.n_points) and are_below(self.second, self.n_points)
 
     def __len__(self) -> int:
         return len(self.scores)
