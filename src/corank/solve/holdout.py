@@ -28,6 +28,7 @@ from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
+    block_diagonal,
     block_of,
     in_order,
     like,
@@ -54,7 +55,7 @@ from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES, Statistics
 from corank.solve.co_kernel import CoKernel, grouped_by_ratio
 from corank.solve.spectrum import Spectrum, in_place, leave_out
-from corank.solve.systems import DualSystem, PrimalSystem, ViewData, block_diagonal, mean_score
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, mean_score
 
 Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")

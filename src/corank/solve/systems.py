@@ -24,12 +24,15 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     add_diagonal,
+    block_diagonal,
     block_of,
     eigh,
     first_appearance,
     float64,
+    kron,
     like,
     namespace,
+    padded,
     solve_positive,
     stack_rows,
     symmetrised,
@@ -305,6 +308,486 @@ class PrimalSystem(System):
 
     @property
     def mean_score(self) -> float:
+        """The weighted mean of all given scores, where single rows count."""
+        weights = [gram.weight for gram in self.grams]
+        return float(np.average([gram.mean_score for gram in self.grams], weights=weights))
+
+    @property
+    def n_units(self) -> int:
+        """Scored rows or comparisons, over all views."""
+        return sum(problem.targets.shape[0] for problem in self.problems)
+
+    # ---- unscored rows
+
+    @cached_property
+    def disagreement(self) -> Array:
+        """D: (Σ r_v, Σ r_v)."""
+        if self._disagreement is not None:
+            return self._disagreement
+        reference = self.views[0].problem.reference
+        m = len(self.views)
+        if self.unscored is None or self.n_unscored == 0:
+            return zeros_beside((self.size, self.size), reference)
+        features = JointFeatures([view.basis for view in self.views])
+        sums = sum_unscored(
+            self.unscored, features, [view.columns for view in self.views], reference
+        )
+        joint = (
+            features.whitened(Statistics(self.unscored.comparison, (sums,), (None,)))
+            .total()
+            .features
+        )
+        widths = np.diff(self.ends)
+        roots = np.repeat([view.penalty**-0.5 for view in self.views], widths)
+        signs = np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1)
+        return symmetrised(like(signs * roots[:, None] * roots[None, :], joint) * joint)
+
+    # ---- the solution
+
+    @property
+    def scale(self) -> float:
+        """What alpha is measured against: trace(B) over the weight of the rows, 1 where that is 0."""
+        scale = _trace(self.scored) / sum(gram.weight for gram in self.grams)
+        return scale if scale > 0 else 1.0
+
+    def _weight_of_disagreement(self) -> float:
+        return _trace(self.disagreement)
+
+    def matrix(self, agreement: float = 0.0) -> Array:
+        """B + 2·agreement D."""
+        return self.scored if agreement == 0 else self.scored + 2 * agreement * self.disagreement
+
+    def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for every alpha: (r_v, a) per view."""
+        return self.to_bases(self.spectrum(agreement).solve(self.right(offset), alphas))
+
+    def agreement_path(self, alpha: float, agreements: FloatArray, offset: float) -> list[Array]:
+        """Coefficients for every agreement at one alpha from one eigendecomposition: D in the
+        metric of B + alpha I.
+        """
+        xp = namespace(self.scored)
+        spectrum = self.spectrum()
+        root = spectrum.vectors / xp.sqrt(spectrum.values + alpha)[None, :]
+        spread, inner = eigh(symmetrised(root.T @ self.disagreement @ root))
+        directions = root @ inner
+        damping = 1 / (1 + 2 * spread[:, None] * like(agreements, self.scored)[None, :])
+        return self.to_bases(directions @ (damping * (directions.T @ self.right(offset))))
+
+    def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
+        view.
+        """
+        return self.to_bases(solve_shifted(self.matrix(agreement), alpha, self.right(offset)))
+
+    def solve_partitioned(self, alpha: float, agreement: float, offset: float) -> list[Array]:
+        """Two views one after the other ([Brefeld2006] section 3.2): Cholesky of two halves instead
+        of the whole.
+        """
+        if len(self.views) != 2:
+            raise ValueError(f"the partitioned form is for two views, got {len(self.views)}.")
+        cut = int(self.ends[1])
+        matrix, right = add_diagonal(self.matrix(agreement), alpha), self.right(offset)
+        across = matrix[:cut, cut:]
+        solved = solve_positive(
+            matrix[cut:, cut:] * 1.0, namespace(matrix).concat([across.T, right[cut:, :]], axis=1)
+        )
+        first = solve_positive(
+            symmetrised(matrix[:cut, :cut] - across @ solved[:, :-1]),
+            right[:cut, :] - across @ solved[:, -1:],
+        )
+        second = solved[:, -1:] - solved[:, :-1] @ first
+        return self.to_bases(namespace(matrix).concat([first, second], axis=0))
+
+    def evidence(self) -> LogEvidence:
+        """The log evidence of the scores of one view."""
+        (gram,) = self.grams
+        spectrum = self.spectrum()
+        values = to_numpy(spectrum.values)
+        right = to_numpy(spectrum.vectors.T @ gram.right())[:, 0]
+        live = values > 1e-14 * values[-1]
+        energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
+        remainder = float(gram.matrix[-N_TARGETS, -N_TARGETS]) - float(energies.sum())
+        return LogEvidence(values, energies, max(remainder, 0.0), gram.freedom)
+
+    def to_bases(self, white: Array) -> list[Array]:
+        """Coefficients of whitened features (Σ r_v, k) → of every view's basis."""
+        return [matrix @ white[span, :] for matrix, span in zip(self.maps, self.spans, strict=True)]
+
+    # ---- hold-out
+
+    @property
+    def has_fold_sums(self) -> bool:
+        """Whether sums were gathered for every fold."""
+        return self._statistics is not None and self._statistics[0].n_folds > 1
+
+    def path_without(
+        self, fold: int, alphas: FloatArray, agreements: FloatArray, *, centred: bool
+    ) -> tuple[Array, float]:
+        """Whitened features' coefficients (Σ r_v, pairs) without a fold, penalties taken out, and
+        the mean taken out.
+
+        One eigendecomposition per agreement.
+        """
+        grams = [statistics.without(fold) for statistics in self.statistics]
+        if len(grams) < len(self.views):
+            (joint,), end = grams, self.size + N_TARGETS
+            chosen = [np.r_[span.start : span.stop, self.size : end] for span in self.spans]
+            grams = [replace(joint, matrix=block_of(joint.matrix, rows, rows)) for rows in chosen]
+        offset = 0.0
+        if centred:  # the mean of all scores that were summed, where single rows count
+            total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
+            offset = total / weight if weight > 0 else 0.0
+        scored, right = block_diagonal(self._blocks(grams)), self._rights(grams, offset)
+        paths = []
+        for agreement in agreements:
+            matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
+            paths.append(Spectrum.of(matrix).solve(right, alphas))
+        roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
+        return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
+
+    def unit_features(self, view: int, units: Index, directions: Array | None = None) -> Array:
+        """A view's whitened features of units, penalty inside, in the directions (r_v, k) where
+        given.
+        """
+        data = self.views[view]
+        turned = self.maps[view] if directions is None else self.maps[view] @ directions
+        return data.problem.unit_features(data.basis.features, units) @ turned
+
+    @cached_property
+    def all_unit_features(self) -> list[Array]:
+        """Whitened features of every unit: (n_v, r_v) per view."""
+        return [self.unit_features(v, _all_units(view)) for v, view in enumerate(self.views)]
+
+    def projected_targets(self, vectors: Array) -> Array:
+        """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
+        scores = self.right()
+        return vectors.T @ namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
+
+    @property
+    def few_units(self) -> bool:
+        """Whether there are so few units that `cokernel` is the cheaper form."""
+        return self.n_units <= max(self.size, FEW_UNITS)
+
+    @cached_property
+    def cokernel(self) -> CoKernel:
+        """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition
+        of D.
+        """
+        if self.n_unscored == 0:
+            values = zeros_beside(self.size, self.views[0].problem.reference)
+            units = padded(self.all_unit_features)
+        else:
+            values, vectors = eigh(self.disagreement)
+            units = [
+                self.unit_features(v, _all_units(view), vectors[span, :])
+                for v, (view, span) in enumerate(zip(self.views, self.spans, strict=True))
+            ]
+        return CoKernel(self.problems, units, None, SpectralCurve(values, 2.0, taken_away=False))
+
+
+def _all_units(view: ViewData) -> Index:
+    return np.arange(view.problem.targets.shape[0])
+
+
+def _every_fold(codes: Index, n_folds: int) -> Index:
+    """Fold numbers with units that are never held out in a fold of their own, after the others."""
+    return np.where(codes < 0, n_folds, codes)
+
+
+def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
+    """Statistics with empty folds at the end: a view need not have scores in all of them."""
+    missing = n_folds - statistics.n_folds
+    if missing <= 0:
+        return statistics
+    empty = Gram(0.0 * statistics.queries[0].matrix)
+    return Statistics(
+        statistics.comparison,
+        (*statistics.queries, *[empty] * missing),
+        (*statistics.parts, *[None] * missing),
+    )
+
+
+def sum_unscored(
+    unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array
+) -> Gram:
+    """The sums over all unscored rows, views side by side; rows of scans are summed pass by pass."""
+    scanned = [part for part in unscored.rows.parts if hasattr(part, "summed")]
+    held = tuple(part for part in unscored.rows.parts if not hasattr(part, "summed"))
+    sums = Accumulator(unscored.comparison, features, features.size, reference)
+    for piece in UnscoredRows(held).pieces():
+        zeros = zeros_beside(len(piece.queries), reference)
+        sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
+    total = sums.result().total()
+    for part in scanned:
+        total += part.summed(unscored.comparison, features, columns).total()
+    return total
+
+
+class JointFeatures:
+    """The features of all views side by side, from rows as every view sees them."""
+
+    def __init__(self, bases: Sequence[Basis]) -> None:
+        self.maps = [FeatureMap(basis) for basis in bases]
+        self.ends = np.cumsum([0, *(phi.size for phi in self.maps)])
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.ends[-1])
+
+    def __call__(self, rows: SideBySide) -> Array:
+        """(n, size)."""
+        blocks = [phi(features) for phi, features in zip(self.maps, rows.features(), strict=True)]
+        return namespace(blocks[0]).concat(blocks, axis=1)
+
+    def write(self, rows: SideBySide, out: Array) -> None:
+        """(n, size) into a NumPy array."""
+        for phi, features, (begin, end) in zip(
+            self.maps, rows.features(), pairwise(self.ends), strict=True
+        ):
+            phi.write(features, out[:, begin:end])
+
+    def whitened(self, statistics: Statistics) -> Statistics:
+        """Sums of these features as sums of whitened ones."""
+        if all(phi.whitened or phi.basis.whitening.trivial for phi in self.maps):
+            return statistics
+        reference = statistics.queries[0].matrix
+        blocks = [
+            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix
+            for phi in self.maps
+        ]
+        return statistics.mapped(block_diagonal(blocks))
+
+
+# ---------------------------------------------------------------- dual
+
+
+class DualSystem(System):
+    """a = Rᵀ (R 𝐊 Rᵀ + alpha I)⁻¹ [J s; 0]: size Σ n_v + (M − 1) m, no normal equations
+    (docs/mathematics.md, section 3).
+
+    R stacks every view's J over √(2·agreement·M) (H ⊗ J̄) on the unscored rows; 𝐊 is block
+    diagonal. Each view's basis is its scored and all unscored rows, in that order. One view alone
+    may have the columns as its basis: then 𝐊 is linear, and the expansion over rows is summed up,
+    Xᵀ a. Valid for singular 𝐊; the smallest eigenvalue is at least alpha. Building it costs O(n²
+    d), one alpha O(n³/3), all alphas one eigendecomposition.
+    """
+
+    def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
+        super().__init__(views, unscored)
+        self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
+        self._largest = 0.0  # of kernel values, before means are taken out
+        self._operator: QueryLoss | None = None
+        self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
+        self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
+        if self.n_unscored:
+            self._add_unscored()
+
+    def _kernel_blocks(self) -> list[Array]:
+        """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
+        blocks = []
+        for view in self.views:
+            basis, features = view.basis, view.problem.features
+            n = features.shape[0]
+            if isinstance(basis, FeatureBasis):
+                block = finite_values(Kernel("linear").block(features, features))
+            elif self.n_unscored:
+                block = basis.gram[:n, :n]
+            else:
+                points = basis.points if basis.size == n else take(basis.points, np.arange(n))
+                block = finite_values(basis.kernel.block(features, points))
+            xp = namespace(block)
+            self._largest = max(
+                self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty
+            )
+            blocks.append(block if view.penalty == 1 else block / view.penalty)
+        return blocks
+
+    @cached_property
+    def kernels(self) -> list[Array]:
+        """Kernel values between every view's scored rows over its penalty."""
+        return self._kernel_blocks()
+
+    def _add_unscored(self) -> None:
+        """Kernel values of the unscored rows under their loss."""
+        assert self.unscored is not None
+        m, reference = self.n_unscored, self.views[0].problem.reference
+        self._agreeing = 0.0
+        _, codes, weights = self.unscored.rows.everything()
+        queries, n_queries = first_appearance(codes)
+        self._operator = QueryLoss(
+            self.unscored.comparison,
+            like(queries, reference, "int64"),
+            n_queries,
+            None if weights is None else like(weights, reference),
+            reference,
+            m,
+        )
+        for v, view in enumerate(self.views):
+            n = view.problem.features.shape[0]
+            gram = view.basis.gram / view.penalty  # type: ignore[union-attr]
+            self._sides.append(self._operator.root(gram[n:, :n]).T)
+            inner = self._operator.conjugate(gram[n:, n:] * 1.0)
+            outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
+            self._agreeing = self._agreeing + (
+                inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner)
+            )
+
+    @cached_property
+    def scored(self) -> Array:
+        """J K Jᵀ of every view on the diagonal."""
+        # of one view nothing else needs the kernel values: they may be overwritten
+        blocks = (
+            self._kernel_blocks()
+            if len(self.views) == 1
+            else [block * 1.0 for block in self.kernels]
+        )
+        pairs = zip(self.problems, blocks, strict=True)
+        return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
+
+    @cached_property
+    def mixed(self) -> Array:
+        """J K (H ⊗ J̄)ᵀ between scored and unscored rows."""
+        xp = namespace(self.scored)
+        rows = []
+        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+            root = problem.operator.root(side)
+            rows.append(xp.concat([float(h) * root for h in self.contrasts[:, v]], axis=1))
+        return xp.concat(rows, axis=0)
+
+    @property
+    def size(self) -> int:
+        """Scored and unscored rows of all views."""
+        return sum(view.basis.size for view in self.views)
+
+    @property
+    def scale(self) -> float:
+        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows, 1 where that
+        is rounding.
+        """
+        scale = _trace(self.scored) / sum(problem.operator.weight for problem in self.problems)
+        # of rows that are all alike
+        rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest
+        return scale if scale > rounding else 1.0
+
+    def _weight_of_disagreement(self) -> float:
+        return len(self.views) * _trace(self._agreeing)
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of all given scores."""
+        return mean_score(self.problems)
+
+    def matrix(self, agreement: float = 0.0) -> Array:
+        """R 𝐊 Rᵀ."""
+        if agreement == 0 or len(self.contrasts) == 0:
+            return self.scored
+        xp = namespace(self.scored)
+        factor = 2 * agreement * len(self.views)
+        mixed = float(np.sqrt(factor)) * self.mixed
+        upper = xp.concat([self.scored, mixed], axis=1)
+        lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
+        return xp.concat([upper, lower], axis=0)
+
+    def _size_of_kernel(self, agreement: float) -> float | None:
+        return self._largest if agreement == 0 else None
+
+    def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a)
+        per view.
+        """
+        spectrum = self.spectrum(agreement)
+        right = self._right(offset, spectrum.values.shape[0])
+        return self._to_bases(spectrum.solve(right, alphas), agreement)
+
+    def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
+        view.
+        """
+        matrix = self.matrix(agreement)
+        # coefficients of 1/alpha no longer cancel where they should
+        if alpha < 4 * EPSILON * self._largest:
+            raise ValueError(too_small(alpha, self._largest))
+        right = self._right(offset, matrix.shape[0])
+        return self._to_bases(
+            solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement
+        )
+
+    def evidence(self) -> LogEvidence:
+        """The log evidence of the scores of one view."""
+        (problem,) = self.problems
+        return self.spectrum().evidence(problem.targets[:, :1], problem.freedom())
+
+    def _right(self, offset: float, size: int) -> Array:
+        targets = self.targets[:, :1] - offset * self.targets[:, 1:]
+        return namespace(targets).concat(
+            [targets, zeros_beside((size - targets.shape[0], 1), targets)], axis=0
+        )
+
+    def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
+        """Rᵀ z, view by view: scored rows first, then unscored ones."""
+        xp = namespace(dual)
+        ends = np.cumsum([0, *(problem.operator.n_roots for problem in self.problems)])
+        factor = float(np.sqrt(2 * agreement * len(self.views))) if len(self.contrasts) else 0.0
+        m, result = self.n_unscored, []
+        for v, view in enumerate(self.views):
+            rows = view.problem.operator.root_transposed(dual[ends[v] : ends[v + 1], :])
+            if isinstance(view.basis, FeatureBasis):
+                result.append(like(float64(view.problem.features).T @ rows, rows) / view.penalty)
+                continue
+            missing = view.basis.size - rows.shape[0]
+            if missing:
+                shared = zeros_beside((missing, dual.shape[1]), dual)
+                if factor > 0:
+                    for c, contrast in enumerate(self.contrasts):
+                        begin = int(ends[-1]) + c * m
+                        shared = shared + factor * float(contrast[v]) * dual[begin : begin + m, :]
+                    assert self._operator is not None
+                    shared = self._operator.root_transposed(shared)
+                rows = xp.concat([rows, shared], axis=0)
+            result.append(rows if view.penalty == 1 else rows / view.penalty)
+        return result
+
+    @property
+    def few_units(self) -> bool:
+        """Whether there are so few units that `cokernel` is the cheaper form: always without
+        unscored rows.
+        """
+        n = self.scored.shape[0]
+        return len(self.contrasts) == 0 or n <= max(
+            len(self.contrasts) * self.n_unscored, FEW_UNITS
+        )
+
+    @cached_property
+    def cokernel(self) -> CoKernel:
+        """The loss as a kernel between units, K − C (A + 1/(2 M ratio))⁻¹ Cᵀ: the unscored rows
+        taken out.
+
+        One eigendecomposition of A.
+        """
+        factor = 2.0 * len(self.views)
+        if len(self.contrasts) == 0:
+            curve = SpectralCurve(self.scored[0, :0], factor)
+            nothing = [problem.targets[:, :0] for problem in self.problems]
+            return CoKernel(
+                self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest
+            )
+        values, vectors = eigh(self._agreeing)
+        m = self.n_unscored
+        units = []
+        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+            shared: Any = 0.0
+            for c, contrast in enumerate(self.contrasts):
+                shared = shared + float(contrast[v]) * (side @ vectors[c * m : (c + 1) * m, :])
+            units.append(problem.per_unit(shared))
+        return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
+
+    def _unit_kernels(self) -> list[Array]:
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
+
+
+def mean_score(self) -> float:
         """The weighted mean of all given scores, where single rows count."""
         weights = [gram.weight for gram in self.grams]
         return float(np.average([gram.mean_score for gram in self.grams], weights=weights))
