@@ -397,6 +397,33 @@ def add_diagonal(matrix: Array, value: Array | float) -> Array:
     return matrix + value * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix))
 
 
+def padded(blocks: Sequence[Array]) -> list[Array]:
+    """The rows of every block, its columns among those of all blocks, zeros elsewhere."""
+    if len(blocks) == 1:
+        return list(blocks)
+    widths = [block.shape[1] for block in blocks]
+    rows = []
+    for position, block in enumerate(blocks):
+        n = block.shape[0]
+        left = zeros_beside((n, sum(widths[:position])), block)
+        right = zeros_beside((n, sum(widths[position + 1 :])), block)
+        rows.append(namespace(block).concat([left, block, right], axis=1))
+    return rows
+
+
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """The blocks on the diagonal, zeros elsewhere."""
+    return stack_rows(padded(blocks))
+
+
+def kron(left: FloatArray, right: Array) -> Array:
+    """The Kronecker product of a small matrix with a large one."""
+    xp = namespace(right)
+    return xp.concat(
+        [xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0
+    )
+
+
 def first_appearance(values: Array) -> tuple[Array, int]:
     """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,),
     count.
