@@ -154,7 +154,7 @@ def complete(
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
     alpha = inductive.alpha
     path = inductive.path
-    (view,) = inductive.views
+    (view,) = inductive.system.views
     (coefficients,) = inductive.coefficients
     basis = view.basis
     rows = view.rows
@@ -288,7 +288,7 @@ def _folds(problem: Problem, settings: TransductionSettings) -> Index:
 
 def _basis_of(inductive: Solution, features: Array, rows: Index) -> KernelBasis:
     """Kernels of the width that was chosen at all rows, whose numbers are `rows`."""
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     assert isinstance(basis, KernelBasis)
     points = like(rows, features, "int64") if basis.kernel.precomputed else features
     return KernelBasis(basis.kernel, points)
@@ -300,7 +300,7 @@ def _system(
     """All rows in either form: the dual where they are the basis, or fewer than the columns that
     are.
     """
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     if is_named(settings.basis, "all"):
         basis = _basis_of(inductive, problem.features, layout.order)
         return DualTransduction(problem, basis, layout)
@@ -319,7 +319,7 @@ def _pull_path(
     """
     layout = system.layout
     scoring = settings.scoring
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     scored = system.problem.take(np.arange(layout.n_scored))
     pulls = PULL_GRID * scale
     if not isinstance(settings.pull, str):
