@@ -603,18 +603,18 @@ class RowComponents:
         return take(rows, test) @ triangle.coefficients(numbers, offset)
 
 
-# ---------------------------------------------------------------- least squares from sums
-
-
 def _without_offsets(
     left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
 ) -> Array:
     """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = [
-        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
-        for both, o in zip(left, offsets, strict=True)
-    ]
+    residuals = []
+    for both, offset in zip(left, offsets.tolist(), strict=True):
+        own = both[..., 0]
+        residuals.append(own - offset * both[..., 1] if offset else own)
     return in_place(blocks, residuals, n)
+
+
+# ---------------------------------------------------------------- least squares from sums
 
 
 @dataclass(frozen=True)

@@ -148,16 +148,15 @@ def complete(
     n_given : how many of them are those of X
     """
     alone = len(training.index) == len(everything.rows)
-    # of one query none can be left out
-    one_query = training.problem.groups is None and not alone
+    one_query = training.problem.groups is None and not alone  # of which none can be left out
     candidates = _candidates(training, everything, n_given, settings)
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
-    alpha = inductive.alpha
     path = inductive.path
     (view,) = inductive.system.views
     (coefficients,) = inductive.coefficients
     basis = view.basis
     rows = view.rows
+    alpha = inductive.alpha
     if alone:
         pull = untuned_pull(settings.pull, 1.0)
         return Completed(coefficients[:0], coefficients, basis, rows, alpha, pull, path)
