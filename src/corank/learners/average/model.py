@@ -226,13 +226,13 @@ class AverageModel:
         self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
     ) -> FloatArray:
         """Predictions (n,). O(n r d), in blocks."""
-        side = self._side(queries=queries is not None, links=links is not None)
+        side = self.side(queries=queries is not None, links=links is not None)
         return self._means(self._encoder(features, queries, links), features.shape[0], side)
 
     def predict_encoded(self, table: EncodedTable) -> FloatArray:
         """Predictions (n,) of rows, without queries and links, that are encoded already."""
         rows = {encoding.name: table.rows(encoding.name) for encoding in self.encodings}
-        side = self._side(queries=False, links=False)
+        side = self.side(queries=False, links=False)
         return self._means(
             lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side
         )
@@ -242,10 +242,10 @@ class AverageModel:
             return np.full(n, self.base)
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
         weights = np.asarray([candidate.weights[side] for candidate in used])
-        functions = self._functions(used, side)
+        functions = self.functions(used, side)
         return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
 
-    def _side(self, *, queries: bool, links: bool) -> int:
+    def side(self, *, queries: bool, links: bool) -> int:
         """The side of rows that come with query labels or links; an error where no candidate can be
         had from such rows.
         """
@@ -260,7 +260,7 @@ class AverageModel:
             raise ValueError(f"{missing} must be given: no candidate of this model can do without.")
         return side
 
-    def _functions(
+    def functions(
         self, used: Sequence[FittedCandidate], side: int
     ) -> Callable[[Encoded], FloatArray]:
         """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
@@ -358,7 +358,7 @@ class AverageModel:
         """What is believed about the function, by the heaviest candidates, and rows as it takes
         them.
         """
-        side = self._side(queries=queries is not None, links=links is not None)
+        side = self.side(queries=queries is not None, links=links is not None)
         encode = self._encoder(features, queries, links)
         rows = RowsToEncode(encode, features.shape, self._space)
         if not self.candidates:
