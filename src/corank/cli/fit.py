@@ -556,7 +556,7 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
         step(f"reading {request.links.file.name}")
         links = request.links.between(table, check_named(item), files.items or file)
     rows = None
-    if scores is not None and request.method is AUTO:
+    if scores is not None and request.method is AUTO and np.isnan(scores).any():
         rows = table.select(features).take(pa.array(np.flatnonzero(~np.isnan(scores))))
     return TrainingTable(
         request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links, rows

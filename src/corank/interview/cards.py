@@ -27,7 +27,9 @@ PICTURE_TYPES = {  # served from the folder of the table; no SVG, which may hold
     ".webp": "image/webp",
     ".avif": "image/avif",
 }
-PICTURE_URL = re.compile(r"https?://\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE)
+PICTURE_URL = re.compile(
+    r"https?://(?=\S*\Z)\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE
+)
 # what an index without a name is called in a file
 INDEX_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
