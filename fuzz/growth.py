@@ -130,7 +130,7 @@ def _nested(rng: Rng, folder: Path) -> Path:
     is_closed = rng.random() < 0.7
     row = f'{{"score":1,"b":{start * depth}1{end * depth if is_closed else ""}}}\n'
     n_before, n_after = (_size(rng, 1, 400_000) - 1 for _ in range(2))
-    rows = '{"score":%d,"b":[1,2]}\n' % rng.integers(9)
+    rows = f'{{"score":{rng.integers(9)},"b":[1,2]}}\n'
     return _text_file(rng, folder / "rows.jsonl", rows * n_before + row + rows * n_after)
 
 
@@ -209,7 +209,7 @@ def _repeated(rng: Rng, folder: Path) -> Path:
     n_values, length = _size(rng, 1, 300_000), _size(rng, 1, 1_000_000)
     kind = pa.binary(length) if rng.random() < 0.2 else pa.string()
     long = b"x" * length if kind != pa.string() else "x" * length
-    words = [long] if kind != pa.string() else [long, "a", "b", None]
+    words = [long] if kind != pa.string() else [long, "a", "b"]
     codes = pa.array(rng.integers(len(words), size=n_values).astype(np.int32))
     values = pa.DictionaryArray.from_arrays(codes, pa.array(words, kind))
     column: pa.Array = values

@@ -19,6 +19,7 @@ from corank.tables.limits import check_expansion, check_table_size, most_bytes
 
 NUMBER_BYTES = 8
 BATCH_ROWS = 2**16  # of texts that are only measured
+BATCHES = 4  # at least, in which texts are measured that may be as large as is allowed
 TEXT, FIXED = "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"
 DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 # A text may begin like the one before, which is not repeated in the file.
@@ -74,8 +75,9 @@ def _check_texts(
             bound += _text_bound(encoded, group, names, sharing)
         if bound <= most:
             return
-        # none of the batches can have more bytes than are allowed
-        batch_rows = max(1, min(BATCH_ROWS, most // max(sharing.values(), default=1)))
+        # no batch can have more bytes than a share of what is allowed
+        longest = max(sharing.values(), default=1)
+        batch_rows = max(1, min(BATCH_ROWS, most // (BATCHES * longest)))
         n_bytes = n_other_bytes
         for batch in encoded.iter_batches(batch_rows, columns=list(names.values())):
             n_bytes += sum(map(_text_bytes, _leaves(batch.columns)))
