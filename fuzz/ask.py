@@ -31,7 +31,7 @@ from corank.cli import app
 from corank.interview.answers import (
     COLUMNS,
     HEADER,
-    N_ITEMS,
+    KINDS,
     POSITIONS,
     UNDO,
     AnswersFile,
@@ -39,7 +39,7 @@ from corank.interview.answers import (
     read_answers,
 )
 from corank.interview.cards import Cards
-from corank.interview.interview import KINDS, Interview
+from corank.interview.interview import Interview
 from corank.interview.page import Page
 from corank.interview.server import build_app
 from corank.tables import TableError, write_table
@@ -178,17 +178,17 @@ def visit(rng: Rng, folder: Path) -> list[str]:
 
 def take_up(rng: Rng, folder: Path) -> list[str]:
     """An odd file of answers, which an interview takes up."""
-    kind = _pick(rng, KINDS)
+    kind = _pick(rng, tuple(KINDS))
     path = folder / "answers.csv"
     path.write_bytes(_answers_content(rng, kind))
-    return answers_examined(path, kind if rng.random() < 0.9 else _pick(rng, KINDS), rng)
+    return answers_examined(path, kind if rng.random() < 0.9 else _pick(rng, tuple(KINDS)), rng)
 
 
 def learn(rng: Rng, folder: Path) -> list[str]:
     """An odd file of answers, from which commands learn."""
     shutil.copytree(_sound_files(), folder, dirs_exist_ok=True)
     answers = folder / "answers.csv"
-    kind = _pick(rng, KINDS)
+    kind = _pick(rng, tuple(KINDS))
     answers.write_bytes(content := _answers_content(rng, kind))
     model = (
         ("scores" if kind == "score" else "pairs")
@@ -253,7 +253,7 @@ def ask_about(rng: Rng, folder: Path) -> list[str]:
         "--id",
         _pick(rng, ("item", "item", "item", "note", "width")),
     ]
-    words += ["--kind", _pick(rng, KINDS), "--repeat", str(_pick(rng, (0, 0, 0.5)))]
+    words += ["--kind", _pick(rng, tuple(KINDS)), "--repeat", str(_pick(rng, (0, 0, 0.5)))]
     words += _pick(
         rng,
         (
@@ -267,7 +267,7 @@ def ask_about(rng: Rng, folder: Path) -> list[str]:
     )
     words += _pick(rng, ([], ["--model-out", "new.corank"]))
     if rng.random() < 0.2:
-        (folder / "answers.csv").write_bytes(_answers_content(rng, _pick(rng, KINDS)))
+        (folder / "answers.csv").write_bytes(_answers_content(rng, _pick(rng, tuple(KINDS))))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     visits: list[str] = []
     with patch("corank.cli.ask.PageServer", _visitor_of(rng, visits)):
@@ -501,7 +501,7 @@ def visited(rng: Rng, folder: Path) -> Iterator[Visitor]:
     pictures = [_pick(rng, PICTURES) for _ in range(len(table))]
     table = table.add_column(1, "photo", pa.array(pictures, pa.string()))
     answers = folder / "answers.csv"
-    kind = _pick(rng, KINDS)
+    kind = _pick(rng, tuple(KINDS))
     with Interview(
         table, id="item", answers=answers, kind=kind, repeat=_pick(rng, (0, 0.3)), drop=["photo"]
     ) as interview:
@@ -795,7 +795,7 @@ def _answer_fields(rng: Rng, number: int, kind: str) -> list[str]:
     """The fields of a sound answer."""
     names = [
         str(name)
-        for name in rng.permutation(_items()["item"].to_pylist())[: _pick(rng, N_ITEMS[kind])]
+        for name in rng.permutation(_items()["item"].to_pylist())[: _pick(rng, KINDS[kind].n_items)]
     ]
     best, worst = (*rng.permutation(POSITIONS[: len(names)])[:2], "")[:2]
     fields = dict.fromkeys(COLUMNS, "") | dict(zip(POSITIONS, names, strict=False))

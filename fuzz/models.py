@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from corank import AutoRanker, AutoRegressor, load
+from corank.core.storable import ModelFileError
 from corank.describe import describe, in_words
-from corank.model_files.container import ModelFileError, read_model, write_model
+from corank.model_files.container import read_model, write_model
 from fuzz.mutations import Rng, changed_array, changed_bytes, changed_json
 from fuzz.watch import finding_of
 

@@ -11,7 +11,8 @@ from corank.core.loss import WithinQueries
 from corank.core.observations import ScoredRows
 from corank.core.registry import LearnerRecord
 from corank.inputs import read_rows
-from corank.learners.base import KernelParameters, Learner, RankerMixin, read_kernel
+from corank.learners.base import Learner, RankerMixin
+from corank.learners.parameters import KernelParameters, read_kernel
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 from corank.solve.function import Function, Span
 

@@ -87,6 +87,8 @@ CLOSED_FORM = "learners/average/closed_form.py"
 WEIGHING = "learners/average/weighing.py"
 FITTING = "learners/average/fitting.py"
 MODEL = "learners/average/model.py"
+PROCESSES = "learners/average/posterior.py"
+POSTERIOR = "solve/posterior.py"
 SIMILARITY = "learners/average/similarity.py"
 MUTANTS = [
     # solutions, held-out predictions and evidence
@@ -147,21 +149,11 @@ MUTANTS = [
     # what users are told
     Mutant("average", MODEL, "UNLIKELY_LINKS = 1.0, 0.05", "UNLIKELY_LINKS = 0.05, 0.05"),
     Mutant("average", MODEL, "ALIKE = 4.0", "ALIKE = -40.0"),
-    Mutant("average", MODEL, "*distances) + posterior.fitted.alpha", "*distances)"),
-    Mutant(
-        "average",
-        MODEL,
-        "variances = weights @ (values - weights @ values) ** 2",
-        "variances = 0 * weights @ values",
-    ),
-    Mutant("average", MODEL, "(cross @ self.mean) + self.mean_square", "(cross @ self.mean)"),
-    Mutant("average", MODEL, "return mean, self.factor**2 * covariance", "return mean, covariance"),
-    Mutant(
-        "average",
-        MODEL,
-        "2 * posterior.fitted.alpha * observed",
-        "posterior.fitted.alpha * observed",
-    ),
+    Mutant("average", MODEL, "(rows)[1] + posterior.answer_noise / 2", "(rows)[1]"),
+    Mutant("average", POSTERIOR, "squares = gap * gap if", "squares = 0 * gap if"),
+    Mutant("average", PROCESSES, "(centred - self.square_level)", "centred"),
+    Mutant("average", POSTERIOR, "return mean, self.factor**2 * spread", "return mean, spread"),
+    Mutant("average", MODEL, "2 * self.factor**2 * noise", "self.factor**2 * noise"),
     Mutant("average", MODEL, "folds if several is None else several", "folds"),
     Mutant("average", MODEL, "LEAST_DEVIATION = 0.1", "LEAST_DEVIATION = 0.0"),
     Mutant(
@@ -180,16 +172,11 @@ MUTANTS = [
     # posteriors
     Mutant(
         "solve",
-        "solve/posterior.py",
-        "- 2 * self.kernel.row_by_row(first, second)",
-        "- self.kernel.row_by_row(first, second)",
+        POSTERIOR,
+        "variances - 2 * kernel.row_by_row(first, second)",
+        "variances - kernel.row_by_row(first, second)",
     ),
-    Mutant(
-        "solve",
-        "solve/posterior.py",
-        "prior - phi @ like(self.spread, phi) @ phi.T",
-        "prior - 0 * phi @ phi.T",
-    ),
+    Mutant("solve", POSTERIOR, "return half @ features.T", "return 0 * half @ features.T"),
     Mutant(
         "solve",
         "solve/questions.py",

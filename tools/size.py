@@ -1,6 +1,6 @@
-"""The size of the package: files, lines, lines of code and tokens by folder, and how many names are
-pronouns; tokens per line of code, as the files stand and on a copy formatted at 88 columns; files
-that are too long.
+"""The size of the package: files, lines, lines of code and tokens by folder, how many names are
+pronouns, and tokens per line of code on a copy formatted at 88 columns; the density as the files
+stand; files that are too long.
 
     python tools/size.py [FOLDER]
 
@@ -16,6 +16,7 @@ import argparse
 import ast
 import shutil
 import subprocess
+import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ PRONOUNS = frozenset(
 )
 LONGEST_FILE = 800  # lines
 NARROW = (
-    "ruff",
+    shutil.which("ruff") or str(Path(sys.executable).parent / "ruff"),
     "format",
     "--quiet",
     "--isolated",
@@ -128,30 +129,30 @@ def sizes_by_folder(package: Path) -> dict[str, Size]:
     return sizes
 
 
-def table(sizes: dict[str, Size]) -> str:
-    """One line per folder, and their sum."""
-    width = max(len(folder) for folder in (*sizes, "total"))
-    lines = [f"{'folder':{width}}  files   lines    code   tokens  pronouns"]
-    for folder, size in {**sizes, "total": sum(sizes.values(), Size())}.items():
+def with_total(sizes: dict[str, Size]) -> dict[str, Size]:
+    """The folders, and their sum at the end."""
+    return {**sizes, "total": sum(sizes.values(), Size())}
+
+
+def table(sizes: dict[str, Size], narrow: dict[str, Size]) -> str:
+    """One line per folder; `narrow` are the sizes of the copy that is formatted at 88 columns."""
+    width = max(map(len, sizes))
+    lines = [f"{'folder':{width}}  files   lines    code   tokens  pronouns  at 88"]
+    for folder, size in sizes.items():
         share = size.pronouns / size.variables if size.variables else 0.0
         lines.append(
             f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.code:7,}"
-            f" {size.tokens:8,} {share:9.1%}"
+            f" {size.tokens:8,} {share:9.1%} {narrow[folder].density:6.2f}"
         )
     return "\n".join(lines)
 
 
-def total(package: Path) -> Size:
-    """The size of all files."""
-    return sum(sizes_by_folder(package).values(), Size())
-
-
-def formatted_narrowly(package: Path) -> Size:
-    """The size of a copy that is formatted at 88 columns, without magic trailing commas."""
+def formatted_narrowly(package: Path) -> dict[str, Size]:
+    """The folders of a copy that is formatted at 88 columns, without magic trailing commas."""
     with TemporaryDirectory() as folder:
         copy = Path(shutil.copytree(package, Path(folder) / package.name))
         subprocess.run([*NARROW, str(copy)], check=True)
-        return total(copy)
+        return sizes_by_folder(copy)
 
 
 def long_files(package: Path) -> dict[str, int]:
@@ -172,14 +173,13 @@ def main() -> None:
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not a folder")
     folder = folder.resolve()
-    sizes = sizes_by_folder(folder)
-    if not sizes:
+    sizes = with_total(sizes_by_folder(folder))
+    if not sizes["total"].files:
         raise SystemExit(f"{folder} holds no Python file")
-    print(table(sizes))
-    print(f"\ntokens per line of code: {total(folder).density:.2f}")
-    print(
-        f"tokens per line of code, formatted at 88 columns: {formatted_narrowly(folder).density:.2f}"
-    )
+    narrow = with_total(formatted_narrowly(folder))
+    print(table(sizes, narrow))
+    print(f"\ntokens per line of code: {sizes['total'].density:.2f}")
+    print(f"tokens per line of code, formatted at 88 columns: {narrow['total'].density:.2f}")
     for path, lines in long_files(folder).items():
         print(f"longer than {LONGEST_FILE} lines: {path}, {lines}")
 

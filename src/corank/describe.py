@@ -9,6 +9,7 @@ a notebook.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass
 from html import escape
 from textwrap import wrap
@@ -19,6 +20,8 @@ from sklearn.base import is_regressor
 
 from corank.core.messages import count, held_out_error, listed, shortened
 from corank.core.registry import learner_records
+from corank.display import Cell, Table
+from corank.metrics import HELD_OUT_ERRORS
 
 Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
 # attribute → name
@@ -26,11 +29,10 @@ SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atom
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
 UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
-ERRORS = {
-    "squared": "squared error",
-    "rescaled": "squared error at the best scale of the predictions",
-    "disagreement": "share of misordered pairs",
-}
+MAX_COLUMNS = 12  # listed one by one
+MAX_DROPPED = 4  # of them columns that are not learned from
+MAX_CATEGORIES, MAX_LABEL = 6, 24  # that are listed, and letters of each
+MAX_FEATURES = 12
 
 
 # ---- facts
@@ -39,41 +41,41 @@ ERRORS = {
 def describe(model: Any) -> Facts:
     """Everything worth knowing about a fitted model, as JSON has it."""
     table = model.table_ or {}
+    functions = _average(model) if model.is_average else _functions(model)
     return {
         "method": type(model).__name__,
-        **_counts(model),
-        **_functions(model),
+        **_counts(model, table),
+        **functions,
         **{f"{role}_column": table.get(role) for role in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _used_columns(model),
-        **{name: getattr(model, f"{name}_") for name in SIZES if hasattr(model, f"{name}_")},
-        **_evidence(model),
-        "atoms": _atoms(model) if hasattr(model, "explain") else None,
-        **_held_out(model),
+        **{name: vars(model)[f"{name}_"] for name in SIZES if f"{name}_" in vars(model)},
+        **(_evidence(model) if model.has_evidence else {}),
+        "atoms": _atoms(model) if model.has_atoms else None,
+        **(_held_out_of_average(model) if model.is_average else _held_out(model)),
         "parameters": _changed_parameters(model),
     }
 
 
-def _counts(model: Any) -> Facts:
+def _counts(model: Any, table: Facts) -> Facts:
     """Rows, scored rows, queries and comparisons.
 
     A model counts the queries that it learned from; the table of `corank fit`, where the model was
     not updated since, also those without scores.
     """
-    counts, table = model._summary(), model.table_ or {}
+    counts = model.counts()
     comparisons = table.get("comparisons")
-    if comparisons is None and getattr(model, "_kind", None) == "comparison":
-        comparisons = model._n_comparisons
-    same_rows = table.get("rows") == counts["rows"]
+    if comparisons is None and model.learned_from == "comparison":
+        comparisons = model.n_comparisons
     scored, queries, without_scores = counts["scored"], counts["queries"], None
-    if same_rows and scored is None:
-        scored = table.get("scored")
-    if same_rows and table.get("queries") is not None:
-        if queries is None:
-            queries = table["queries"]
-        elif not table.get("comparisons"):
-            without_scores = max(table["queries"] - queries, 0)
+    if table.get("rows") == counts["rows"]:
+        all_queries = table.get("queries")
+        scored = table.get("scored") if scored is None else scored
+        if all_queries is not None and queries is not None and not table.get("comparisons"):
+            without_scores = max(all_queries - queries, 0)
             queries += without_scores
+        elif queries is None:
+            queries = all_queries
     return {
         "rows": counts["rows"],
         "scored": scored,
@@ -83,12 +85,25 @@ def _counts(model: Any) -> Facts:
     }
 
 
+def _average(model: Any) -> Facts:
+    """What an average is made of."""
+    return {
+        "kernel": "average",
+        "gamma": None,
+        "basis": model.counts()["scored"],
+        "basis_of": "rows",
+        "average": model.reason_.splitlines(),
+        "candidates": [
+            {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
+        ],
+        **_unscored(model, model.known_effect),  # which is not looked for here: that takes a fit
+    }
+
+
 def _functions(model: Any) -> Facts:
     """Kernel and basis of the fitted function; with views those of each view, and how far the views
     agree.
     """
-    if hasattr(model, "reason_"):
-        return _average(model)
     functions = [
         {
             "kernel": part.span.kernel.name,
@@ -98,32 +113,16 @@ def _functions(model: Any) -> Facts:
         }
         for part in model.function_.parts
     ]
-    views = getattr(model, "views_", None)
-    if views is None:
+    if not model.has_views:
         per_feature = isinstance(functions[0]["gamma"], list)
         return {**functions[0], **({"feature_names": _feature_names(model)} if per_feature else {})}
     return {
         "views": [
             {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
-            for view, function in zip(views, functions, strict=True)
+            for view, function in zip(model.views_, functions, strict=True)
         ],
         "agreement": model.agreement_,
         **_unscored(model, model.unscored_effect_),
-    }
-
-
-def _average(model: Any) -> Facts:
-    """What an average is made of."""
-    return {
-        "kernel": "average",
-        "gamma": None,
-        "basis": model._n_scored,
-        "basis_of": "rows",
-        "average": model.reason_.splitlines(),
-        "candidates": [
-            {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
-        ],
-        **_unscored(model, model._effect),  # which is not looked for here: that takes a fit
     }
 
 
@@ -135,7 +134,7 @@ def _unscored(model: Any, effect: Any) -> Facts:
     if is_regressor(model):
         sentence = sentence.replace("held-out error", "held-out squared error")
     return {
-        "unscored": model._n_unscored,
+        "unscored": model.n_unscored,
         "unscored_effect": None if effect is None else {**asdict(effect), "words": sentence},
     }
 
@@ -146,18 +145,16 @@ def _gamma(kernel: Any) -> float | list[float] | None:
         return None
     if getattr(kernel, "scales", None) is not None:
         return [float(kernel.gamma * scale**2) for scale in kernel.scales]
-    return (
-        [float(width) for width in kernel.gamma]
-        if hasattr(kernel.gamma, "__len__")
-        else float(kernel.gamma)
-    )
+    if hasattr(kernel.gamma, "__len__"):
+        return [float(width) for width in kernel.gamma]
+    return float(kernel.gamma)
 
 
 def _used_columns(model: Any) -> list[str] | None:
     """Names of the columns that are learned from, None where they have no names."""
     if model.encoder_ is not None:
         return [column.name for column in model.encoder_.columns_ if not column.dropped]
-    names = getattr(model, "feature_names_in_", None)
+    names = model.feature_names
     return None if names is None else [str(name) for name in names]
 
 
@@ -169,66 +166,75 @@ def _feature_names(model: Any) -> list[str]:
 
 
 def _evidence(model: Any) -> dict[str, float]:
-    """Amplitude, noise and log evidence of a Gaussian process; empty for other models."""
-    if not hasattr(model, "log_evidence_"):
-        return {}
-    names = [name for name in ("amplitude", "noise", "log_evidence") if hasattr(model, f"{name}_")]
-    facts = {name: float(getattr(model, f"{name}_")) for name in names}
-    if type(model).__name__ == "PreferenceGP":
-        facts[COIN_TOSSES] = model._n_comparisons * math.log(0.5)
-    return facts
+    """Amplitude, noise and log evidence of a Gaussian process."""
+    facts = {"amplitude": float(model.amplitude_), "log_evidence": float(model.log_evidence_)}
+    if model.knows_margins:
+        return {**facts, "noise": float(model.noise_)}
+    return {**facts, COIN_TOSSES: model.n_comparisons * math.log(0.5)}
 
 
 def _atoms(model: Any) -> dict[str, list[Any]]:
     """The atoms as columns of a table, None where there is no number."""
-    table = model.explain().to_dict()
-    known = {}
-    for name, column in table.items():
-        known[name] = [None if cell != cell else cell for cell in column]  # noqa: PLR0124 - NaN
-    return known
+    return {
+        name: [None if cell != cell else cell for cell in column]  # noqa: PLR0124 - NaN
+        for name, column in model.explain().to_dict().items()
+    }
 
 
 def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
-    path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
-    is_average = hasattr(model, "reason_")
-    has_width = not is_average and any(
-        part.span.kernel.gamma is not None for part in model.function_.parts
-    )
+    path, gamma = model.tuning_path, model.get_params(deep=False).get("gamma")
+    has_width = any(part.span.kernel.gamma is not None for part in model.function_.parts)
+    # NaN where views have widths of their own
+    n_widths = 1 if path is None else len(np.unique(path.gamma))
     if isinstance(gamma, str) and gamma == "auto":
-        gamma = "scale" if path is None or len(np.unique(path.gamma)) == 1 else "tune"
-    gamma_chosen = None if not has_width else gamma if isinstance(gamma, str) else "given"
-    gammas_tried, tried, meaning = 1, 1, ""
-    errors: Any = (np.nan, np.nan, np.nan)
-    if is_average:
-        tried, meaning = (
-            max(len(model.candidates_), 1),
-            f"{model._error_name}, not used to choose the weights",
-        )
-        errors = model.held_out_error_, np.nan, model._constant_error
-    elif path is not None:
-        # NaN where views have widths of their own
-        gammas_tried = len(np.unique(path.gamma)) if has_width else 1
-        tried, meaning = len(path.error), ERRORS[path.scoring]
-        errors = path.error[path.best], path.standard_error[path.best], path.constant
-        if tried > 1:
-            meaning += (
-                f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
-            )
-    error, standard_error, constant = map(_finite, errors)
+        gamma = "scale" if n_widths == 1 else "tune"
+    chosen = gamma if isinstance(gamma, str) else "given"
+    facts: Facts = {
+        "gamma_chosen": chosen if has_width else None,
+        "gammas_tried": n_widths if has_width else 1,
+    }
+    if path is None:
+        return facts | _errors(1, "", np.nan, np.nan, np.nan)
+    tried, meaning = len(path.error), HELD_OUT_ERRORS[path.scoring]
+    if tried > 1:
+        meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
+    best = path.best
+    return facts | _errors(
+        tried, meaning, path.error[best], path.standard_error[best], path.constant
+    )
+
+
+def _held_out_of_average(model: Any) -> Facts:
+    """How many candidates were weighed, and the held-out error beside that of a constant."""
+    meaning = f"{model.error_name}, not used to choose the weights"
     return {
-        "gamma_chosen": gamma_chosen,
-        "gammas_tried": gammas_tried,
-        "tried": tried,
-        "held_out_error": error,
-        "held_out_standard_error": standard_error,
-        "held_out_constant": constant,
-        "held_out_meaning": meaning,
+        "gamma_chosen": None,
+        "gammas_tried": 1,
+        **_errors(
+            max(len(model.candidates_), 1),
+            meaning,
+            model.held_out_error_,
+            np.nan,
+            model.constant_error,
+        ),
     }
 
 
-def _finite(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _errors(
+    tried: int, meaning: str, error: float, standard_error: float, constant: float
+) -> Facts:
+    """Held-out errors, None where they are not known."""
+    errors = {
+        "held_out_error": error,
+        "held_out_standard_error": standard_error,
+        "held_out_constant": constant,
+    }
+    return {
+        "tried": tried,
+        **{name: None if np.isnan(value) else float(value) for name, value in errors.items()},
+        "held_out_meaning": meaning,
+    }
 
 
 def _changed_parameters(model: Any) -> Facts:
@@ -236,13 +242,13 @@ def _changed_parameters(model: Any) -> Facts:
     instead.
     """
     defaults = type(model)().get_params(deep=False)
-    return {
-        name: _plain(value)
-        for name, value in model.get_params(deep=False).items()
-        if name != "encoder"
-        and not (type(value) is type(defaults[name]) and value == defaults[name])
-        and not (name == "views" and isinstance(value, list | tuple))
-    }
+    changed = {}
+    for name, value in model.get_params(deep=False).items():
+        is_default = type(value) is type(defaults[name]) and value == defaults[name]
+        has_pieces = name == "encoder" or (name == "views" and isinstance(value, list | tuple))
+        if not is_default and not has_pieces:
+            changed[name] = _plain(value)
+    return changed
 
 
 def _plain(value: Any) -> Any:
@@ -251,11 +257,8 @@ def _plain(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if (
-        isinstance(value, list | tuple)
-        and len(value) <= 20
-        and all(isinstance(item, int | float) for item in value)
-    ):
+    is_short = isinstance(value, list | tuple) and len(value) <= 20
+    if is_short and all(isinstance(item, int | float) for item in value):
         return list(value)
     return shortened(" ".join(repr(value).split()), 60)
 
@@ -264,20 +267,20 @@ def chosen_parameters(model: Any) -> Facts:
     """The tuned parameters of a fitted learner that are numbers, and how many models an average is
     made of.
     """
-    values = {name: getattr(model, f"{name}_", None) for name in TUNED}
-    chosen: Facts = {
+    if model.is_average:
+        return {"models": len(model.candidates_)}
+    fitted = {**vars(model), "gamma_": model.gamma_}
+    values = {name: fitted.get(f"{name}_") for name in TUNED}
+    return {
         name: float(value)
         for name, value in values.items()
         if isinstance(value, int | float | np.number) and not isinstance(value, bool)
     }
-    return chosen | ({"models": len(model.candidates_)} if hasattr(model, "reason_") else {})
 
 
 def learned_from_comparisons(model: Any) -> bool:
     """Whether a model was fitted on comparisons, not on scores."""
-    if getattr(model, "_kind", None) == "comparison" or getattr(model, "_compared", None) is True:
-        return True
-    return bool((model.table_ or {}).get("comparisons"))
+    return model.learned_from == "comparison" or bool((model.table_ or {}).get("comparisons"))
 
 
 # ---- words
@@ -415,6 +418,79 @@ def _evidence_in_words(facts: Facts) -> dict[str, str]:
     return sentences
 
 
+# ---- tables
+
+
+def encoding_of(encoder: Any) -> list[Facts]:
+    """Every column: its kind, what becomes of it, its categories, and what a missing value becomes."""
+    return [
+        {
+            **entry,
+            "categories": list(column.categories),
+            "missing_becomes": column.fill if column.values and not column.dropped else None,
+            "missing_is_marked": column.missing,
+        }
+        for entry, column in zip(encoder.summary(), encoder.columns_, strict=True)
+    ]
+
+
+def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
+    """Columns with what becomes of each, the first categories by name."""
+    columns = []
+    for entry in encoding:
+        treatment, labels = (
+            entry["treatment"],
+            [shortened(label, MAX_LABEL) for label in entry["categories"]],
+        )
+        if labels:
+            number = f"{len(labels)} values"
+            treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)
+        columns.append({"column": entry["column"], "kind": entry["kind"], "treatment": treatment})
+    return columns
+
+
+def columns_table(columns: list[dict[str, str]]) -> Table:
+    """What becomes of each column; of many columns the first, and some of those that are dropped."""
+    shown = columns
+    if len(columns) > MAX_COLUMNS:
+        dropped = [column for column in columns if column["treatment"].startswith("dropped")][
+            :MAX_DROPPED
+        ]
+        others = [column for column in columns if column not in dropped][
+            : MAX_COLUMNS - len(dropped)
+        ]
+        shown = [column for column in columns if column in others or column in dropped]
+    rows: list[Any] = []
+    for column in shown:
+        kind = "soft" if column["treatment"].startswith("dropped") else ""
+        cells = (
+            column["column"] or "(no name)",
+            column["kind"],
+            column["treatment"].split(", minus")[0],
+        )
+        rows.append([Cell(entry, kind=kind) for entry in cells])
+    hidden = Counter(column["kind"] for column in columns if column not in shown)
+    if hidden:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in hidden.items())
+        rows.append([Cell(text, kind="soft") for text in (f"and {hidden.total()} more", "", kinds)])
+    return Table("", rows, ("column", "kind", "what becomes of it"), folds=True)
+
+
+def widths_table(facts: Facts) -> list[Table]:
+    """Kernel widths feature by feature, where there is one for each; those along which the function
+    changes most first.
+    """
+    if not isinstance(facts.get("gamma"), list):
+        return []
+    widths = sorted(
+        zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0]
+    )
+    rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
+    if len(widths) > MAX_FEATURES:
+        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), ""))
+    return [Table("Features by how much they matter", rows, ("feature", "gamma"), ("gamma",))]
+
+
 # ---- a summary that prints itself
 
 
@@ -456,6 +532,5 @@ class Summary:
 def summarise(model: Any) -> Summary:
     """A fitted learner as a `Summary`."""
     sentences = in_words(describe(model))
-    return Summary(
-        sentences.pop("what"), sentences, str(model.explain()) if hasattr(model, "explain") else ""
-    )
+    details = str(model.explain()) if model.has_atoms else ""
+    return Summary(sentences.pop("what"), sentences, details)

@@ -22,8 +22,11 @@ from sklearn.utils.validation import validate_data
 
 from corank.core.arrays import (
     Array,
+    Index,
+    Mask,
     NumpyArray,
     dtype_name,
+    first_appearance,
     float64,
     is_foreign,
     is_sparse,
@@ -36,7 +39,7 @@ from corank.core.arrays import (
 )
 from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, refuse_lost_differences
+from corank.core.observations import ComparedRows, Rows, refuse_lost_differences
 from corank.core.unscored import HeldRows, Part, StreamedRows
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
@@ -340,24 +343,68 @@ def read_rows(
     The rows of the only query have no query codes.
     """
     _refuse_scan(estimator, X)  # before y is missed: a scan has its scores inside
+    demand_scores(y)
+    features = read_features(estimator, X, reset=reset)
+    rows = scored_rows(read_score_columns(features, y, qid, sample_weight), 0)
+    return features, without_only_query(rows)
+
+
+def demand_scores(y: Any) -> None:
+    """Refuse a missing y."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    features = read_features(estimator, X, reset=reset)
+
+
+def read_score_columns(
+    features: Array, y: Any, qid: Any, sample_weight: Any, *, by_view: bool = False
+) -> Rows:
+    """Check what came with the features: all rows, with scores (n, 1); NaN = unscored.
+
+    by_view : whether there may be several columns of scores, one per view: (n, M)
+    """
+    demand_scores(y)
     n = features.shape[0]
-    scores = read_scores(y, n, features)
+    columns = _columns_of(y) if by_view else [y]
+    scores = [read_scores(column, n, features) for column in columns]
     weights = read_weights(sample_weight, n, features)
-    rows = Rows.of(features, scores, qid, weights)
-    xp = namespace(scores)
-    keep = ~xp.isnan(scores)
-    if not xp.any(keep):
+    rows = Rows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
+    if np.isnan(to_numpy(rows.scores)).all():
         raise ValueError("y has no scored row: every score is NaN.")
-    if weights is not None:
-        keep = keep & (weights > 0)
-        if not xp.any(keep):
-            raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
-    if not xp.all(keep):
-        rows = rows.take(xp.nonzero(keep)[0])
-    return features, rows if rows.n_queries > 1 else replace(rows, queries=None)
+    if not given_scores(rows).any():
+        raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
+    return rows
+
+
+def _columns_of(y: Any) -> list[Any]:
+    """The columns of y, or y itself where it has one."""
+    y = masked_as_nan(y)
+    array = y if is_foreign(y) else y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return [array[:, column] for column in range(array.shape[1])]
+    return [y]
+
+
+def given_scores(rows: Rows) -> Mask:
+    """Where there is a score that counts, for scores (n, t): (n, t)."""
+    given = ~np.isnan(to_numpy(rows.scores))
+    if rows.weights is not None:
+        given &= to_numpy(rows.weights)[:, None] > 0
+    return given
+
+
+def scored_rows(rows: Rows, column: int) -> Rows:
+    """The rows that have a score in a column, with those scores (n,)."""
+    given = given_scores(rows)[:, column]
+    assert rows.scores is not None
+    rows = replace(rows, scores=rows.scores[:, column])
+    if not given.all():
+        rows = rows.take(like(np.flatnonzero(given), rows.index, "int64"))
+    return rows
+
+
+def without_only_query(rows: Rows) -> Rows:
+    """The rows without query codes where they are of one query."""
+    return rows if rows.n_queries > 1 else replace(rows, queries=None)
 
 
 def row_labels(table: Any) -> Any:
@@ -400,6 +447,41 @@ def read_comparisons(
     if not keep.any():
         raise ValueError("weights leaves no comparison: all weights are zero.")
     return first[keep], second[keep], size[keep], weight[keep]
+
+
+def compared_rows(
+    features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+) -> tuple[ComparedRows, Index]:
+    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows
+    in any of them.
+    """
+    n = features.shape[0]
+    first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
+    groups = comparison_groups(first, second, n, qid)
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    items = features if len(used) == n else take(features, used)
+    split = len(first)
+    problem = ComparedRows(
+        items, ends[:split], ends[split:], size, weight, groups, named=qid is not None
+    )
+    return problem, used
+
+
+def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
+    """What is held out together: the comparisons of a query, else those of the same two items."""
+    if qid is None:
+        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        groups, _ = first_appearance(low * n_rows + high)
+        return groups
+    queries = to_numpy(encode_queries(qid, n_rows)[0])
+    if np.any(queries[winners] != queries[losers]):
+        row = int(np.argmax(queries[winners] != queries[losers]))
+        raise ValueError(
+            f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]}"
+            " of X."
+        )
+    groups, _ = first_appearance(queries[winners])
+    return groups
 
 
 def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> NumpyArray:
@@ -448,6 +530,18 @@ def scans() -> Any:
 def is_scan(X: Any) -> bool:
     """Whether rows are in files, or in partitions: see `corank.scan`."""
     return getattr(X, "is_scan", False)
+
+
+def read_scanned_features(estimator: Any, scan: Any) -> None:
+    """Keep the number and names of the features of a scan on the estimator; what an encoder gives
+    is an array, which has no names.
+    """
+    estimator.n_features_in_ = scan.n_features
+    names = scan.feature_names
+    if names is None or scan.encoder is not None:
+        vars(estimator).pop("feature_names_in_", None)
+    else:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
 
 def as_scan(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, 
 from corank.core.labels import encode_queries
 from corank.display import Table
 from corank.inputs import MASKED_FEATURES, is_frame
+from corank.learners.base import QueryEstimator
 from corank.metrics import disagreement_error, misplaced_shares
+from corank.solve.posterior import draws
 
 MAX_UNCERTAIN_ROWS = 1_000  # of a query: the covariance of its scores takes the square of that
 RANK_INTERVAL = (5, 95)  # percent
@@ -49,9 +50,7 @@ class RankUncertainty:
 
 def knows_uncertainty(model: Any) -> bool:
     """Whether a model says how sure it is of the order of several rows."""
-    if hasattr(model, "reason_"):
-        return True
-    return "return_cov" in signature(model.predict).parameters and not model._kernel.precomputed
+    return isinstance(model, QueryEstimator) and model.knows_uncertainty
 
 
 def rank_uncertainty(
@@ -103,15 +102,15 @@ def rank_uncertainty(
     queries = np.zeros(n, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n)[0])
     best, low, high = np.full(n, np.nan), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     rng = np.random.default_rng(random_state)
-    scores, covariance_of = _belief(model, X, qid, links)
+    within = {"qid": qid} if "qid" in model.takes and model.with_queries else {}
+    scores = to_numpy(model.predict(X, **within, **_over_links(model, links)))
+    covariance_of = _covariance_at(model, X, links)
     for query in range(int(queries.max(initial=-1)) + 1):
         rows = np.flatnonzero(queries == query)
         if not 0 < len(rows) <= MAX_UNCERTAIN_ROWS:
             continue
-        values, vectors = np.linalg.eigh(covariance_of(rows))
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        draws = scores[rows] + rng.standard_normal((n_draws, len(rows))) @ root.T
-        ranks = np.argsort(np.argsort(-draws, axis=1), axis=1) + 1
+        functions = draws((scores[rows], covariance_of(rows)), n_draws, rng)
+        ranks = np.argsort(np.argsort(-functions, axis=1), axis=1) + 1
         best[rows] = (ranks == 1).mean(axis=0)
         by_score = np.argsort(np.argsort(-scores[rows])) + 1
         ends = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
@@ -119,19 +118,14 @@ def rank_uncertainty(
     return RankUncertainty(best, low, high)
 
 
-def _belief(
-    model: Any, X: Any, qid: Any, links: Any
-) -> tuple[FloatArray, Callable[[Index], FloatArray]]:
-    """Predictions (n,), and what gives the covariance (m, m) of the function of a model at chosen
-    rows.
-    """
-    if hasattr(model, "reason_"):
-        scores = model.predict(X, qid=qid if model._with_queries else None, links=links)
-        return to_numpy(scores), model._covariance_of(X, links)
-    rows_of_X = np.asarray(X) if is_frame(X) else X
-    scores = model.predict(X)
-    covariance = lambda rows: to_numpy(model.predict(take(rows_of_X, rows), return_cov=True)[1])
-    return to_numpy(scores), covariance
+def _covariance_at(model: Any, X: Any, links: Any = None) -> Callable[[Index], FloatArray]:
+    """What gives the covariance (m, m) of the function of a model at chosen rows of X."""
+    posterior, rows = model.posterior_at(X, **_over_links(model, links))
+    return lambda chosen: to_numpy(posterior.covariance(take(rows, chosen))[1])
+
+
+def _over_links(model: Any, links: Any) -> dict[str, Any]:
+    return {"links": links} if "links" in model.takes else {}
 
 
 # ---- which columns matter
@@ -268,10 +262,11 @@ def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
         owners = encoder.attributes_
     else:
         features = np.asarray(X, dtype=np.float64)
+        d = features.shape[1]
         names = [
-            str(name) for name in getattr(model, "feature_names_in_", range(features.shape[1]))
+            str(name) for name in (range(d) if model.feature_names is None else model.feature_names)
         ]
-        owners = np.arange(features.shape[1])
+        owners = np.arange(d)
     return features, {names[owner]: np.flatnonzero(owners == owner) for owner in np.unique(owners)}
 
 
@@ -309,7 +304,7 @@ def _refitted(
 
 
 def _predicted(model: Any, features: FloatArray, queries: Index | None) -> FloatArray:
-    within = {"qid": queries} if hasattr(model, "reason_") and queries is not None else {}
+    within = {"qid": queries} if "qid" in model.takes and queries is not None else {}
     return np.asarray(to_numpy(model.predict(features, **within)), dtype=np.float64)
 
 
@@ -344,7 +339,7 @@ def _partial_effect(
     scores = _predicted(model, stacked, None)
     if not knows_uncertainty(model):
         return values, averages @ scores, None
-    covariance = _belief(model, stacked, None, None)[1](np.arange(len(stacked)))
+    covariance = _covariance_at(model, stacked)(np.arange(len(stacked)))
     deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", averages, covariance, averages), 0))
     return values, averages @ scores, deviations
 

@@ -13,6 +13,7 @@ import numpy as np
 from corank.core.arrays import (
     FloatArray,
     Index,
+    Mask,
     NumpyArray,
     masked_as_nan,
     refuse_masked,
@@ -32,7 +33,64 @@ __all__ = [
     "scorer",
 ]
 
+SMALLEST_PROBABILITY = 1e-300  # has a logarithm
 NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95 % interval needs
+
+
+class Measure(NamedTuple):
+    """What a measure of predictions is called, and how to read it.
+
+    range : its least and its largest value
+    """
+
+    title: str
+    reading: str
+    lower_is_better: bool = True
+    range: tuple[float, float] = (0.0, np.inf)
+
+
+MEASURES = {
+    "disagreement": Measure(
+        "disagreement",
+        "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
+        range=(0.0, 1.0),
+    ),
+    "ndcg": Measure(
+        "NDCG@10",
+        "gain of the first ten beside the best possible: 1 is perfect",
+        lower_is_better=False,
+        range=(0.0, 1.0),
+    ),
+    "rmse": Measure("RMSE", "root mean squared error, in the unit of the scores: 0 is perfect"),
+    "mae": Measure("MAE", "mean absolute error, in the unit of the scores"),
+    "r2": Measure(
+        "R²",
+        "share of the spread of scores that is explained: 1 is perfect, 0 no better than their mean",
+        lower_is_better=False,
+        range=(-np.inf, 1.0),
+    ),
+    "right_order": Measure(
+        "right order",
+        "share of comparisons that the model orders as they came out: 1 is perfect, 0.5 chance",
+        lower_is_better=False,
+        range=(0.0, 1.0),
+    ),
+    "log_loss": Measure(
+        "log loss", "how surprising the outcomes are: 0 is perfect, a coin toss has 0.6931"
+    ),
+    "calibration_error": Measure(
+        "calibration error",
+        "how far the probability of the favourite lies from how often it wins, on average: 0 is"
+        " perfect",
+        range=(0.0, 1.0),
+    ),
+}
+# what `scoring` of a learner holds out, in words
+HELD_OUT_ERRORS = {
+    "squared": "squared error",
+    "rescaled": "squared error at the best scale of the predictions",
+    "disagreement": "share of misordered pairs",
+}
 
 
 @overload
@@ -341,6 +399,70 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
             qid="groups"
         )
     return result
+
+
+def score_measures(
+    y: FloatArray, predicted: FloatArray, queries: NumpyArray | None, *, are_scores: bool
+) -> dict[str, dict[str, float | None] | None]:
+    """The measures of predictions of scores, each with the standard error of its mean where it is
+    one; None where it is not defined.
+
+    `are_scores`: whether predictions are on the scale of the scores; else only the order counts
+    """
+    gains = ndcg(y, predicted, qid=queries, k=10, average=False) if y.min() >= 0 else np.array([])
+    measures = {
+        "disagreement": mean_and_error(
+            disagreement_error(y, predicted, qid=queries, average=False)
+        ),
+        "ndcg": mean_and_error(gains),
+    }
+    if not are_scores:
+        return measures
+    errors = predicted - y
+    explained = 1 - np.sum(errors**2) / np.sum((y - y.mean()) ** 2)
+    return {
+        **measures,
+        "rmse": {"value": float(np.sqrt(np.mean(errors**2)))},
+        "mae": mean_and_error(np.abs(errors)),
+        "r2": {"value": float(explained)},
+    }
+
+
+def outcome_measures(
+    first_won: Mask, ahead: FloatArray, chances: FloatArray | None, first_named: Mask
+) -> dict[str, dict[str, float | None] | None]:
+    """The measures of predictions of who wins, as in `score_measures`.
+
+    Parameters
+    ----------
+    first_won : (n,)
+    ahead : (n,) by how much the first is above the second; 0 is right by half
+    chances : (n,) probability that the first wins, or None
+    first_named : (n,) whether the first counts as the favourite where both are equal
+    """
+    right = np.sign(np.where(first_won, ahead, -ahead))
+    measures = {"right_order": mean_and_error((right + 1) / 2)}
+    if chances is None:
+        return measures
+    chance = np.where(first_won, chances, 1 - chances)
+    measures["log_loss"] = mean_and_error(-np.log(np.maximum(chance, SMALLEST_PROBABILITY)))
+    # that of the favourites, as who is named first may depend on who won
+    favoured = (chances > 0.5) | ((chances == 0.5) & first_named)
+    came_true = np.where(favoured, first_won, ~first_won)
+    probability = np.where(favoured, chances, 1 - chances)
+    measures["calibration_error"] = {"value": calibration_error(came_true, probability)}
+    return measures
+
+
+def mean_and_error(values: FloatArray) -> dict[str, float | None] | None:
+    """Mean and standard error over the values that are defined, None where there are none."""
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
+        return None
+    error = None
+    if len(defined) > 1:
+        error = float(np.std(defined, ddof=1) / np.sqrt(len(defined)))
+    return {"value": float(defined.mean()), "standard_error": error}
 
 
 def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) -> RowsByQuery:

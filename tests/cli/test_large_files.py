@@ -108,7 +108,7 @@ def test_more_unscored_rows_and_a_checkpoint(folder):
     assert (folder / "kept" / "about.json").exists()
     run(*words, *views, "--checkpoint", folder / "kept", "--out", folder / "b.corank")
     a, b = (load(folder / f"{name}.corank") for name in "ab")
-    assert a._summary()["unscored"] == 120 + int(np.isnan(Y).sum())
+    assert a.counts()["unscored"] == 120 + int(np.isnan(Y).sum())
     for own, other in zip(a.coef_, b.coef_, strict=True):
         np.testing.assert_array_equal(own, other)
     said = run(

@@ -123,7 +123,7 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
 
 def test_the_stage_is_named():
     class Views:
-        agreement_ = 0.1
+        has_views = True
         unscored_effect_ = None
 
     told = []

@@ -8,8 +8,8 @@ import pytest
 from command_line import run
 
 from corank import load
-from corank.interview.answers import read_answers
-from corank.interview.interview import Interview, StaleQuestion, judgements_again
+from corank.interview.answers import judgements_again, read_answers
+from corank.interview.interview import Interview, StaleQuestion
 from corank.tables import TableError
 
 N = 24

@@ -18,7 +18,9 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 
 from corank import View, random_bases
 from corank.learners.co_pursuit import CoRankingPursuit
-from corank.solve import atom_search, co_pursuit
+from corank.solve import atom_search
+from corank.solve.pursuit import PATIENCE_STEPS
+from corank.solve.tuning import AGREEMENTS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -286,9 +288,8 @@ def test_two_steps_that_are_one_count_once():
     costs = atom_search.Costs(
         [np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0]
     )
-    step = atom_search.make_search(costs, "full").best(
-        [np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2
-    )
+    promises, allowed = [np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2
+    step = atom_search.best_step(costs, "full", promises, allowed)
     assert step.labels == (0, 0)
     np.testing.assert_allclose(step.weights, [0.5, 0.0])
     np.testing.assert_allclose(step.gain, 0.5)
@@ -479,7 +480,7 @@ def test_tuning_stops_when_more_steps_do_not_help():
         tried = model.path_.n_atoms[model.path_.agreement == agreement]
         np.testing.assert_array_equal(tried, np.arange(1, len(tried) + 1))
         least = int(np.argmax(errors <= errors.min() * (1 + 1e-12)))
-        assert len(errors) == least + 1 + co_pursuit.PATIENCE_STEPS < 40
+        assert len(errors) == least + 1 + PATIENCE_STEPS < 40
     fixed = CoRankingPursuit(VIEWS, model.n_atoms_, model.agreement_).fit(rows, scores, qid=qid)
     np.testing.assert_allclose(model.predict(NEW), fixed.predict(NEW), atol=1e-12)
     assert fixed.path_ is None
@@ -495,9 +496,7 @@ def test_the_own_grid_starts_at_no_agreement():
     )
     reference = CoPursuit(looks(), X, Y, 1.0, qid=QID)
     unscored = sum(np.trace(D.T @ reference.L_bar @ D) for D in reference.D_bar)
-    np.testing.assert_allclose(
-        model.path_.agreement[1:], co_pursuit.AGREEMENTS[1:] * scored / (2 * unscored)
-    )
+    np.testing.assert_allclose(model.path_.agreement[1:], AGREEMENTS[1:] * scored / (2 * unscored))
 
 
 def test_a_kernel_width_is_tuned_for_all_views_together():

@@ -22,7 +22,7 @@ from corank import (
     View,
     side_by_side,
 )
-from corank.learners import suggest
+from corank.solve import questions as pools
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -168,7 +168,7 @@ def test_without_a_kind_it_asks_for_what_it_was_fitted_on(name, tmp_path):
 @every
 @kinds
 def test_of_a_large_pool_the_most_uncertain_rows_are_looked_at(name, kind, monkeypatch):
-    monkeypatch.setattr(suggest, "MOST", 200)
+    monkeypatch.setattr(pools, "MOST", 200)
     pool = np.random.default_rng(2).normal(size=(230, 4))
     pool[:5] *= 4
     found = MODELS[name].suggest(pool, 2, kind)

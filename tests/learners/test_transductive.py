@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from corank import RankRLS
 from corank.core.basis import BasisNotice
 from corank.learners.transductive import TransductiveRankRLS
-from corank.solve.transduction_fit import PullPath
+from corank.solve.transduction import PullPath
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),

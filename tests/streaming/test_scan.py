@@ -128,7 +128,7 @@ def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
     close(model.predict_views(NEW), expected.predict_views(NEW))
     for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
         np.testing.assert_array_equal(view_basis, view_expected)
-    assert model._summary() == expected._summary()
+    assert model.counts() == expected.counts()
 
 
 # ------------------------------------------------------------------ candidates of large Parquet files, and readings
@@ -285,7 +285,7 @@ def test_several_views_with_more_scored_rows_than_memory(
     close(found.predict_views(NEW), expected.predict_views(NEW))
     np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-8)
     assert found.path_.constant == pytest.approx(expected.path_.constant)
-    assert found._summary() == expected._summary()
+    assert found.counts() == expected.counts()
     effects = [str(model.unscored_effect_) for model in (found, expected)]
     assert effects[0] == effects[1]
     more = make_rows(n=40, seed=9)

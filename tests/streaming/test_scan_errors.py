@@ -24,7 +24,7 @@ from corank import (
     View,
     scan,
 )
-from corank.streaming import predictions, survey
+from corank.streaming import models, survey
 from corank.tables import TableError
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -451,7 +451,7 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
         (others[1] / ".corank-00.part").touch()
         return [function(rows, number, *others) for number in range(len(rows.source.units))]
 
-    monkeypatch.setattr(predictions, "unit_results", with_a_death)
+    monkeypatch.setattr(models, "unit_results", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=CLIENT), tmp_path / "out") == 200
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from corank import RankRLS
-from corank.interview.answers import AnswersFile
-from corank.interview.interview import KINDS
+from corank.interview.answers import KINDS, AnswersFile
 from corank.interview.server import Guard
 from fuzz import ask, connections, models, tables
 from fuzz.__main__ import block, fuzzers, main

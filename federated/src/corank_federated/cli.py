@@ -24,15 +24,16 @@ from rich.text import Text
 
 from corank.cli.columns import feature_columns, features_of, text_columns
 from corank.cli.console import note, show, show_json, size_of
-from corank.cli.files import (
-    DASH,
-    check_model_output,
-    check_printed,
-    check_table_output,
-    readable,
-    write_result,
+from corank.cli.files import DASH, check_model_output, readable
+from corank.cli.options import (
+    TABLE,
+    AsJson,
+    Force,
+    InputFormat,
+    OutputFormat,
+    Quiet,
+    TableOutput,
 )
-from corank.cli.options import TABLE, AsJson, Force, InputFormat, OutputFormat, Quiet
 from corank.core.messages import count, in_bytes
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
@@ -492,11 +493,11 @@ def predict(
 
     The items are sent to the sites, which must run corank federated join --serve.
     """
-    check_printed(out, out_format, as_json=as_json)
+    output = TableOutput(format, force, quiet, as_json, out_format, spreadsheet_safe=False)
     source = readable(context, items, format)
-    check_table_output(out, source, force=force)
+    output.check(out, source)
     given = read_coordinator(settings)
-    table = read_table(source, text=[id])
+    table = source.read([id])
     if only_ids:
         column(table, id, "id")
     if "score" in table.column_names:
@@ -511,7 +512,7 @@ def predict(
         answers = joint_prediction(channel, given.plan.sites, sent)
     predictions = np.stack(list(answers.values()))
     scores = predictions.mean(axis=0)
-    write_result(table.append_column("score", pa.array(scores)), out, out_format, force=force)
+    output.write(table.append_column("score", pa.array(scores)), out)
     apart = float(np.sqrt(np.mean((predictions - scores) ** 2)))
     if as_json:
         result = {

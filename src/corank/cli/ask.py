@@ -18,10 +18,9 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, matching_columns, without_ids
-from corank.cli.comparisons import UNNAMED, NamedItems, note_broken_lines, read_pairs
+from corank.cli.comparisons import NamedItems, note_broken_lines, read_outcomes
 from corank.cli.console import bold, command, note, show, working
 from corank.cli.files import DASH, check_model_output, check_output, readable
-from corank.cli.known_answers import MARKS, pair_marks, row_marks
 from corank.cli.options import (
     TABLE,
     AskedQuestion,
@@ -41,7 +40,8 @@ from corank.interview.cards import Cards
 from corank.interview.interview import Interview
 from corank.interview.page import Page
 from corank.interview.server import LOCAL, PageServer
-from corank.tables import TableError, read_table
+from corank.model_files.known_answers import MARKS, pair_marks, row_marks
+from corank.tables import TableError, TableFile
 
 TOP = 5
 
@@ -112,8 +112,8 @@ def ask(
         check_model_output(model_out, source, out, force=force, option="--model-out")
     wanted, dropped = features or [], drop or []
     with working() as step:
-        step(f"reading {source.name}")
-        names = [id] if id else read_table(source).column_names
+        step(f"reading {source.path.name}")
+        names = [id] if id else source.read().column_names
         if len(names) != 1:
             listed = ", ".join(map(repr, names[:8]))
             raise TableError(
@@ -121,7 +121,7 @@ def ask(
                 f" {listed}"
             )
         named_by = str(names[0])
-        table = read_table(source, text=[named_by])
+        table = source.read([named_by])
         chosen = feature_columns(table, {"id": named_by}, wanted, dropped, named_by)
         chosen = [
             name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by
@@ -185,7 +185,7 @@ def _next_commands(
 
 def _say_where(address: str, out: Path, interview: Interview, host: str) -> None:
     log = interview.log
-    note_broken_lines(log, out)
+    note_broken_lines(log, TableFile(out))
     continued = f"Continuing after {count(log.n_told, 'answer')} in {out}. " if log.n_told else ""
     show(
         Text(
@@ -202,7 +202,7 @@ def _say_where(address: str, out: Path, interview: Interview, host: str) -> None
     sys.stdout.flush()
 
 
-def _save(interview: Interview, source: Path, out: Path, path: Path, *, force: bool) -> None:
+def _save(interview: Interview, source: TableFile, out: Path, path: Path, *, force: bool) -> None:
     """Save the model with the marks by which `corank update` knows its answers again."""
     try:
         if interview.kind == SCORE:
@@ -210,7 +210,8 @@ def _save(interview: Interview, source: Path, out: Path, path: Path, *, force: b
             marks = row_marks(interview.names, np.zeros((len(scores), 1)), scores, None)
         else:
             items = NamedItems(source, interview.id, interview.table)
-            marks = pair_marks(interview.names, read_pairs(out, items, UNNAMED, with_margins=True))
+            pairs = read_outcomes(TableFile(out), items).to_learn(with_margins=True)
+            marks = pair_marks(interview.names, **pairs.arguments())
         interview.save(path, overwrite=force, remembered={MARKS: "".join(marks) or None})
         note(f"the model of all answers is in {path}")
     except ValueError as error:

@@ -8,8 +8,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +21,17 @@ from corank.core.messages import count, did_you_mean, listed
 from corank.core.views import View, encoded_views, match_columns, random_bases, random_split
 from corank.encode.encoder import TableEncoder
 from corank.encode.kinds import date_example, kind_of_column
-from corank.links import Links
-from corank.tables import TableError, column, is_number, is_text, numbers, plain, with_zeros
+from corank.tables import (
+    TableError,
+    TableFile,
+    column,
+    is_number,
+    is_text,
+    numbers,
+    plain,
+    with_zeros,
+)
+from corank.tables.columns import UNNAMED_INDEX
 
 if TYPE_CHECKING:
     from corank.cli.options import KindOptions
@@ -33,8 +40,6 @@ MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
 SPARSE_SHARE = 0.5  # of the rows without a value, above which a column of numbers may be a score
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
-# what an index without a name is called in a file
-NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 NAMED_VIEW = re.compile(r"([\w .-]+)=(.+)")
 
 
@@ -58,7 +63,7 @@ def feature_columns(
     wanted, dropped : sequence of str
         Names and patterns such as `text_*`, each possibly several with commas between. Nothing
         wanted = every column.
-    identity : str or None
+    identity : str, default=None
         The column that says which item a row is, where effects of items are learned: it stands
         among the features.
     """
@@ -270,7 +275,7 @@ def remembered_ids(model: Any) -> list[str]:
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     """Whether a column numbers the rows rather than saying something about them."""
-    if not (ID_NAME.search(name) or NO_NAME.fullmatch(name)):
+    if not (ID_NAME.search(name) or UNNAMED_INDEX.fullmatch(name)):
         return False
     if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
         return False
@@ -367,7 +372,7 @@ def features_of(model: Any, table: pa.Table) -> FloatArray:
 
 def column_names_of(model: Any) -> list[str]:
     """Names of the columns that a model without an encoder was fitted on."""
-    names = getattr(model, "feature_names_in_", None)
+    names = model.feature_names
     if names is None:
         raise ValueError(
             "the model was fitted in Python on an array, so it does not know the names of its"
@@ -397,7 +402,7 @@ def text_columns(model: Any, *names: str | None) -> list[str]:
     return [*texts, *(name for name in names if name is not None)]
 
 
-def unusual_cells(model: Any, table: pa.Table, file: Path) -> list[str | None] | None:
+def unusual_cells(model: Any, table: pa.Table, file: TableFile) -> list[str | None] | None:
     """For each row the columns whose values are unlike those the model was fitted on; None where
     all are as usual.
 
@@ -442,7 +447,7 @@ def unusual_cells(model: Any, table: pa.Table, file: Path) -> list[str | None] |
 
 
 def predicted_scores(
-    model: Any, features: FloatArray, queries: Index, links: Links | None
+    model: Any, features: FloatArray, queries: Index, linked: dict[str, Any]
 ) -> tuple[FloatArray, FloatArray | None]:
     """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations
     (n_rows,).
@@ -451,14 +456,12 @@ def predicted_scores(
     deviations are those of a score less the mean of its query: diag((I − J) C (I − J)) with J =
     11ᵀ/m. O(m²) memory, hence only for queries of up to MAX_ROWS_WITHOUT_LEVEL rows.
     """
-    if hasattr(model, "reason_"):  # an average, whose level is that of the scores
-        labels = queries if model._with_queries else None
-        scores, std = model.predict(features, qid=labels, links=links, return_std=True)
-        return np.asarray(scores), np.asarray(std)
-    if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
+    if not model.knows_uncertainty:
         return np.asarray(model.predict(features)), None
-    scores, std = (np.asarray(values) for values in model.predict(features, return_std=True))
-    if is_regressor(model):
+    if model.is_average and model.with_queries:
+        linked = {**linked, "qid": queries}
+    scores, std = map(np.asarray, model.predict(features, return_std=True, **linked))
+    if model.is_average or is_regressor(model):  # the level is that of the scores
         return scores, std
     sizes = np.bincount(queries)
     for query in np.flatnonzero((sizes > 0) & (sizes <= MAX_ROWS_WITHOUT_LEVEL)):

@@ -49,22 +49,12 @@ from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods
 from corank.experiments.data import read_items
 from corank.experiments.jobs import JobsFailed, shown_on
-from corank.experiments.measures import READING, TITLES
 from corank.experiments.protocol import FEWEST_QUERIES, FEWEST_ROWS, testable
 from corank.experiments.verdict import chance
-from corank.tables import query_column, read_table, score_column
+from corank.metrics import MEASURES
+from corank.tables import TableFile, query_column, score_column
 
 BUILT_IN = "the built-in jokes"
-ARGUMENTS = (
-    "scored_share",
-    "repeats",
-    "max_scored",
-    "max_unscored",
-    "measure",
-    "seed",
-    "methods",
-    "baseline",
-)
 
 
 @dataclass(frozen=True)
@@ -145,9 +135,9 @@ def compare(
     check_views(chosen.view)
     if file is None and any((*vars(roles).values(), *vars(chosen).values(), links.links)):
         raise ValueError("options about columns need a table: corank compare FILE --score COLUMN")
-    linked = links.opened(context).table(directed=directed)
+    linked = links.opened(context, directed=directed)
     if linked is not None and source is not None:
-        check_single(source, "links")
+        check_single(source.path, "links")
         check_named(roles.id)
     check_report_output(report, source, None if linked is None else linked.file, force=common.force)
     if compared.jobs is not None and compared.jobs < 1:
@@ -176,8 +166,6 @@ def compare(
         raise ValueError(
             f"{error}; leave the method out with --methods: the other fits are kept"
         ) from error
-    except ValueError as error:
-        raise ValueError(_as_options(str(error))) from error
     except KeyboardInterrupt:
         note("finished fits are kept: the same command continues from there")
         raise
@@ -209,7 +197,7 @@ def compare(
 
 
 def _read(
-    file: Path,
+    file: TableFile,
     roles: RoleOptions,
     unlabelled: float | None,
     chosen: KindOptions,
@@ -218,8 +206,8 @@ def _read(
 ) -> tuple[Items, list[dict[str, str]]]:
     """A table as items, and what becomes of its columns."""
     assert roles.score is not None
-    step(f"reading {file.name}")
-    table = read_table(file, text=[*roles.read_as_text, *chosen.read_as_text])
+    step(f"reading {file.path.name}")
+    table = file.read([*roles.read_as_text, *chosen.read_as_text])
     y = score_column(table, roles.score, unlabelled)
     labels = None if roles.query is None else query_column(table, roles.query)
     names, encoder = learned_columns(table, roles.columns, chosen)
@@ -254,7 +242,7 @@ def _built_in() -> tuple[Items, list[dict[str, str]]]:
         return read_items(make_ranking(n_queries=200, query_size=40, noise=0.5, random_state=0)), []
 
 
-def _check_enough(items: Items, file: Path, roles: RoleOptions) -> None:
+def _check_enough(items: Items, file: TableFile, roles: RoleOptions) -> None:
     """Refuse, by the names of the columns, a table on which no test could say anything."""
     units = len(testable(items))
     if roles.query is not None and units < FEWEST_QUERIES:
@@ -270,16 +258,6 @@ def _check_enough(items: Items, file: Path, roles: RoleOptions) -> None:
         )
 
 
-def _as_options(message: str) -> str:
-    """A message of the library, in which arguments are options."""
-    for name in ARGUMENTS:
-        option = f"--{name.replace('_', '-')}"
-        message = message.replace(f"{name}=", f"{option} ")
-        if message.startswith((f"{name} ", f"{name}:")):
-            message = option + message.removeprefix(name)
-    return message
-
-
 def _cache() -> Path:
     """Where finished fits are kept when no folder is given."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corank" / "compare"
@@ -290,7 +268,7 @@ def _cache() -> Path:
 
 def _show_comparison(comparison: ComparisonResult, name: str) -> None:
     rows = {row.method: row for row in comparison.rows()}
-    measure = TITLES[comparison.measure]
+    measure = MEASURES[comparison.measure].title
     head = ("method", measure, "gain", "p", "fit", "verdict")
     lines = []
     for method in comparison.ranked():
@@ -306,7 +284,7 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
         lines.append((*cells, Cell(verdict, kind=kind)))
     answer, *others = comparison.verdict()
     title = f"{count(len(rows), 'method')} on {name}"
-    remark = f"{measure} decides: {READING[comparison.measure]}"
+    remark = f"{measure} decides: {MEASURES[comparison.measure].reading}"
     show(
         Table(title, lines, head, numbers=head[1:-1], folds=True, remark=remark),
         Text(),

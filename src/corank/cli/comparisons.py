@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from corank.cli.console import note
-from corank.core.arrays import FloatArray, Index, Mask
+from corank.core.arrays import FloatArray, Index, Mask, take
 from corank.core.messages import count
 from corank.encode.kinds import rows_by_name
 from corank.interview.answers import (
@@ -28,7 +27,7 @@ from corank.interview.answers import (
     read_answers,
     running_scores,
 )
-from corank.tables import TableError, column, numbers, plain, read_table
+from corank.tables import TableError, TableFile, column, numbers, plain
 
 WINNER, LOSER = "winner", "loser"
 FIRST, SECOND = "first", "second"  # of a question
@@ -44,17 +43,23 @@ LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken
 
 
 class NamedItems:
-    """The rows of a table by the names that one of its columns gives them."""
+    """The rows of a table by the names that one of its columns gives them.
 
-    def __init__(self, file: Path, name: str, table: pa.Table) -> None:
-        self.file, self.name = file, name
+    `query` : the name of the query column and (n_rows,) the query of each row, where only items of
+    one query are compared; or None
+    """
+
+    def __init__(
+        self, file: TableFile, name: str, table: pa.Table, query: tuple[str, Index] | None = None
+    ) -> None:
+        self.file, self.name, self.query = file, name, query
         self.labels = labels(table, name, "item", file)
         self._rows = rows_by_name(self.labels, name, f" of {file}")
 
     def __contains__(self, label: str) -> bool:
         return label in self._rows
 
-    def rows_of(self, wanted: Sequence[str | None], file: Path, name: str) -> Index:
+    def rows_of(self, wanted: Sequence[str | None], file: TableFile, name: str) -> Index:
         """The rows that the column `name` of another file means: (n,)."""
         rows = np.array([self._rows.get(label or "", -1) for label in wanted], dtype=np.int64)
         if (rows < 0).any():
@@ -69,15 +74,39 @@ class NamedItems:
             )
         return rows
 
+    def pairs_of(
+        self, labels: Sequence[Sequence[str | None]], file: TableFile, names: tuple[str, str]
+    ) -> tuple[Index, Index]:
+        """The rows that two columns of another file mean, of different items of one query."""
+        first, second = (
+            self.rows_of(wanted, file, name) for wanted, name in zip(labels, names, strict=True)
+        )
+        if (first == second).any():
+            at = int(np.argmax(first == second))
+            raise TableError(
+                f"data row {at + 1} of {file} compares {self.labels[first[at]]!r} with itself"
+            )
+        if self.query is None:
+            return first, second
+        query, queries = self.query
+        apart = queries[first] != queries[second]
+        if apart.any():
+            at = int(np.argmax(apart))
+            pair = f"{self.labels[first[at]]!r} with {self.labels[second[at]]!r}"
+            raise TableError(
+                f"{_place(file, at)} compares {pair}, which differ in the query column {query!r}"
+            )
+        return first, second
 
-def _place(file: Path, row: int) -> str:
+
+def _place(file: TableFile, row: int) -> str:
     """Where a row of comparisons or scores stands; a file of answers has other lines too, so its
     rows have no number.
     """
     return f"an answer of {file}" if is_answers_file(file) else f"data row {row + 1} of {file}"
 
 
-def labels(table: pa.Table, name: str, role: str, file: Path) -> list[str | None]:
+def labels(table: pa.Table, name: str, role: str, file: TableFile) -> list[str | None]:
     """The names in a column as text, None where there is none; 7, 7.0 and "7" are one name."""
     values = plain(column(table, name, role))
     if pa.types.is_nested(values.type):
@@ -123,7 +152,7 @@ class PairColumns:
         table = model.table_ or {}
         return cls(*(table.get(role) for role in ("winner", "loser", "margin", "count")))
 
-    def in_file(self, file: Path) -> PairColumns:
+    def in_file(self, file: TableFile) -> PairColumns:
         """The names that one of several files has: of each role the first of those given with
         commas between.
         """
@@ -143,24 +172,19 @@ class PairColumns:
         refused where there must be answers `to_learn` from.
         """
         there = set(table.column_names)
-        loser, winner = remembered.loser or LOSER, self.winner or WINNER
-        could_ask = {FIRST, SECOND} <= there and (loser not in there or loser in (FIRST, SECOND))
-        asks = self.loser is None and could_ask
-        answered = asks and winner in there
-        unanswered = asks and not answered and not to_learn
-        unanswered = unanswered and self.winner is None and remembered.winner not in there
         margin = remembered.margin if to_learn or remembered.margin in there else None
         count = remembered.count if remembered.count in there else None
-        return PairColumns(
-            (
-                None
-                if unanswered
-                else self.winner or (WINNER if answered else remembered.winner or WINNER)
-            ),
-            None if answered or unanswered else self.loser or loser,
-            self.margin or margin,
-            self.count or count,
-        )
+        optional = self.margin or margin, self.count or count
+        winner, loser = self.winner or WINNER, remembered.loser or LOSER
+        names_losers = loser in there and loser not in (FIRST, SECOND)
+        asks = self.loser is None and {FIRST, SECOND} <= there and not names_losers
+        if asks and winner in there:
+            return PairColumns(winner, None, *optional)
+        needs_winner = to_learn or self.winner is not None or remembered.winner in there
+        if asks and not needs_winner:
+            return PairColumns(None, None, *optional)
+        winner = self.winner or remembered.winner or WINNER
+        return PairColumns(winner, self.loser or loser, *optional)
 
 
 UNNAMED = PairColumns()
@@ -196,6 +220,12 @@ class ReadPairs:
         """How many items were compared."""
         return len(np.unique(np.concatenate([self.winners, self.losers])))
 
+    def only(self, chosen: Mask) -> ReadPairs:
+        """Some of the comparisons."""
+        margins, counts = take(self.margins, chosen), take(self.counts, chosen)
+        winners, losers = self.winners[chosen], self.losers[chosen]
+        return ReadPairs(winners, losers, margins, counts, self.questions)
+
     @classmethod
     def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
         """The comparisons of several tables; a win is by 1, and once, where a table does not say it
@@ -203,25 +233,28 @@ class ReadPairs:
         """
         if len(tables) == 1:
             return tables[0]
-        winners, losers = (
-            np.concatenate([getattr(table, side) for table in tables])
-            for side in ("winners", "losers")
-        )
-        others: list[Any] = []
-        for name in ("margins", "counts"):
+        columns: list[Any] = []
+        for name in ("winners", "losers", "margins", "counts"):
             values = [getattr(table, name) for table in tables]
-            ones = [
-                np.ones(len(table.winners)) if own is None else own
-                for table, own in zip(tables, values, strict=True)
+            if all(one is None for one in values):
+                columns.append(None)
+                continue
+            parts = [
+                np.ones(len(table.winners)) if one is None else one
+                for table, one in zip(tables, values, strict=True)
             ]
-            others.append(None if all(own is None for own in values) else np.concatenate(ones))
-        return cls(winners, losers, *others)
+            columns.append(np.concatenate(parts))
+        return cls(*columns)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
-        optional = {"margins": self.margins, "weights": self.counts}
-        given = {name: values for name, values in optional.items() if values is not None}
-        return {"winners": self.winners, "losers": self.losers, **given}
+        columns = {
+            "winners": self.winners,
+            "losers": self.losers,
+            "margins": self.margins,
+            "weights": self.counts,
+        }
+        return {name: values for name, values in columns.items() if values is not None}
 
 
 @dataclass(frozen=True)
@@ -239,14 +272,14 @@ class Outcomes:
     questions : of a file of answers as in `ReadPairs`, else None
     """
 
-    file: Path
+    file: TableFile
     table: pa.Table
     names: PairColumns
     first: Index
     second: Index
     won: FloatArray
-    margins: FloatArray | None
-    counts: FloatArray | None
+    margins: FloatArray | None = None
+    counts: FloatArray | None = None
     questions: dict[str, int] | None = None
 
     @property
@@ -261,116 +294,100 @@ class Outcomes:
         if self.counts is None:
             return None
         counts = self.counts[rows]
-        whole = (counts >= 1) & (counts == np.round(counts))
         demand = (
             f"column {self.names.count!r} must hold whole numbers from 1: how often the comparison"
             " was made"
         )
-        _check(whole, rows, self.file, demand)
+        self._check((counts >= 1) & (counts == np.round(counts)), rows, demand)
         return counts
+
+    def pairs_of(self, rows: Index) -> ReadPairs:
+        """Who has won in some rows that have an answer, as they stand: of a tie the first."""
+        lost = self.won[rows] == 0
+        first, second = self.first[rows], self.second[rows]
+        winners, losers = np.where(lost, second, first), np.where(lost, first, second)
+        return ReadPairs(winners, losers, take(self.margins, rows), take(self.counts, rows))
+
+    def to_learn(self, *, with_margins: bool) -> ReadPairs:
+        """What a model learns from, checked; questions without an answer are left out.
+
+        `with_margins`: whether a tie can be said as a margin of 0; else it is a win for both.
+        """
+        rows = self.answered
+        pairs, tied, counts = self.pairs_of(rows), self.won[rows] == 0.5, self.counts_of(rows)
+        winners, losers, margins = pairs.winners, pairs.losers, pairs.margins
+        if with_margins and (margins is not None or tied.any()):
+            margins = np.where(tied, 0.0, 1.0 if margins is None else margins)
+            demand = (
+                f"column {self.names.margin!r} must hold numbers from 0: by how much the winner won"
+            )
+            self._check(margins >= 0, rows, demand)
+            if not margins.any():
+                raise TableError(
+                    f"all comparisons of {self.file} are ties: there is nothing to learn"
+                )
+        elif tied.any():
+            other_way = losers[tied], winners[tied]
+            winners = np.concatenate([winners, other_way[0]])
+            losers = np.concatenate([losers, other_way[1]])
+            counts = None if counts is None else np.concatenate([counts, counts[tied]])
+        questions = self.questions
+        if questions is None and self.names.loser is None:
+            questions = {
+                "answers": len(rows),
+                "ties": int(tied.sum()),
+                "unanswered": len(self.won) - len(rows),
+            }
+        return ReadPairs(winners, losers, margins, counts, questions)
+
+    def _check(self, sound: Mask, rows: Index, demand: str) -> None:
+        if not sound.all():
+            row = rows[int(np.argmin(sound))]
+            raise TableError(f"data row {row + 1} of {self.file}: {demand}")
 
 
 def read_outcomes(
-    file: Path,
+    file: TableFile,
     items: NamedItems,
-    given: PairColumns,
-    remembered: PairColumns,
+    given: PairColumns = UNNAMED,
+    remembered: PairColumns = UNNAMED,
     *,
-    query: tuple[str, Index] | None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons, with or without answers.
 
     Parameters
     ----------
-    file : path of a table, or of a file of answers
+    file : a table, or a file of answers
     items : what is compared
     given, remembered : names of its columns, as given now and before; `winner` and `loser` by
         default
-    query : name of the query column and (n_items,) the query of each item, which must be the same
-        for both, or None
     to_learn : whether there must be answers
     """
     if is_answers_file(file):
-        return _outcomes_of_answers(file, items, given, query)
+        return _outcomes_of_answers(file, items, given)
     named = [
         name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name
     ]
-    table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *named])
+    table = file.read([FIRST, SECOND, WINNER, LOSER, *named])
     names = given.completed(table, remembered, to_learn=to_learn)
-    sides, asks = names.sides, names.loser is None
+    asks = names.loser is None
     roles = ("item", "item") if asks else ("winner", "loser")
-    left, right = (labels(table, side, role, file) for side, role in zip(sides, roles, strict=True))
-    first, second = items.rows_of(left, file, sides[0]), items.rows_of(right, file, sides[1])
+    left, right = (
+        labels(table, side, role, file) for side, role in zip(names.sides, roles, strict=True)
+    )
+    first, second = items.pairs_of((left, right), file, names.sides)
     won = np.full(len(table), np.nan if asks else 1.0)
     if asks and names.winner is not None:
         answers = labels(table, names.winner, "winner", file)
         won = _read_answers(answers, left, right, items, file, names.winner)
     if to_learn and np.isnan(won).all():
         raise TableError(f"no question of {file} has an answer: fill in column {names.winner!r}")
-    if (first == second).any():
-        at = int(np.argmax(first == second))
-        raise TableError(
-            f"data row {at + 1} of {file} compares {items.labels[first[at]]!r} with itself"
-        )
-    if query is not None:
-        _check_queries(file, items, first, second, *query)
-    margins = (
-        None
-        if names.margin is None
-        else numbers(column(table, names.margin, "margin"), names.margin)
-    )
-    counts = (
-        None if names.count is None else numbers(column(table, names.count, "count"), names.count)
+    margins, counts = (
+        None if name is None else numbers(column(table, name, role), name)
+        for role, name in (("margin", names.margin), ("count", names.count))
     )
     return Outcomes(file, table, names, first, second, won, margins, counts)
-
-
-def read_pairs(
-    file: Path,
-    items: NamedItems,
-    given: PairColumns,
-    remembered: PairColumns = UNNAMED,
-    *,
-    with_margins: bool,
-    query: tuple[str, Index] | None = None,
-) -> ReadPairs:
-    """Read comparisons to learn from and check each; questions without an answer are left out.
-
-    Parameters
-    ----------
-    file, items, given, remembered, query : as in `read_outcomes`
-    with_margins : whether a tie can be said as a margin of 0; else it is a win for both
-    """
-    outcomes = read_outcomes(file, items, given, remembered, query=query)
-    rows = outcomes.answered
-    won, first, second = outcomes.won[rows], outcomes.first[rows], outcomes.second[rows]
-    tied = won == 0.5
-    winners, losers = np.where(won == 0, second, first), np.where(won == 0, first, second)
-    margins = outcomes.margins
-    if with_margins and (margins is not None or tied.any()):
-        margins = np.where(tied, 0.0, 1.0 if margins is None else margins[rows])
-        demand = (
-            f"column {outcomes.names.margin!r} must hold numbers from 0: by how much the winner won"
-        )
-        _check(margins >= 0, rows, file, demand)
-        if not margins.any():
-            raise TableError(f"all comparisons of {file} are ties: there is nothing to learn")
-    counts = outcomes.counts_of(rows)
-    questions = outcomes.questions
-    if questions is None and outcomes.names.loser is None:
-        questions = {
-            "answers": len(rows),
-            "ties": int(tied.sum()),
-            "unanswered": len(outcomes.won) - len(rows),
-        }
-    if tied.any() and not with_margins:
-        winners, losers = (
-            np.concatenate([winners, losers[tied]]),
-            np.concatenate([losers, winners[tied]]),
-        )
-        counts = None if counts is None else np.concatenate([counts, counts[tied]])
-    return ReadPairs(winners, losers, margins, counts, questions)
 
 
 def _read_answers(
@@ -378,7 +395,7 @@ def _read_answers(
     first: Sequence[str | None],
     second: Sequence[str | None],
     items: NamedItems,
-    file: Path,
+    file: TableFile,
     name: str,
 ) -> FloatArray:
     """Who has won, as in `Outcomes`. Names of items come before the words first, second and tie."""
@@ -398,39 +415,21 @@ def _read_answers(
     return won
 
 
-def _check_queries(
-    file: Path, items: NamedItems, first: Any, second: Any, name: str, queries: Any
-) -> None:
-    apart = queries[first] != queries[second]
-    if apart.any():
-        at = int(np.argmax(apart))
-        labels_of_pair = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
-        raise TableError(
-            f"{_place(file, at)} compares {labels_of_pair}, which differ in the query column"
-            f" {name!r}"
-        )
-
-
-def _check(sound: Mask, rows: Index, file: Path, demand: str) -> None:
-    if not sound.all():
-        raise TableError(f"data row {rows[int(np.argmin(sound))] + 1} of {file}: {demand}")
-
-
 # ---- files of answers
 
 
-def column_names_of(file: Path) -> list[str]:
+def column_names_of(file: TableFile) -> list[str]:
     """Names of the columns of a table of comparisons or a file of answers."""
-    return list(COLUMNS) if is_answers_file(file) else read_table(file).column_names
+    return list(COLUMNS) if is_answers_file(file) else file.read().column_names
 
 
-def holds_comparisons(file: Path) -> bool:
+def holds_comparisons(file: TableFile) -> bool:
     """Whether a file of answers compares items, rather than scoring them."""
     return any(answer.kind != SCORE for answer in read_answers(file).answers)
 
 
 def read_scores(
-    file: Path, items: Path | None, item: str | None, score: str, text: Iterable[str]
+    file: TableFile, items: TableFile | None, item: str | None, score: str, text: Iterable[str]
 ) -> pa.Table:
     """Read a table with scores; of a file of answers the columns `item` and `score`, one row per
     item: the mean of the last scores that people gave it.
@@ -439,7 +438,7 @@ def read_scores(
     where not given.
     """
     if not is_answers_file(file):
-        return read_table(file, text=text)
+        return file.read(text)
     if items is None or item is None:
         raise TableError(
             f"{file} holds answers about items: name the table that describes them with --items,"
@@ -451,9 +450,7 @@ def read_scores(
     return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
 
 
-def _outcomes_of_answers(
-    file: Path, items: NamedItems, given: PairColumns, query: tuple[str, Index] | None
-) -> Outcomes:
+def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns) -> Outcomes:
     """The comparisons that answers imply, the better item first; what was skipped or taken back is
     left out.
     """
@@ -470,14 +467,10 @@ def _outcomes_of_answers(
             " --score score"
         )
     outcomes = pair_outcomes(answers)
-    left, right = (
-        [name.strip() for name, _, _ in outcomes],
-        [name.strip() for _, name, _ in outcomes],
-    )
+    left = [name.strip() for name, _, _ in outcomes]
+    right = [name.strip() for _, name, _ in outcomes]
     won = np.array([value for _, _, value in outcomes])
-    first, second = items.rows_of(left, file, FIRST), items.rows_of(right, file, SECOND)
-    if query is not None:
-        _check_queries(file, items, first, second, *query)
+    first, second = items.pairs_of((left, right), file, (FIRST, SECOND))
     winners = [TIE if tied else name for name, tied in zip(left, won == 0.5, strict=True)]
     questions = {
         "answers": len(answers),
@@ -487,33 +480,34 @@ def _outcomes_of_answers(
         "broken": len(log.broken),
     }
     table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
-    return Outcomes(file, table, PairColumns(WINNER), first, second, won, None, None, questions)
+    names = PairColumns(WINNER)
+    return Outcomes(file, table, names, first, second, won, questions=questions)
 
 
-def pairs_taken_back(file: Path, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
-    """What each answer that was taken back had said, in the form of `read_pairs`; items that are
-    gone are left out.
+def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
+    """What each answer that was taken back had said, as a model would have learned it; items that
+    are gone are left out.
     """
     if not is_answers_file(file):
         return []
     taken_back = []
     for answer in read_answers(file).taken_back:
-        pairs = [(*pair, 1.0) for pair in answer.comparisons()]
-        for first, second in answer.ties():
-            pairs += (
-                [(first, second, 0.0)]
-                if with_margins
-                else [(first, second, 1.0), (second, first, 1.0)]
-            )
-        pairs = [(first.strip(), second.strip(), margin) for first, second, margin in pairs]
-        pairs = [pair for pair in pairs if pair[0] in items and pair[1] in items]
+        pairs = []
+        for first, second, won in pair_outcomes([answer]):
+            first, second = first.strip(), second.strip()
+            if first not in items or second not in items:
+                continue
+            tied = won == 0.5
+            pairs.append((first, second, 0.0 if tied and with_margins else 1.0))
+            if tied and not with_margins:
+                pairs.append((second, first, 1.0))
         winners = items.rows_of([first for first, _, _ in pairs], file, FIRST)
         losers = items.rows_of([second for _, second, _ in pairs], file, SECOND)
         taken_back.append(ReadPairs(winners, losers, np.array([margin for _, _, margin in pairs])))
     return taken_back
 
 
-def scores_taken_back(file: Path) -> list[tuple[str, float]]:
+def scores_taken_back(file: TableFile) -> list[tuple[str, float]]:
     """Names and scores of items that a file of answers has given at some time and gives no more."""
     if not is_answers_file(file):
         return []
@@ -524,7 +518,7 @@ def scores_taken_back(file: Path) -> list[tuple[str, float]]:
     return sorted((name.strip(), score) for name, score in gone)
 
 
-def _log_of(file: Path) -> AnswerLog:
+def _log_of(file: TableFile) -> AnswerLog:
     """A file of answers, with notes about what is left out of it."""
     log = read_answers(file)
     note_broken_lines(log, file)
@@ -536,7 +530,7 @@ def _log_of(file: Path) -> AnswerLog:
     return log
 
 
-def note_broken_lines(log: AnswerLog, file: Path) -> None:
+def note_broken_lines(log: AnswerLog, file: TableFile) -> None:
     """Say how many lines of a file of answers are left out because they cannot be read."""
     if log.broken:
         lines = count(len(log.broken), "line")

@@ -11,9 +11,9 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -26,8 +26,8 @@ from rich.segment import Segment
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from corank.cli.files import Spool, is_several
-from corank.core.messages import did_you_mean, in_bytes, near_names
+from corank.cli.files import Streams, is_several
+from corank.core.messages import ArgumentError, did_you_mean, in_bytes, near_names
 from corank.display import visible
 
 if TYPE_CHECKING:
@@ -78,10 +78,11 @@ WHERE_STUDIES_ARE = (
 UsageError: Any = typer.BadParameter.__base__
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the shell has it
 BIG_BYTES = 2**29  # a larger file is read in passes
-_ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
+# in sentences of the library
+_SETTING = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
+_NAMED = re.compile(r"\b(\w+)=")  # an argument with its value
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
 _CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
-_NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 
 
 class Command(TyperCommand):
@@ -202,7 +203,7 @@ class Commands(TyperGroup):
         """Run a command line and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
-        spool = Spool(has_headers="--no-header" not in arguments)
+        streams = Streams(has_header="--no-header" not in arguments)
         arguments = [
             argument for argument in arguments if argument not in ("--debug", "--no-header")
         ] or ["--help"]
@@ -210,7 +211,7 @@ class Commands(TyperGroup):
         if arguments[0] == HELP:  # corank help fit
             arguments = [*arguments[1:], "--help"]
         _open_closed_streams()
-        more |= {"standalone_mode": False, "obj": spool}
+        more |= {"standalone_mode": False, "obj": streams}
         try:
             with warnings_as_notes(as_usual=debug):
                 code = super().main(arguments, prog_name, *others, **more)
@@ -221,10 +222,10 @@ class Commands(TyperGroup):
         except Exception as error:  # noqa: BLE001
             if debug:
                 traceback.print_exc()
-            _say(spool.with_given_names(sentence(error)), "red")
+            _say(streams.by_their_names(sentence(error)), "red")
             code = FAILED
         finally:
-            spool.close()
+            streams.close()
         if code == INTERRUPTED:
             _say("interrupted", "red")
         sys.exit(_flushed(code if isinstance(code, int) else 0))
@@ -234,50 +235,40 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for each field of its groups: of parameters, and their fields, whose
     type is a dataclass.
     """
-    defaults = {
-        name: parameter.default for name, parameter in signature(command).parameters.items()
-    }
-    parameters = list(_options_of(command, defaults))
+    parameters = list(_options_of(command))
 
     @wraps(command)
     def run(**values: Any) -> None:
-        command(**_grouped(command, defaults, values))
+        _called(command, values)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _options_of(owner: Any, defaults: dict[str, Any]) -> Iterator[Parameter]:
-    """The options that a command or a group has, one by one; `defaults` of its parameters or
-    fields.
-    """
-    for name, kind in get_type_hints(owner, include_extras=True).items():
-        if name not in defaults:  # what a command returns
-            continue
-        default = defaults[name]
+def _options_of(owner: Callable[..., Any]) -> Iterator[Parameter]:
+    """The options that a command or a group has, one by one."""
+    kinds = get_type_hints(owner, include_extras=True)
+    for name, parameter in signature(owner).parameters.items():
+        kind, default = kinds[name], parameter.default
         if is_dataclass(kind):
-            yield from _options_of(kind, _defaults_of(kind))
+            yield from _options_of(kind)  # type: ignore[arg-type]
             continue
         # a flag has no --no-…
         if getattr(default, "default", None) is False and not default.param_decls:
             default.param_decls = (f"--{name.replace('_', '-')}",)
-        default = Parameter.empty if default is MISSING else default
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
 
 
-def _grouped(owner: Any, names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a command or a group, from the values of all options."""
-    kinds: dict[str, Any] = get_type_hints(owner)
-    groups = {name: kinds[name] for name in names if is_dataclass(kinds[name])}
-    made = {
-        name: kind(**_grouped(kind, _defaults_of(kind), values)) for name, kind in groups.items()
-    }
-    return {name: made[name] if name in made else values[name] for name in names}
-
-
-def _defaults_of(group: Any) -> dict[str, Any]:
-    return {field.name: field.default for field in fields(group)}
+def _called(owner: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """The result of a command, or a group, with the values of its options among those of all."""
+    arguments = {}
+    for name, kind in get_type_hints(owner).items():
+        if is_dataclass(kind):
+            arguments[name] = _called(kind, values)  # type: ignore[arg-type]
+        elif name in values:
+            arguments[name] = values[name]
+    return owner(**arguments)
 
 
 def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
@@ -346,6 +337,10 @@ def sentence(error: Exception) -> str:
         path = Path(str(error.filename))
         # .part: not yet under its own name
         return f"{path.parent if path.suffix == '.part' else path}: {reason}"
+    if isinstance(error, ArgumentError):
+        option = error.argument.replace("_", "-")
+        message = _NAMED.sub(r"--\1 ", f"{option}{error.fault}")
+        return as_options(f"--{message.removeprefix('--')}")
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
     return (
@@ -365,11 +360,8 @@ def _with_guess(message: str) -> str:
 
 def as_options(message: str) -> str:
     """A message of the library in one line; an argument in Python is an option here."""
-    message = _line(message).replace(
-        "pass overwrite=True to replace it", "use --force to replace it"
-    )
-    message = message.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
-    return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", message))
+    message = _line(message).replace("scan(..., shuffle_queries=True)", "--shuffle-queries")
+    return _SETTING.sub(r"--\1 \2", message)
 
 
 def _line(text: str) -> str:
@@ -453,9 +445,9 @@ def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[s
 # ---- files
 
 
-def is_big(file: Path) -> bool:
+def is_big(path: Path) -> bool:
     """Whether rows are read in passes: a folder, a pattern, or a large file."""
-    return is_several(file) or (file.exists() and file.stat().st_size > BIG_BYTES)
+    return is_several(path) or (path.exists() and path.stat().st_size > BIG_BYTES)
 
 
 def typed_command(name: str) -> str | None:

@@ -15,8 +15,7 @@ from rich.text import Text
 from corank.cli.columns import remembered
 from corank.cli.console import cell, show, show_json, typed_command, working
 from corank.cli.files import check_report_output, is_several, title_of
-from corank.cli.items import ItemTable, OpenedTables
-from corank.cli.links import as_argument
+from corank.cli.items import AppliedModel, ItemTable
 from corank.cli.options import (
     TABLE,
     CommonOptions,
@@ -32,8 +31,7 @@ from corank.cli.options import (
 from corank.core.messages import count, did_you_mean, shortened
 from corank.display import Table
 from corank.learners.pair_explanation import PairExplanation
-from corank.model_files import load
-from corank.tables import TableError, score_column
+from corank.tables import TableError, TableFile, score_column
 
 MOST = 8  # parts that a table shows, besides the sum of all others
 MAX_CELL = 40
@@ -58,39 +56,39 @@ def explain(
     Parts of columns are exact for linear models; for others they are Shapley
     values, the mean effect of exchanging a column.
     """
-    tables = OpenedTables.open(context, model, file, common, links)
-    if is_several(tables.file):
+    applied = AppliedModel.opened(context, model, file, common, links)
+    if is_several(applied.file.path):
         raise ValueError(
             f"corank explain takes a single table, but {file} is a folder or a pattern"
         )
-    check_report_output(report, *tables.paths, force=common.force)
+    check_report_output(report, *applied.sources, force=common.force)
     with working(quiet=common.quiet) as step:
-        step(f"reading {tables.file.name}")
-        learner = load(model)
-        item, with_queries = (
+        step(f"reading {title_of(file)}")
+        learner = applied.model
+        item, by_query = (
             id_column or remembered(learner, "id"),
-            hasattr(learner, "reason_") and learner._with_queries,
+            learner.is_average and learner.with_queries,
         )
-        otherwise = "all rows are one query" if with_queries else ""
-        rows = ItemTable.read(learner, tables.file, query, item, otherwise=otherwise)
+        otherwise = "all rows are one query" if by_query else ""
+        rows = ItemTable.read(applied, applied.file, query, item, otherwise=otherwise)
         items = _Items.of(rows, item, asked=id_column is not None)
         pair = items.rows_of(id or [], rows.table)
-        more: dict[str, Any] = as_argument(rows.links(tables.links, items.column))
-        if with_queries:
+        more: dict[str, Any] = {**rows.linked(items.column)}
+        if by_query:
             more["qid"] = rows.queries
         step("explaining")
         explanation = learner.explain_pair(*pair, items=rows.features, names=items.names, **more)
-        shares = _tables(explanation, rows.table, pair, remembered(learner, "score"))
+        tables = _tables(explanation, rows.table, pair, remembered(learner, "score"))
         if report is not None:
             step(f"writing {report.name}")
-            _write_page(explanation, shares, report, title_of(file), force=common.force)
+            _write_page(explanation, tables, report, title_of(file), force=common.force)
     if common.as_json:
         show_json({"model": str(model), "table": str(file), **explanation.as_dict()})
         return
     if report is None or not common.quiet:
         show(
             *(Text(sentence) for sentence in explanation.sentences()[:2]),
-            *shares,
+            *tables,
         )
     if report is not None and not common.quiet:
         show(Text(f"page: {report}"))
@@ -103,7 +101,7 @@ class _Items:
     column : that names them, or None; names : (n_rows,)
     """
 
-    file: Path
+    file: TableFile
     column: str | None
     names: Sequence[str]
 
@@ -166,33 +164,26 @@ def _tables(
     """Parts with what the table says about them: the cells of both items, the scores of scored
     items.
     """
-    scores = (
-        score_column(table, score) if score is not None and score in table.column_names else None
-    )
+    scores = None
+    if score is not None and score in table.column_names:
+        scores = score_column(table, score)
     result = []
     for title, contributions in explanation.tables(MOST).items():
+        head = [title.removeprefix("By ")]
+        cells: list[list[str]] = [[] for _ in contributions]
         if title.startswith("By column"):
-            head = ["column", explanation.first, explanation.second, "part"]
-            cells = [
-                [_cell(table, contribution.name, row) for row in pair]
-                for contribution in contributions
-            ]
-        elif scores is None or title in ("By view", "By comparison"):
-            head, cells = [title.removeprefix("By "), "part"], [[] for _ in contributions]
-        else:
-            head = [explanation.items_are, "score", "part"]
-            item_scores = [
-                None if contribution.row is None else float(scores[contribution.row])
-                for contribution in contributions
-            ]
-            cells = [
-                ["" if score is None or np.isnan(score) else cell(score)] for score in item_scores
-            ]
-        rows = [
-            [contribution.name, *more, f"{contribution.value:+.3g}"]
-            for contribution, more in zip(contributions, cells, strict=True)
+            head = ["column", explanation.first, explanation.second]
+            cells = [[_cell(table, part.name, row) for row in pair] for part in contributions]
+        elif scores is not None and title not in ("By view", "By comparison"):
+            head = [explanation.items_are, "score"]
+            rows = [part.row for part in contributions]
+            known = [None if row is None or np.isnan(scores[row]) else scores[row] for row in rows]
+            cells = [[cell(None if value is None else float(value))] for value in known]
+        lines = [
+            [part.name, *more, f"{part.value:+.3g}"]
+            for part, more in zip(contributions, cells, strict=True)
         ]
-        result.append(Table(title, rows, head, numbers=head[-1:]))
+        result.append(Table(title, lines, [*head, "part"], numbers=["part"]))
     return result
 
 
@@ -217,11 +208,7 @@ def _write_page(
         f" {explanation.first}"
     )
     sections = [
-        page.Section(
-            shown.title,
-            [replace(shown, title=about).to_html()],
-        )
-        for shown in tables
+        page.Section(table.title, [replace(table, title=about).to_html()]) for table in tables
     ]
     sections.append(page.Section("How it was made", page.origins(typed_command("explain"))))
     title = f"Why {explanation.first} and {explanation.second} of {name} differ"

@@ -19,13 +19,21 @@ from corank.cli.columns import features_of, remembered, text_columns, unlabelled
 from corank.cli.console import show, show_json
 from corank.cli.files import readable_or_none
 from corank.cli.options import AsJson, File, ModelFile, option
-from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
 from corank.core.messages import in_bytes
-from corank.describe import Facts, describe, in_words, learned_from_comparisons
+from corank.describe import (
+    Facts,
+    columns_table,
+    describe,
+    encoding_of,
+    in_words,
+    learned_from_comparisons,
+    widths_table,
+    with_categories,
+)
 from corank.display import Table
 from corank.model_files import load
 from corank.model_files.container import read_model
-from corank.tables import query_column, read_table, score_column
+from corank.tables import TableFile, query_column, score_column
 
 if TYPE_CHECKING:
     from corank.interpretation import ColumnEffect
@@ -84,7 +92,7 @@ def inspect(
     show(*tables)
 
 
-def _effects(model: Any, file: Path) -> list[ColumnEffect]:
+def _effects(model: Any, file: TableFile) -> list[ColumnEffect]:
     """Which columns matter to a model of scores, by a table with scores."""
     from corank.interpretation import column_effects  # slow to import
 
@@ -98,7 +106,7 @@ def _effects(model: Any, file: Path) -> list[ColumnEffect]:
         raise ValueError(
             "--data needs a model of corank fit: this one does not remember a score column"
         )
-    table = read_table(file, text=text_columns(model, query))
+    table = file.read(text_columns(model, query))
     scores = score_column(table, score, unlabelled_score(model))
     labels = None if query is None else query_column(table, query)
     return column_effects(model, features_of(model, table), scores, qid=labels)

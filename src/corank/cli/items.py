@@ -1,12 +1,12 @@
-"""Tables that a command applies a model to: opened, read with the columns that the model remembers
-from fit, and linked.
+"""A model and the tables that a command applies it to: opened, read with the columns that the model
+remembers from fit, and linked.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,54 +15,122 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from corank.cli.columns import features_of, remembered, text_columns
-from corank.cli.comparisons import labels
+from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
+from corank.cli.comparisons import NamedItems, PairColumns, labels
 from corank.cli.console import note
 from corank.cli.files import check_model_and_table, check_single, readable, readable_or_none
-from corank.cli.links import LinkTable, links_for
+from corank.cli.links import DIRECTED, LinkTable, check_named, read_scored_items
 from corank.cli.options import CommonOptions, LinkOptions
-from corank.core.arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 from corank.core.labels import encode_queries
 from corank.core.messages import near_names
-from corank.links import Links
-from corank.tables import query_column, read_table
+from corank.model_files import load
+from corank.model_files.known_answers import row_marks
+from corank.tables import TableError, TableFile, query_column, score_column
 
 Step = Callable[[str], None]  # is called with the step that begins
 
 
 @dataclass(frozen=True)
-class OpenedTables:
-    """The tables that a command reads: `file`, perhaps one that describes the `items`, and one of
-    links.
+class AppliedModel:
+    """A model and what a command applies it to: the table `file`, perhaps one that describes the
+    `items`, and one of links.
     """
 
-    file: Path
-    items: Path | None
+    path: Path
+    file: TableFile
+    items: TableFile | None
     links: LinkTable | None
 
     @classmethod
-    def open(
+    def opened(
         cls,
         context: typer.Context,
-        model: Path,
+        path: Path,
         file: Path,
         common: CommonOptions,
         links: LinkOptions,
         items: Path | None = None,
-    ) -> OpenedTables:
-        """Open the tables of a command that applies a model."""
-        check_model_and_table(str(context.info_name), model, file)
-        source = readable(context, file, common.format)
+    ) -> AppliedModel:
+        """The tables that a command names; the model is loaded when it is used."""
+        check_model_and_table(str(context.info_name), path, file)
+        table = readable(context, file, common.format)
         described_in = readable_or_none(context, items)
-        linked = links.opened(context).table()
+        linked = links.opened(context)
         if linked is not None:
-            check_single(source, "links")
-        return cls(source, described_in, linked)
+            check_single(table.path, "links")
+        return cls(path, table, described_in, linked)
+
+    @cached_property
+    def model(self) -> Any:
+        """The fitted learner."""
+        return load(self.path)
 
     @property
-    def paths(self) -> tuple[Path | None, ...]:
-        """All that are read, which must not be overwritten."""
+    def sources(self) -> tuple[TableFile | None, ...]:
+        """All tables that are read, which must not be overwritten."""
         return self.file, self.items, None if self.links is None else self.links.file
+
+    def named_by(self, item: str | None) -> str:
+        """The column that names the items: the given one, else that of the fit."""
+        column = item or remembered(self.model, "id")
+        if column is None:
+            raise ValueError(
+                "the model does not remember which column names the items: name it with --id"
+            )
+        return str(column)
+
+    def linked(
+        self, table: pa.Table, item: str | None, file: TableFile, *, needed: bool = False
+    ) -> dict[str, Any]:
+        """Links between the rows of a table as the argument of a model's methods; empty where there
+        are none.
+
+        The table must hold every item that links should lead to. Direction is that of the fit.
+        `needed`: whether a model that was fitted with links cannot do without.
+        """
+        kind = remembered(self.model, "links")
+        has_links = kind is not None or self.model.with_links
+        if self.links is None:
+            if has_links and needed:
+                raise ValueError(
+                    "the model was fitted with links: give --links, and a table of all linked items"
+                )
+            if has_links:
+                note(
+                    "the model was fitted with links, but --links is not given: only the columns of"
+                    " each item are used"
+                )
+            return {}
+        if not has_links:
+            raise ValueError(
+                "--links: the model was fitted without links; leave it out, or give it to corank"
+                " fit"
+            )
+        item = check_named(item or remembered(self.model, "id"))
+        links = replace(self.links, directed=kind == DIRECTED).between(
+            table, item, file, may_be_empty=True
+        )
+        if links.matrix.nnz == 0:
+            note(
+                f"no link of {self.links.file} joins two items of {file}: only the columns of each"
+                " item are used"
+            )
+        return {"links": links}
+
+    def compared_items(
+        self, query: str | None, item: str, otherwise: str
+    ) -> tuple[ItemTable, NamedItems]:
+        """The table that describes the items of comparisons, and its rows by name."""
+        assert self.items is not None
+        items = ItemTable.read(self, self.items, query, item, otherwise=otherwise)
+        queries = None if items.query is None else (items.query, items.queries)
+        return items, NamedItems(self.items, item, items.table, queries)
+
+    @property
+    def pair_columns(self) -> PairColumns:
+        """Names of the columns of comparisons in fit."""
+        return PairColumns.remembered(self.model)
 
 
 @dataclass(frozen=True)
@@ -71,29 +139,34 @@ class ItemTable:
 
     Attributes
     ----------
-    model : fitted learner
+    applied : the model
     file, table : where the items stand
     query, queries : the query column, and the numbers of the queries (n_rows,), all 0 without such
         a column
     """
 
-    model: Any
-    file: Path
+    applied: AppliedModel
+    file: TableFile
     table: pa.Table
     query: str | None
     queries: Index
 
     @classmethod
     def read(
-        cls, model: Any, file: Path, query: str | None, *names: str | None, otherwise: str = ""
+        cls,
+        applied: AppliedModel,
+        file: TableFile,
+        query: str | None,
+        *names: str | None,
+        otherwise: str = "",
     ) -> ItemTable:
         """Read a table, with the query column of the fit if none is given; the columns `names` stay
         text.
 
         The column of the fit may be missing, which is noted, with what is done `otherwise`.
         """
-        by = query or remembered(model, "query")
-        table = read_table(file, text=text_columns(model, by, *names))
+        by = query or remembered(applied.model, "query")
+        table = file.read(text_columns(applied.model, by, *names))
         if by is not None and query is None and by not in table.column_names:
             near = near_names(by, table.column_names)
             guess = f"; did you mean --query {shlex.quote(near[0])}?" if near else ""
@@ -104,18 +177,17 @@ class ItemTable:
                 )
             by = None
         queries = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
-        return cls(model, file, table, by, np.asarray(encode_queries(queries, len(table))[0]))
+        codes = np.asarray(encode_queries(queries, len(table))[0])
+        return cls(applied, file, table, by, codes)
 
     @cached_property
     def features(self) -> FloatArray:
         """What the model learns from: (n_rows, n_features)."""
-        return features_of(self.model, self.table)
+        return features_of(self.applied.model, self.table)
 
-    def links(
-        self, links: LinkTable | None, item: str | None, *, needed: bool = False
-    ) -> Links | None:
-        """Links between the rows, as in `links_for`."""
-        return links_for(self.model, links, self.table, item, self.file, needed=needed)
+    def linked(self, item: str | None, *, needed: bool = False) -> dict[str, Any]:
+        """Links between the rows, as in `AppliedModel`."""
+        return self.applied.linked(self.table, item, self.file, needed=needed)
 
     def names(
         self, column: str | None, *, asked: bool
@@ -132,11 +204,69 @@ class ItemTable:
         return column, None if column is None else labels(self.table, column, "item", self.file)
 
 
-def named_by(model: Any, item: str | None) -> str:
-    """The column that names the items: the given one, else that of the fit."""
-    column = item or remembered(model, "id")
-    if column is None:
-        raise ValueError(
-            "the model does not remember which column names the items: name it with --id"
-        )
-    return str(column)
+@dataclass(frozen=True)
+class ScoredItems:
+    """Rows with scores as a model sees them; with links all rows, as others resemble them.
+
+    Attributes
+    ----------
+    table : the rows
+    scores : (n_rows,), NaN where unscored
+    queries : (n_rows,) labels, or None
+    features : (n_rows, n_features)
+    linked : links between the rows, as in `AppliedModel`
+    marks : of the scored rows, by which they are recognised
+    """
+
+    table: pa.Table
+    scores: FloatArray
+    queries: NumpyArray | None
+    features: FloatArray
+    linked: dict[str, Any]
+    marks: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        applied: AppliedModel,
+        table: pa.Table,
+        score: str,
+        query: str | None,
+        item: str | None,
+        *,
+        needed: bool = False,
+    ) -> ScoredItems:
+        """The rows of a table; links that are `needed` must be there."""
+        model, scores = applied.model, score_column(table, score, unlabelled_score(applied.model))
+        file = applied.items or applied.file
+        linked = applied.linked(table, item, file, needed=needed)
+        if not linked:
+            scored = ~np.isnan(scores)
+            table, scores = table.filter(pa.array(scored)), scores[scored]
+        queries = None if query is None else query_column(table, query)
+        features, names = features_of(model, table), None
+        if item is not None and item in table.column_names:
+            names = labels(table, item, "item", applied.file)
+        marks = row_marks(names, features, scores, queries)
+        return cls(table, scores, queries, features, linked, marks)
+
+    @property
+    def scored(self) -> Mask:
+        """Which rows have a score."""
+        return ~np.isnan(self.scores)
+
+
+def read_scored(
+    applied: AppliedModel, score: str, query: str | None, item: str | None, *, empty: str
+) -> pa.Table:
+    """A table with scores, with the columns of the items that it names; `empty`: what is said where
+    no row has a score.
+    """
+    if applied.items is not None:
+        item = applied.named_by(item)
+    text = text_columns(applied.model, query, item)
+    every_item = applied.links is not None
+    table = read_scored_items(applied.file, applied.items, item, score, text, every_item=every_item)
+    if np.isnan(score_column(table, score, unlabelled_score(applied.model))).all():
+        raise TableError(empty)
+    return table

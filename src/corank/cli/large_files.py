@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,19 @@ from corank.cli.columns import (
     remembered_ids,
     result_names,
 )
-from corank.cli.console import note
-from corank.cli.fit import FitRequest, with_effect
+from corank.cli.fit import FitJob, with_effect
 from corank.cli.items import Step
-from corank.cli.options import AGREEING, LEARNERS, STREAMED
-from corank.core.registry import learner_class
+from corank.cli.options import AGREEING, STREAMED, TableOutput
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
-from corank.streaming.predictions import (
+from corank.streaming.models import (
     fitted_scan,
     predicted_chunks,
     scored_queries,
     whole_queries,
 )
 from corank.streaming.scan import sampled_table
-from corank.tables import TableError, columns_of, spreadsheet_safe
+from corank.tables import TableError, TableFile, spreadsheet_safe
 from corank.tables.write import table_writer
 
 SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
@@ -42,46 +41,40 @@ SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
 # ---- fit
 
 
-def fit_in_passes(request: FitRequest, step: Step) -> Any:
+def fit_in_passes(job: FitJob, step: Step) -> Any:
     """A model of files that need not fit into memory."""
-    method, passes, shuffles = request.method, request.passes, request.passes.shuffle_queries
+    method, passes = job.method, job.request.passes
     if method not in STREAMED:
         raise ValueError(
             f"--method {method} needs all rows in memory; methods that read files in passes are"
             f" {', '.join(STREAMED)}"
         )
-    settings = request.settings
-    _check_shuffle(request.columns["query"], shuffles=shuffles)
-    if shuffles and passes.dask is not None:
+    _check_shuffle(job.roles.query, shuffles=passes.shuffle_queries)
+    if passes.shuffle_queries and passes.dask is not None:
         raise ValueError("--shuffle-queries does not go with --dask: sort the files by query first")
     client = _dask_client(passes.dask)
     try:
-        place = {"client": client, "device": request.learner.device, "shuffle_queries": shuffles}
-        rows = _scan_training(request, place, step)
+        place = {
+            "client": client,
+            "device": job.request.learner.device,
+            "shuffle_queries": passes.shuffle_queries,
+        }
+        rows = _scan_training(job, place, step)
         unscored: dict[str, Any] = {}
-        if method in AGREEING:
-            settings["views"] = request.read_views(rows.encoder, rows.feature_names or [])
-            if passes.unscored is not None:
-                encoder = {} if rows.encoder is None else {"encoder": rows.encoder}
-                unscored = {
-                    "unscored": scan(passes.unscored, query=rows.roles.query, **place, **encoder)
-                }
-        model = learner_class(LEARNERS[method])(**settings)
+        if method in AGREEING and passes.unscored is not None:
+            query, encoder = rows.roles.query, rows.encoder
+            unscored["unscored"] = scan(passes.unscored, query=query, encoder=encoder, **place)
+        model = job.learner(rows.encoder, rows.feature_names or [])
         step(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes.checkpoint, **unscored)
         model = with_effect(model, step, wanted=passes.effect)
     finally:
         if client is not None:
             client.close()
-    counts = model._summary()
+    counts = model.counts()
     queries = None if rows.roles.query is None else counts["queries"]
-    model.table_ = {
-        **request.columns,
-        "rows": counts["rows"],
-        "scored": counts["scored"],
-        "queries": queries,
-    }
-    model.encoder_ = rows.encoder
+    numbers = {"rows": counts["rows"], "scored": counts["scored"], "queries": queries}
+    model.encoder_, model.table_ = rows.encoder, {**job.roles.columns, **numbers}
     return model
 
 
@@ -105,27 +98,26 @@ def _check_shuffle(query: str | None, *, shuffles: bool) -> None:
         raise ValueError("--shuffle-queries needs a query column: name it with --query")
 
 
-def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Scan:
+def _scan_training(job: FitJob, place: dict[str, Any], step: Step) -> Scan:
     """A scan whose encoder was fitted on a sample of the rows; `place`: where it runs, and whether
     it is grouped.
     """
-    file, roles = request.files.file, request.columns
+    file, roles = job.file, job.roles
     step(f"looking at {file}")
-    sample = sampled_table(file, SAMPLE_ROWS, request.labelled)
-    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], **place}
-    if sample is None:  # svmlight: all columns are numbers
-        return scan(file, **options)
-    names, encoder = learned_columns(sample, roles, request.chosen)
-    encoder.fit(sample.select(names))
-    note_kinds(encoder)
-    return scan(file, encoder=encoder, **options)
+    sample = sampled_table(file, SAMPLE_ROWS, job.read_as_text)
+    encoder = None
+    if sample is not None:  # in SVMlight all columns are numbers
+        names, encoder = learned_columns(sample, roles.columns, job.request.chosen)
+        encoder.fit(sample.select(names))
+        note_kinds(encoder)
+    return scan(file, score=roles.score, query=roles.query, encoder=encoder, **place)
 
 
 # ---- evaluate
 
 
 def scored_rows(
-    model: Any, file: Path, score: str, query: str | None, *, shuffles: bool
+    model: Any, file: TableFile, score: str, query: str | None, *, shuffles: bool
 ) -> tuple[Any, Any, Any]:
     """Scores, predictions and query numbers of the rows that have a score: 24 bytes per row."""
     _check_shuffle(query, shuffles=shuffles)
@@ -144,73 +136,84 @@ def scored_rows(
 
 def _features(model: Any) -> dict[str, Any]:
     """How a scan makes the features of a model."""
-    return (
-        {"features": column_names_of(model)}
-        if model.encoder_ is None
-        else {"encoder": model.encoder_}
-    )
+    if model.encoder_ is None:
+        return {"features": column_names_of(model)}
+    return {"encoder": model.encoder_}
 
 
 # ---- rank
 
 
-def rank_in_passes(
-    model: Any,
-    file: Path,
-    out: Path,
-    query: str | None,
-    ids: Sequence[str],
-    *,
-    sorts: bool,
-    overwrite: bool,
-    top: int | None = None,
-    shuffles: bool = False,
-    safe: bool = False,
-) -> tuple[int, int]:
-    """Write the rows of every query in order, as they are read, the first `top` or all: numbers of
-    rows and queries.
+@dataclass(frozen=True)
+class RankingInPasses:
+    """A file whose rows are written query by query in order, as they are read.
+
+    Attributes
+    ----------
+    query : name of the query column; None leaves the rows in their order
+    ids : the only columns to write next to the results; none for all
+    top : how many rows of each query are wanted, or None for all
+    shuffles : whether the rows of each query must be brought together first
     """
-    _check_shuffle(query, shuffles=shuffles)
-    rows = scan(file, query=query, **_features(model))
-    extra = (
-        [*ids, *([query] if query is not None else [])]
-        if ids
-        else [*remembered_ids(model), *rows.columns]
-    )
-    rows = with_extra(rows, [name for name in dict.fromkeys(extra) if ids or name in rows.columns])
-    named = [name for name in ids or remembered_ids(model) if name in rows.roles.extra]
-    rank_name, score_name, row_name = result_names(("rank", "score", "row"), rows.roles.extra)
-    if rows.n_rows == 0:
-        raise TableError(f"{file} has no rows")
-    rows = group_queries(rows) if shuffles else rows
-    n_read = n_rows = n_queries = 0
-    if query is None and sorts:
-        note("no query column: rows stay in their order, with their scores but without ranks")
-    with table_writer(out, overwrite=overwrite) as write:
-        for table, scores, codes in _predicted_queries(model, rows):
-            results = {score_name: scores}
-            numbers = {} if shuffles else {row_name: np.arange(n_read + 1, n_read + len(table) + 1)}
-            n_read += len(table)
-            if query is not None:
-                order, ranks = ranked_order(scores, codes)
-                n_queries += int(np.count_nonzero(ranks == 1))
-                if top is not None:
-                    order, ranks = order[ranks <= top], ranks[ranks <= top]
-                table, results = (
-                    table.take(pa.array(order)),
-                    {
-                        rank_name: ranks,
-                        score_name: scores[order],
-                    },
-                )
-                numbers = {name: values[order] for name, values in numbers.items()}
-            columns = columns_of(table)
-            ranked = pa.table(
-                {**results, **{name: columns.pop(name) for name in named}, **numbers, **columns}
-            )
-            write(spreadsheet_safe(ranked) if safe else ranked)
-            n_rows += len(table)
-    return n_rows, n_queries
+
+    model: Any
+    file: TableFile
+    query: str | None
+    ids: Sequence[str]
+    top: int | None
+    shuffles: bool
+
+    def write(self, out: Path, output: TableOutput) -> tuple[int, int]:
+        """Write the result: numbers of rows and queries."""
+        _check_shuffle(self.query, shuffles=self.shuffles)
+        rows = self._scan()
+        if rows.n_rows == 0:
+            raise TableError(f"{self.file} has no rows")
+        names = result_names(("rank", "score", "row"), rows.roles.extra)
+        rows = group_queries(rows) if self.shuffles else rows
+        n_read = n_rows = n_queries = 0
+        with table_writer(out, overwrite=output.force) as write:
+            for table, scores, codes in _predicted_queries(self.model, rows):
+                first_row = None if self.shuffles else n_read + 1
+                ranked, n_more = self._ranked(table, scores, codes, first_row, names)
+                write(spreadsheet_safe(ranked) if output.spreadsheet_safe else ranked)
+                n_read += len(table)
+                n_rows += len(ranked)
+                n_queries += n_more
+        return n_rows, n_queries
+
+    def _scan(self) -> Scan:
+        """The rows with the columns to write."""
+        rows = scan(self.file, query=self.query, **_features(self.model))
+        if self.ids:
+            extra = [*self.ids, *([] if self.query is None else [self.query])]
+        else:
+            extra = [*remembered_ids(self.model), *rows.columns]
+            extra = [name for name in extra if name in rows.columns]
+        return with_extra(rows, list(dict.fromkeys(extra)))
+
+    def _ranked(
+        self, table: pa.Table, scores: Any, codes: Any, first_row: int | None, names: Sequence[str]
+    ) -> tuple[pa.Table, int]:
+        """Some whole queries as they are written, and how many they are; `names` of rank, score and
+        row number, from `first_row` where rows have their order.
+        """
+        rank_name, score_name, row_name = names
+        order, results, n_queries = np.arange(len(table)), {}, 0
+        if self.query is not None:
+            order, ranks = ranked_order(scores, codes)
+            n_queries = int(np.count_nonzero(ranks == 1))
+            if self.top is not None:
+                order, ranks = order[ranks <= self.top], ranks[ranks <= self.top]
+            results, table = {rank_name: ranks}, table.take(pa.array(order))
+        columns: dict[str, Any] = {**results, score_name: scores[order]}
+        for name in self.ids or remembered_ids(self.model):
+            if name in table.column_names:
+                columns[name] = table[name]
+        if first_row is not None:
+            columns[row_name] = first_row + order
+        columns |= {name: table[name] for name in table.column_names if name not in columns}
+        return pa.table(columns), n_queries
 
 
 def _predicted_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, Any]]:
@@ -220,11 +223,8 @@ def _predicted_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, 
     rows, purpose = fitted_scan(model, rows), "ranking"
     if not rows.has_queries:
         for chunk, values in predicted_chunks(model, rows, purpose):
-            yield (
-                chunk.extra,
-                np.asarray(values, dtype=np.float64),
-                np.zeros(chunk.n_rows, dtype=np.int64),
-            )
+            codes = np.zeros(chunk.n_rows, dtype=np.int64)
+            yield chunk.extra, np.asarray(values, dtype=np.float64), codes
         return
     for chunks, codes in whole_queries(model, rows, purpose):
         table = pa.concat_tables([chunk.extra for chunk in chunks])

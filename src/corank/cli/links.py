@@ -13,19 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank.cli.columns import remembered
 from corank.cli.comparisons import NamedItems, labels, read_scores
 from corank.cli.console import note
 from corank.cli.files import DASH
 from corank.links import Links, read_links
 from corank.tables import (
     TableError,
+    TableFile,
     column,
     columns_of,
     is_text,
     numbers,
     plain,
-    read_table,
     score_column,
 )
 
@@ -39,12 +38,12 @@ class LinkTable:
 
     Attributes
     ----------
-    file : path of the table
+    file : the table
     columns : names of its two columns of items and perhaps that of weights; empty = the first two
     directed : whether directions are kept
     """
 
-    file: Path
+    file: TableFile
     columns: tuple[str, ...]
     directed: bool
 
@@ -54,7 +53,7 @@ class LinkTable:
         return DIRECTED if self.directed else MUTUAL
 
     def between(
-        self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False
+        self, table: pa.Table, item: str, file: TableFile, *, may_be_empty: bool = False
     ) -> Links:
         """The links between the rows of a table from `file`, whose column `item` names the rows.
 
@@ -62,7 +61,7 @@ class LinkTable:
         """
         ids = NamedItems(file, item, table).labels
         names = list(self.columns)
-        edges = read_table(self.file, text=names[:2])
+        edges = self.file.read(names[:2])
         if not names:
             names = edges.column_names[:2]
             if len(names) < 2:
@@ -70,7 +69,7 @@ class LinkTable:
                     f"--links {self.file} has only one column, {names[0]!r}, but a link takes two"
                 )
             if not all(is_text(edges.schema.field(name).type) for name in names):
-                edges = read_table(self.file, text=names)  # labels such as 007 stay as they are
+                edges = self.file.read(names)  # labels such as 007 stay as they are
             unused = [name for name in edges.column_names[2:] if name.lower() in WEIGHT_NAMES]
             if unused:
                 columns = ",".join([*names, unused[0]])
@@ -113,62 +112,12 @@ def check_named(item: str | None) -> str:
     return item
 
 
-# ---- models
-
-
-def links_for(
-    model: Any,
-    links: LinkTable | None,
-    table: pa.Table,
-    item: str | None,
-    file: Path,
-    *,
-    needed: bool = False,
-) -> Links | None:
-    """Links between the rows of a table, for a fitted model; None where there are none.
-
-    The table must hold every item that links should lead to. Direction is that of the fit.
-    `needed`: whether a model that was fitted with links cannot do without.
-    """
-    kind = remembered(model, "links")
-    linked = kind is not None or getattr(model, "_with_links", False)
-    if links is None:
-        if linked and needed:
-            raise ValueError(
-                "the model was fitted with links: give --links, and a table of all linked items"
-            )
-        if linked:
-            note(
-                "the model was fitted with links, but --links is not given: only the columns of"
-                " each item are used"
-            )
-        return None
-    if not linked:
-        raise ValueError(
-            "--links: the model was fitted without links; leave it out, or give it to corank fit"
-        )
-    item = check_named(item or remembered(model, "id"))
-    joining = replace(links, directed=kind == DIRECTED).between(
-        table, item, file, may_be_empty=True
-    )
-    if joining.matrix.nnz == 0:
-        note(
-            f"no link of {links.file} joins two items of {file}: only the columns of each item are"
-            " used"
-        )
-    return joining
-
-
-def as_argument(links: Links | None) -> dict[str, Any]:
-    """Links as an argument of the methods of a learner that takes them; nothing where there are
-    none.
-    """
-    return {} if links is None else {"links": links}
+# ---- scored items
 
 
 def read_scored_items(
-    file: Path,
-    items: Path | None,
+    file: TableFile,
+    items: TableFile | None,
     item: str | None,
     score: str,
     text: Sequence[str],
@@ -184,7 +133,7 @@ def read_scored_items(
     if items is None:
         return answers
     assert item is not None
-    table = read_table(items, text=[*text, item])
+    table = items.read([*text, item])
     rows = NamedItems(items, item, table).rows_of(labels(answers, item, "item", file), file, item)
     if not every_item:
         columns: dict[str, Any] = {}

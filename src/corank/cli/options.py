@@ -8,10 +8,12 @@ command stands in the signature of that command.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -19,9 +21,19 @@ import typer
 
 from corank.cli.columns import id_roles
 from corank.cli.comparisons import PairColumns
-from corank.cli.files import check_printed, check_table_output, readable_or_none, write_result
+from corank.cli.files import DASH, check_output, readable_beside
 from corank.cli.links import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
+from corank.tables import (
+    FORMATS,
+    SVMLIGHT,
+    TableFile,
+    is_table_name,
+    kind_of_file,
+    spreadsheet_safe,
+    write_table,
+    write_to,
+)
 
 TABLE = (
     ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads"
@@ -194,16 +206,38 @@ class TableOutput(CommonOptions):
         " run as a formula."
     )
 
-    def check(self, out: Path | None, *sources: Path | None) -> None:
-        """Refuse a table that cannot be written, and options that do not go together; `sources`:
-        files that are read.
+    def check(self, out: Path | None, *sources: PathLike[str] | None) -> None:
+        """Refuse a table that cannot be written, also by its ending, which says how it is written,
+        and options that do not go together; `sources`: files that are read.
         """
-        check_printed(out, self.out_format, as_json=self.as_json)
-        check_table_output(out, *sources, force=self.force)
+        if self.out_format is not None and out != DASH:
+            raise ValueError(
+                "--out-format goes with --out -; the format of a file follows from its extension:"
+                " .csv, .parquet, .jsonl"
+            )
+        if self.as_json and out == DASH:
+            raise ValueError(
+                "--json and --out - would both print the result: choose one of them, or --out -"
+                " --out-format jsonl"
+            )
+        if out is None or out == DASH:
+            return
+        is_written = is_table_name(out) and kind_of_file(out)[0] not in SVMLIGHT
+        if not is_written and not out.is_dir():
+            raise ValueError(
+                f"--out {out}: the file extension must be .csv, .tsv, .parquet or .jsonl"
+            )
+        check_output(out, *sources, force=self.force)
 
     def write(self, table: Any, out: Path) -> None:
         """Write a table to a file, or print it."""
-        write_result(table, out, self.out_format, force=self.force, safe=self.spreadsheet_safe)
+        if self.spreadsheet_safe:
+            table = spreadsheet_safe(table)
+        if out != DASH:
+            write_table(table, out, overwrite=self.force)
+            return
+        write_to(table, sys.stdout.buffer, FORMATS[self.out_format or "csv"])
+        sys.stdout.buffer.flush()
 
 
 @dataclass(frozen=True)
@@ -222,28 +256,23 @@ class RoleOptions:
         "--item",
     )
 
-    def in_file(self, file: Path, *, compared: bool = False) -> RoleOptions:
+    def in_file(self, file: TableFile, *, compared: bool = False) -> RoleOptions:
         """The columns, by default those of an SVMlight file; one that is `compared` needs no score."""
         from corank.streaming.sources import find_files
-        from corank.tables import is_svmlight, is_table_name
         from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
 
-        if file.is_dir() and (self.score is not None or compared):
-            return self
-        if file.is_dir():
-            files, kind = find_files(file, None)
-            file, svmlight = Path(files[0].path), kind == "svmlight"
-        else:
-            svmlight = file.is_file() and is_table_name(file) and is_svmlight(file)
-        if not svmlight:
+        path, is_svmlight = file.path, file.is_svmlight
+        if path.is_dir() and self.score is None and not compared:
+            files, kind = find_files(path, None)
+            path, is_svmlight = Path(files[0].path), kind == "svmlight"
+        if not is_svmlight:
             return self
         roles = self
-        if self.id is None and has_comments(next(lines_of(file, 1), [])):
+        if self.id is None and has_comments(next(lines_of(path, 1), [])):
             roles = replace(roles, id=DOCUMENT)
         if self.score is None and not compared:
-            roles = replace(
-                roles, score=SCORE, query=self.query or (QUERY if has_queries(file) else None)
-            )
+            query = self.query or (QUERY if has_queries(path) else None)
+            roles = replace(roles, score=SCORE, query=query)
         return roles
 
     @property
@@ -354,11 +383,7 @@ class LinkOptions:
         "Columns of --links: from,to or from,to,weight.", panel=LINKS, shown="the first two"
     )
 
-    def opened(self, context: typer.Context) -> LinkOptions:
-        """The options with the file to read."""
-        return replace(self, links=readable_or_none(context, self.links))
-
-    def table(self, *, directed: bool = False) -> LinkTable | None:
+    def opened(self, context: typer.Context, *, directed: bool = False) -> LinkTable | None:
         """The table of links, or None."""
         columns = self.link_columns
         if self.links is None:
@@ -374,7 +399,7 @@ class LinkOptions:
                 "--link-columns must name two columns, or three with weights, such as from,to; got"
                 f" {columns!r}"
             )
-        return LinkTable(self.links, names, directed)
+        return LinkTable(readable_beside(context, self.links), names, directed)
 
 
 Directed = Annotated[

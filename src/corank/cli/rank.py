@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +25,9 @@ from corank.cli.columns import (
     result_names,
     unusual_cells,
 )
-from corank.cli.console import (
-    cell,
-    is_big,
-    note,
-    show,
-    show_json,
-    working,
-)
+from corank.cli.console import cell, is_big, note, show, show_json, working
 from corank.cli.files import DASH, title_of
-from corank.cli.items import ItemTable, OpenedTables, Step
+from corank.cli.items import AppliedModel, ItemTable, Step
 from corank.cli.options import (
     TABLE,
     File,
@@ -51,11 +44,7 @@ from corank.cli.options import (
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
-from corank.model_files import load
 from corank.tables import column, is_text
-
-if TYPE_CHECKING:
-    from corank.interpretation import RankUncertainty
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -150,8 +139,6 @@ class RankedTable:
     sizes : (n_queries,) how many rows every query has
     best_chances : (size of the first query,) probability that each of its rows is its best, None
         where it is not known
-    top : how many rows of each query are wanted, or None for all
-    sorts : whether the rows are ranked; else they stay in their order
     """
 
     table: pa.Table
@@ -160,17 +147,12 @@ class RankedTable:
     query: str | None
     sizes: Index
     best_chances: FloatArray | None
-    top: int | None
-    sorts: bool
 
-    @property
-    def best(self) -> pa.Table:
-        """The rows that are wanted."""
-        return (
-            self.table
-            if self.top is None
-            else self.table.filter(pc.less_equal(self.table.column(0), self.top))
-        )
+    def best(self, top: int | None) -> pa.Table:
+        """The first `top` rows of each query, None for all."""
+        if top is None:
+            return self.table
+        return self.table.filter(pc.less_equal(self.table.column(0), top))
 
 
 def _run(
@@ -182,70 +164,59 @@ def _run(
     out: Path | None,
 ) -> None:
     """Rank or, without `ranks`, predict."""
-    tables = OpenedTables.open(context, applied.model, applied.file, output, links)
-    output.check(out, *tables.paths)
-    in_passes = is_big(tables.file) and tables.links is None
+    model = AppliedModel.opened(context, applied.model, applied.file, output, links)
+    output.check(out, *model.sources)
+    in_passes = is_big(model.file.path) and model.links is None
+    top = None if ranks is None else ranks.top
+    ranking = rows = None
     with working(quiet=output.quiet, status=not in_passes) as step:
-        step(f"reading {tables.file.name}")
-        learner = load(applied.model)
+        step(f"reading {title_of(applied.file)}")
         if in_passes:
-            ranking = None
-            n_rows, n_queries, by = _written_in_passes(
-                learner, tables.file, applied, ranks, output, out
-            )
+            n_rows, n_queries, by = _written_in_passes(model, applied, ranks, output, out)
         else:
             shown = out is None and not output.as_json
-            ranking = _ranking(learner, applied, ranks, tables, step, shown=shown)
+            ranking = _ranking(model, applied, ranks, step, shown=shown)
+            rows = ranking.best(top)
             n_rows, n_queries, by = len(ranking.table), len(ranking.sizes), ranking.query
             if out is not None:
                 step(f"writing {out.name}")
-                output.write(ranking.best, out)
+                output.write(rows, out)
             elif shown and not sys.stdout.isatty():
                 note("this is a table for people; --out - prints CSV")
     if output.as_json:
-        result = {
-            "model": str(applied.model),
-            "rows": n_rows,
-            "queries": None if by is None else n_queries,
-        }
-        rows = (
-            {"ranking" if ranks else "predictions": ranking.best.to_pylist()}
-            if out is None and ranking
-            else {}
-        )
-        show_json({**result, **(rows or {"out": str(out)})})
+        result: dict[str, Any] = {"model": str(applied.model), "rows": n_rows}
+        result["queries"] = None if by is None else n_queries
+        if out is None and rows is not None:
+            result["ranking" if ranks else "predictions"] = rows.to_pylist()
+        else:
+            result["out"] = str(out)
+        show_json(result)
     elif out is None and ranking is not None:
-        _show(ranking, applied.file)
+        _show(ranking, title_of(applied.file), ranks)
     elif not output.quiet and out != DASH:
-        n_written = n_rows if ranking is None else len(ranking.best)
+        written = count(n_rows if rows is None else len(rows), "row")
         within = "" if by is None or not ranks else f" in {count(n_queries, 'query', 'queries')}"
-        what = f"{count(n_written, 'row')} {'ranked' if ranks else 'with a prediction'}{within}"
-        show(
-            Text(
-                f"the best {count(n_written, 'row')}{within}: {out}"
-                if ranks and ranks.top
-                else f"{what}: {out}"
-            )
-        )
+        what = f"{written} {'ranked' if ranks else 'with a prediction'}{within}"
+        show(Text(f"the best {written}{within}: {out}" if top else f"{what}: {out}"))
 
 
 def _written_in_passes(
-    learner: Any,
-    file: Path,
+    model: AppliedModel,
     applied: PredictOptions,
     ranks: RankOptions | None,
     output: TableOutput,
     out: Path | None,
 ) -> tuple[int, int, str | None]:
     """Write the result as the file is read: numbers of rows and queries, and the query column."""
-    from corank.cli.large_files import rank_in_passes
+    from corank.cli.large_files import RankingInPasses
 
     if out is None or out == DASH:
         raise ValueError(
             "--out is needed for a folder, a pattern or a large file: name a file for the result"
         )
-    by = None if ranks is None else applied.query or remembered(learner, "query")
-    if ranks is not None and ranks.top is not None and by is None:
+    by = None if ranks is None else applied.query or remembered(model.model, "query")
+    top, shuffles = (None, False) if ranks is None else (ranks.top, ranks.shuffle_queries)
+    if top is not None and by is None:
         raise ValueError(
             "--top needs queries if rows are read in passes: without --query they are not ranked"
         )
@@ -254,24 +225,16 @@ def _written_in_passes(
             "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have"
             " it: leave it out, or name a single table"
         )
-    top, shuffles = (None, False) if ranks is None else (ranks.top, ranks.shuffle_queries)
-    options: Any = {
-        "overwrite": output.force,
-        "top": top,
-        "shuffles": shuffles,
-        "safe": output.spreadsheet_safe,
-    }
-    numbers = rank_in_passes(
-        learner, file, out, by, applied.ids, sorts=ranks is not None, **options
-    )
-    return *numbers, by
+    ranking = RankingInPasses(model.model, model.file, by, applied.ids, top, shuffles)
+    if by is None and ranks is not None:
+        note("no query column: rows stay in their order, with their scores but without ranks")
+    return *ranking.write(out, output), by
 
 
 def _ranking(
-    learner: Any,
+    model: AppliedModel,
     applied: PredictOptions,
     ranks: RankOptions | None,
-    tables: OpenedTables,
     step: Step,
     *,
     shown: bool,
@@ -279,39 +242,39 @@ def _ranking(
     """The table in order with ranks, scores and standard deviations before its columns, or before
     those of the ids.
     """
+    learner = model.model
     fitted_ids, wanted = remembered_ids(learner), applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
     items = ItemTable.read(
-        learner, tables.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise
+        model, model.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise
     )
     table, queries = items.table, items.queries
     step(f"encoding {count(len(table), 'row')}")
-    features = items.features
-    unusual = unusual_cells(learner, table, tables.file)
+    features, unusual = items.features, unusual_cells(learner, table, model.file)
     for name in wanted:
         column(table, name, "id")
     ids = wanted or [name for name in fitted_ids if name in table.column_names]
     named = [name for name in (*fitted_ids[:1], *wanted) if name in table.column_names]
-    joining = items.links(tables.links, named[0] if named else None)
+    linked = items.linked(named[0] if named else None)
     step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
-    scores, std = predicted_scores(learner, features, queries, joining)
+    scores, std = predicted_scores(learner, features, queries, linked)
     results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
-    order, chances = np.arange(len(table)), None
+    order, best = np.arange(len(table)), None
     if ranks is not None:
         order, places = ranked_order(scores, queries)
         results = {"rank": places[np.argsort(order)], **results}
         first = order[: np.count_nonzero(queries == 0)]
         if ranks.chances:
-            sure = _chances(learner, features, queries, joining)
-            results |= {} if sure is None else _chance_columns(sure)
-            chances = None if sure is None or np.isnan(sure.best[first]).any() else sure.best[first]
-        elif shown and joining is None and 1 < len(first) <= MAX_SHOWN_CHANCES:
+            chances = _chances(learner, features, queries, linked)
+            results |= chances
+            if chances and not chances["best"].take(first).null_count:
+                best = chances["best"].take(first).to_numpy()
+        elif shown and not linked and 1 < len(first) <= MAX_SHOWN_CHANCES:
             rows = np.sort(first)
-            chances = _best_chances(learner, features[rows], np.searchsorted(rows, first))
-    beside = {
-        "row": np.arange(1, len(table) + 1),
-        **({} if unusual is None else {"unusual": unusual}),
-    }
+            best = _best_chances(learner, features[rows], np.searchsorted(rows, first))
+    beside: dict[str, Any] = {"row": np.arange(1, len(table) + 1)}
+    if unusual is not None:
+        beside["unusual"] = unusual
     names = result_names([*results, *beside], table.column_names)
     result_columns, more = names[: len(results)], names[len(results) :]
     columns: dict[str, Any] = dict(zip(result_columns, results.values(), strict=True))
@@ -320,30 +283,31 @@ def _ranking(
     others = ([] if items.query is None else [items.query]) if wanted else table.column_names
     columns |= {name: table[name] for name in others if name not in columns}
     ordered = pa.table(columns).take(pa.array(order))
-    top = None if ranks is None else ranks.top
-    sizes, sorts = np.bincount(queries), ranks is not None
-    return RankedTable(
-        ordered, result_columns, ids or more[:1], items.query, sizes, chances, top, sorts=sorts
-    )
+    sizes = np.bincount(queries)
+    return RankedTable(ordered, result_columns, ids or more[:1], items.query, sizes, best)
 
 
 def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | None:
     """How likely each row of one query, in that order, is its best; None where the model does not
     know.
     """
-    from corank.interpretation import knows_uncertainty, rank_uncertainty  # slow to import
+    from corank.interpretation import rank_uncertainty  # slow to import
 
-    if not knows_uncertainty(learner):
+    if not learner.knows_uncertainty:
         return None
     return rank_uncertainty(learner, features, qid=np.zeros(len(order))).best[order]
 
 
-def _chances(learner: Any, features: Any, queries: Index, links: Any) -> RankUncertainty | None:
-    """How sure the ranks of all rows are; None where all queries are too large to tell."""
+def _chances(
+    learner: Any, features: Any, queries: Index, linked: dict[str, Any]
+) -> dict[str, pa.Array]:
+    """How likely every row is the best of its query, and between which ranks it lies: columns,
+    empty where that is not known; none where all queries are too large to tell.
+    """
     # slow to import
-    from corank.interpretation import MAX_UNCERTAIN_ROWS, knows_uncertainty, rank_uncertainty
+    from corank.interpretation import MAX_UNCERTAIN_ROWS, rank_uncertainty
 
-    if not knows_uncertainty(learner):
+    if not learner.knows_uncertainty:
         raise ValueError(
             "--chances needs a model that knows how certain it is, unlike"
             f" {type(learner).__name__}: fit with the default method, or with --method preference"
@@ -362,49 +326,39 @@ def _chances(learner: Any, features: Any, queries: Index, links: Any) -> RankUnc
             " rank best.csv with --chances"
         )
     if is_large.all():
-        return None
-    return rank_uncertainty(learner, features, qid=queries, links=links)
-
-
-def _chance_columns(sure: RankUncertainty) -> dict[str, Any]:
-    """How likely every row is the best of its query, and between which ranks it lies; empty where
-    that is not known.
-    """
-    unknown = np.isnan(sure.best)
+        return {}
+    sure = rank_uncertainty(learner, features, qid=queries, **linked)
     columns = {"best": sure.best, "rank_low": sure.low, "rank_high": sure.high}
+    unknown = np.isnan(sure.best)
     return {name: pa.array(values, mask=unknown) for name, values in columns.items()}
 
 
 # ---- on the screen
 
 
-def _show(ranking: RankedTable, path: Path) -> None:
+def _show(ranking: RankedTable, file: str, ranks: RankOptions | None) -> None:
     """The best rows of the first query, or the first rows."""
-    table, file = ranking.table, title_of(path)
-    title, more = (
-        f"{'The best' if ranking.sorts else 'The first'} of {count(len(table), 'row')} in {file}",
-        "",
-    )
-    if ranking.sorts and ranking.query is not None:
-        size, n_queries = int(ranking.sizes[0]), len(ranking.sizes)
-        title = (
-            f"The best of {count(size, 'row')} with {ranking.query} {table[ranking.query][0]} in"
-            f" {file}"
-        )
+    table, top, more = ranking.table, None, ""
+    rows = count(len(table), "row")
+    title = f"The first of {rows} in {file}"
+    if ranks is not None:
+        top, title = ranks.top, f"The best of {rows} in {file}"
+    if ranks is not None and ranking.query is not None:
+        size, n_others = int(ranking.sizes[0]), len(ranking.sizes) - 1
+        query = f"{ranking.query} {table[ranking.query][0]}"
+        title = f"The best of {count(size, 'row')} with {query} in {file}"
         table = table.slice(0, size).drop_columns([ranking.query])
-        more = (
-            f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
-        )
-    rows = table.slice(0, ranking.top or SHOWN_ROWS).to_pylist()
-    cells = {name: [cell(row[name]) for row in rows] for name in _first_columns(table, ranking)}
+        more = f"and {count(n_others, 'more query', 'more queries')}; " if n_others else ""
+    first = table.slice(0, top or SHOWN_ROWS).to_pylist()
+    cells = {name: [cell(row[name]) for row in first] for name in _first_columns(table, ranking)}
     names, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
-    shown = list(zip(*(cells[name] for name in names), strict=True))
+    lines = list(zip(*(cells[name] for name in names), strict=True))
     sure = ""
     if ranking.best_chances is not None:
         sure = _most_likely(ranking.best_chances, table, ranking.ids) + "\n"
     hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
     remark = f"{sure}{more}{hidden}--out FILE writes them all"
-    show(Table(title, shown, names, ranking.results, remark=remark))
+    show(Table(title, lines, names, ranking.results, remark=remark))
 
 
 def _most_likely(chances: FloatArray, table: pa.Table, ids: Sequence[str]) -> str:

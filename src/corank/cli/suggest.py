@@ -23,9 +23,9 @@ from corank.cli.columns import (
 )
 from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import cell, command, show, show_json, working
-from corank.cli.files import DASH
-from corank.cli.items import ItemTable, OpenedTables
-from corank.cli.links import as_argument, links_option
+from corank.cli.files import DASH, title_of
+from corank.cli.items import AppliedModel, ItemTable
+from corank.cli.links import links_option
 from corank.cli.options import (
     TABLE,
     File,
@@ -42,8 +42,6 @@ from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count
 from corank.describe import learned_from_comparisons
 from corank.display import Cell, Table
-from corank.links import Links
-from corank.model_files import load
 from corank.tables import TableError, column, score_column
 
 SHOWN_QUESTIONS = 20
@@ -74,21 +72,21 @@ def suggest(
     Write them with --out, fill in the answers, and pass the file to `corank update`.
     Rows of the table that already have a score are not asked about.
     """
-    tables = OpenedTables.open(context, model, pool, output, links)
-    output.check(out, *tables.paths)
+    applied = AppliedModel.opened(context, model, pool, output, links)
+    output.check(out, *applied.sources)
     with working(quiet=output.quiet) as step:
-        step(f"reading {tables.file.name}")
-        learner = load(model)
-        if not hasattr(learner, "suggest"):
+        step(f"reading {title_of(pool)}")
+        learner = applied.model
+        if not learner.suggests:
             raise ValueError(
                 f"{type(learner).__name__} cannot suggest questions: that takes a model that knows"
                 " how certain it is (corank fit --method preference or difference), or views that"
                 " can disagree (--method corankrls or corls)"
             )
-        items = QuestionPool.read(tables.file, learner, roles)
-        joining = items.items.links(tables.links, items.item)
+        items = QuestionPool.read(applied, roles)
+        linked = items.items.linked(items.item)
         step(f"looking for questions about {count(len(items.rows), 'row')}")
-        questions = _ask(learner, items, number, kind, joining, overall=overall)
+        questions = _ask(learner, items, number, kind, linked, overall=overall)
         if out is not None:
             step(f"writing {out.name}")
             output.write(questions.to_fill_in(), out)
@@ -123,11 +121,12 @@ class QuestionPool:
     missing_query: str | None
 
     @classmethod
-    def read(cls, file: Path, model: Any, roles: RolesInFit) -> QuestionPool:
+    def read(cls, applied: AppliedModel, roles: RolesInFit) -> QuestionPool:
         """Read a table for a model; by default columns are called as in fit."""
+        model, file = applied.model, applied.file
         given, score = id_columns(roles.id), remembered(model, "score")
         ids = given or remembered_ids(model)
-        items = ItemTable.read(model, file, roles.query, *ids, otherwise="all rows are one query")
+        items = ItemTable.read(applied, file, roles.query, *ids, otherwise="all rows are one query")
         table = items.table
         for name in given:
             column(table, name, "item")
@@ -139,7 +138,7 @@ class QuestionPool:
                 raise TableError(
                     f"every row of {file} has a score in {score!r}: there is nothing to ask"
                 )
-        needed = (roles.query or remembered(model, "query")) if model._with_queries else None
+        needed = (roles.query or remembered(model, "query")) if model.with_queries else None
         beside = [name for name in ids[1:] if item is not None and name in table.column_names]
         missing = needed if items.query is None else None
         return cls(items, np.flatnonzero(unscored), item, names, beside, score or "score", missing)
@@ -256,7 +255,7 @@ def _ask(
     pool: QuestionPool,
     number: int,
     kind: str | None,
-    links: Links | None,
+    linked: dict[str, Any],
     *,
     overall: bool,
 ) -> Questions:
@@ -274,10 +273,10 @@ def _ask(
         most = len(rows) * (len(rows) - 1) // 2 if compares else len(rows)
         if most > 0:
             n_questions = min(number, most)
-            if links is None:
-                suggested = rows[np.asarray(model.suggest(features[rows], n_questions, kind))]
+            if linked:
+                suggested = _suggested_over_links(model, features, rows, n_questions, kind, linked)
             else:
-                suggested = _suggested_over_links(model, features, rows, n_questions, kind, links)
+                suggested = rows[np.asarray(model.suggest(features[rows], n_questions, kind))]
             asked.append(suggested.reshape(len(suggested), -1))
     if not asked:
         within = "" if pool.query is None else f" of one {pool.query!r}"
@@ -285,22 +284,27 @@ def _ask(
     questions = np.concatenate(asked)
     expected = {}
     if not compares:
-        rows = pool.rows if links is None else np.arange(len(pool.table))
-        scores, std = predicted_scores(model, features[rows], queries[rows], links)
+        rows = np.arange(len(pool.table)) if linked else pool.rows
+        scores, std = predicted_scores(model, features[rows], queries[rows], linked)
         places = np.searchsorted(rows, questions[:, 0])
         expected = {"score": scores[places], **({} if std is None else {"std": std[places]})}
-    elif hasattr(model, "predict_comparison") and links is None:
+    elif model.has_posterior and not linked:
         first, second = (features[rows] for rows in questions.T)
         expected = {
             "first_wins": np.asarray(model.predict_comparison(first, second, observed=True))
         }
     answer, margin = (WINNER, remembered(model, "margin")) if compares else (pool.score, None)
-    can_be_answered = learned == compares and (not compares or hasattr(model, "update_comparisons"))
+    can_be_answered = learned == compares and (not compares or model.updates_comparisons)
     return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)
 
 
 def _suggested_over_links(
-    model: Any, features: FloatArray, rows: Index, number: int, kind: str, links: Links
+    model: Any,
+    features: FloatArray,
+    rows: Index,
+    number: int,
+    kind: str,
+    linked: dict[str, Any],
 ) -> Index:
     """Questions about some of the rows of a table that links join: (number, 1) or (number, 2) row
     numbers.
@@ -313,7 +317,7 @@ def _suggested_over_links(
     most = n if kind == "score" else n * (n - 1) // 2
     n_asked = number
     while True:
-        suggested = np.asarray(model.suggest(features, n_asked, kind, **as_argument(links)))
+        suggested = np.asarray(model.suggest(features, n_asked, kind, **linked))
         suggested = suggested.reshape(n_asked, -1)
         kept: Index = suggested[allowed[suggested].all(axis=1)][:number]
         if len(kept) == number or n_asked == most:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from corank.core.kernels import Kernel, RbfPoints, basis_points, finite_values, 
 from corank.core.messages import warn_user
 from corank.core.sampling import smallest, uniform_draws
 from corank.core.storable import storable
+from corank.core.stored_fields import floats
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -150,7 +151,7 @@ class Whitening:
         W is the identity
     """
 
-    matrix: Array
+    matrix: Annotated[Array, floats("r", "_")]
     condition: float
     trivial: bool = False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
@@ -35,6 +35,7 @@ from corank.core.arrays import (
     write_exponentials,
 )
 from corank.core.storable import BUILT_IN_KERNELS, NAMED_FUNCTIONS, storable
+from corank.core.stored_fields import FINITE, Finite, function, several
 
 KernelFunction = Callable[..., Any]
 
@@ -94,12 +95,16 @@ class Kernel:
     scales : one factor per column, None where all columns count alike
     """
 
-    name: str | KernelFunction
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
+    name: Annotated[str | KernelFunction, function("kernel", (*BUILT_IN_KERNELS, "precomputed"))]
+    gamma: Finite | None = None
+    degree: Finite = 3
+    coef0: Finite = 1
     params: Mapping[str, Any] = field(default_factory=dict)
-    scales: tuple[float, ...] | None = None
+    scales: Annotated[tuple[float, ...] | None, several(FINITE, "d") | None] = None
+
+    def is_sound(self) -> bool:
+        """Whether there is such a kernel."""
+        return self.gamma is None or self.gamma > 0
 
     @property
     def precomputed(self) -> bool:

@@ -24,6 +24,20 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+class ArgumentError(ValueError):
+    """A value that an argument cannot have: its name, and what is wrong, as the sentence goes on.
+
+    A command line that has the argument as an option says it in its own way.
+    """
+
+    def __init__(self, argument: str, fault: str) -> None:
+        super().__init__(argument, fault)
+        self.argument, self.fault = argument, fault
+
+    def __str__(self) -> str:
+        return self.argument + self.fault
+
+
 def near_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     """At most `most` names that may have been meant by `name`, the nearest first; upper and lower
     case are alike.

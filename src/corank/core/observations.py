@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,7 @@ from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
 from corank.core.misordered import RowsByQuery, misordered_shares
 from corank.core.storable import storable
+from corank.core.stored_fields import any_floats, are_below, feature_rows, floats, whole
 from corank.core.sums import FeatureMap, Statistics, gather
 from corank.core.views import SideBySide
 
@@ -60,12 +61,20 @@ class Rows:
     index : (n,) int64, the row numbers in the user's X
     """
 
-    features: Array
-    scores: Array | None
-    queries: Array | None
+    features: Annotated[Array, feature_rows("n", "d")]
+    scores: Annotated[Array | None, any_floats("n")]
+    queries: Annotated[Array | None, whole("n") | None]
     n_queries: int
-    weights: Array | None
-    index: Array
+    weights: Annotated[Array | None, floats("n") | None]
+    index: Annotated[Array, whole("n")]
+
+    def is_sound(self) -> bool:
+        """Whether a model can have kept such rows."""
+        scores = np.asarray(self.scores)
+        if not 1 <= self.n_queries <= max(len(scores), 1) or np.isinf(scores).any():
+            return False
+        weighted = self.weights is None or bool((self.weights > 0).all())
+        return weighted and are_below(self.queries, self.n_queries)
 
     @classmethod
     def of(cls, features: Array, scores: Array | None, qid: Any, weights: Array | None) -> Rows:
@@ -324,12 +333,12 @@ class ComparedRows:
         the user's queries
     """
 
-    features: Array
-    winners: Index
-    losers: Index
-    margins: FloatArray
-    weights: FloatArray
-    groups: Index
+    features: Annotated[Array, feature_rows("i", "d")]
+    winners: Annotated[Index, whole("c", below="i")]
+    losers: Annotated[Index, whole("c", below="i")]
+    margins: Annotated[FloatArray, floats("c")]
+    weights: Annotated[FloatArray, floats("c")]
+    groups: Annotated[Index, whole("c", below="c")]
     named: bool = False
 
     @property

@@ -27,6 +27,10 @@ BUILT_IN_KERNELS = (  # scikit-learn's names
 ADDED_LATER = "added later"
 
 
+class ModelFileError(ValueError):
+    """A file that cannot be read as a model; the message says what is wrong with it."""
+
+
 def storable(name: str) -> Callable[[AnyType], AnyType]:
     """Class decorator: model files may hold objects of this dataclass, under a name that outlives
     the class name.

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from corank.core.arrays import (
 )
 from corank.core.loss import Loss
 from corank.core.storable import storable
+from corank.core.stored_fields import floats, stored
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
@@ -61,7 +62,7 @@ FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float6
 class Gram:
     """Sums over rows: matrix Σ z L zᵀ (c, c), total weight of the rows, and freedom, the rank of L."""
 
-    matrix: Array
+    matrix: Annotated[Array, floats("w", "w")]
     weight: float = 0.0
     freedom: int = 0
 
@@ -117,8 +118,8 @@ class Moments:
 
     weight: float
     count: int
-    mean: Array
-    scatter: Array
+    mean: Annotated[Array, floats("w")]
+    scatter: Annotated[Array, floats("w", "w")]
 
     @classmethod
     def of(cls, z: Array, weights: Array | None) -> Moments:
@@ -167,7 +168,7 @@ class Statistics:
         else None
     """
 
-    comparison: Loss
+    comparison: Annotated[Loss, stored("Pointwise", "Queries", "Blend")]
     queries: tuple[Gram, ...]
     parts: tuple[Moments | None, ...]
 

@@ -109,6 +109,12 @@ class Reservoir:
         )
         return replace(self, pieces=tuple(placed))
 
+    def with_features(self, features: Callable[[Index], Array]) -> Reservoir:
+        """The sample as one piece with the features that belong to its row numbers."""
+        cut = self.cut(self.limit)
+        pieces = ((numbers, draws, features(numbers)) for numbers, draws, _ in cut.pieces)
+        return replace(cut, pieces=tuple(pieces))
+
     def rows(self) -> tuple[Index, Array | None]:
         """Row numbers and features of the sample; features are None where there are no rows."""
         cut = self.cut(self.limit)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,7 @@ from corank.core.arrays import (
 )
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.storable import storable
+from corank.core.stored_fields import TEXT, Finite, whole
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
@@ -48,12 +49,17 @@ class View:
     name : for messages and results; None counts the views
     """
 
-    columns: Columns = None
-    kernel: Any = "rbf"
+    columns: Annotated[Columns, whole("d")] = None
+    kernel: Annotated[Any, TEXT] = "rbf"
     gamma: Any = "scale"
     basis: Any = None
-    penalty: float = 1.0
-    name: str | None = None
+    penalty: Finite = 1.0
+    name: Annotated[str | None, TEXT] = None
+
+    def is_sound(self) -> bool:
+        """Whether a fitted model can have such a view."""
+        columns = np.asarray(self.columns)
+        return self.penalty > 0 and len(columns) > 0 and bool((np.diff(columns) > 0).all())
 
 
 @storable("random_split")

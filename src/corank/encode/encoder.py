@@ -427,7 +427,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             key: np.array([getattr(column, key) for column in self.columns_]) for key in SCALING
         }
         for position, column in enumerate(self.columns_):
-            entry = {key: getattr(column, key) for key in _HEADER}
+            entry = {key: getattr(column, key) for key in LEARNED}
             entry |= {"categories": list(column.categories), "words": None, "characters": None}
             if column.text is not None:
                 for key in ("words", "characters"):
@@ -470,7 +470,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     arrays[f"text.{position}.idf"],
                     arrays[f"text.{position}.components"],
                 )
-            learned = {key: entry[key] for key in _HEADER} | dict(
+            learned = {key: entry[key] for key in LEARNED} | dict(
                 zip(SCALING, numbers, strict=True)
             )
             learned |= {"categories": tuple(entry["categories"])}
@@ -572,7 +572,7 @@ def _with_near_names(name: str, others: Iterable[str]) -> str:
 
 OPTIONS = ("text", "category", "number", "ignore", "identity")
 SCALING = ("fill", "centre", "divisor", "low", "high")
-_HEADER = tuple(
+LEARNED = tuple(
     entry.name for entry in fields(Column) if entry.name not in (*SCALING, "text", "centres")
 )
 

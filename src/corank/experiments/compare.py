@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index, first_appearance
 from corank.core.labels import query_codes
+from corank.core.messages import ArgumentError
 from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import (
     JobsFailed,
@@ -22,11 +25,20 @@ from corank.experiments.jobs import (
     version_of,
     written,
 )
-from corank.experiments.measures import LOWER_IS_BETTER, measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
 from corank.experiments.peers import FittedMethod
-from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
+from corank.experiments.protocol import (
+    JUDGES,
+    Draw,
+    Protocol,
+    Task,
+    check_enough,
+    draws_of,
+    masked,
+    split,
+)
 from corank.experiments.result import ComparisonResult, Record
+from corank.metrics import disagreement_error, ndcg
 
 # of every result
 COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")
@@ -98,15 +110,14 @@ def compare(
         # to other methods their number does not matter
         if draw.unscored == 1 or method.uses_unscored
     }
+    kept = None
+    if keep is not None:
+        kept = Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, n_queries=items.n_queries))
     finished, failures = attempt_jobs(
         run,
         (items, protocol),
         list(jobs.items()),
-        keep=(
-            None
-            if keep is None
-            else Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, items=items))
-        ),
+        keep=kept,
         processes=processes,
         progress=progress,
     )
@@ -123,9 +134,9 @@ def compare(
         name,
         tuple(records),
         processes,
-        sum(ran_now for _, ran_now in finished.values()),
-        round(time.perf_counter() - begin, 2),
-        failed,
+        run_now=sum(ran_now for _, ran_now in finished.values()),
+        seconds=round(time.perf_counter() - begin, 2),
+        failed=failed,
     )
 
 
@@ -137,12 +148,11 @@ def _failed(
     """
     failed: dict[str, str] = {}
     for method in methods:
-        keys = [key for key, (other, _) in jobs.items() if other.name == method.name]
+        keys = [key for key, (other, _) in jobs.items() if other is method]
         errors = [failures[key] for key in keys if key in failures]
         if errors:
-            failed[method.name] = (
-                f"{len(errors)} of {len(keys)} fits failed; the first: {errors[0]}"
-            )
+            share = f"{len(errors)} of {len(keys)} fits failed"
+            failed[method.name] = f"{share}; the first: {errors[0]}"
     if baseline in failed or len(methods) - len(failed) < 2:
         raise JobsFailed("; ".join(f"{name}: {why}" for name, why in failed.items()))
     return failed
@@ -150,7 +160,8 @@ def _failed(
 
 def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     """One method on one draw: fit, predict, and only then look at the answers."""
-    (items, protocol), (method, draw) = shared, job
+    items, protocol = shared
+    method, draw = job
     seed = int(np.random.default_rng([protocol.seed, draw.repeat, 4]).integers(2**31))
     rows = split(items, protocol, draw)
     task, answers = masked(items, rows, judge=protocol.judge(items), seed=seed)
@@ -162,9 +173,9 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     predict_seconds = time.perf_counter() - begin
     pairs = _probabilities(fitted, task)
     scores = answers.unlock(predicted)
-    scale = method.on_scale(queries=items.qid is not None)
+    on_scale = method.on_scale(queries=items.qid is not None)
     return {
-        **measured(scores, predicted, answers.qid, answers.least, scale=scale),
+        **measured(scores, predicted, answers.qid, answers.least, on_scale=on_scale),
         **_came_true(scores, pairs),
         "fit_seconds": round(fit_seconds, 4),
         "predict_seconds": round(predict_seconds, 5),
@@ -178,38 +189,40 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     }
 
 
-def _is_whole(result: dict[str, Any], items: Items) -> bool:
+def _is_whole(result: dict[str, Any], n_queries: int) -> bool:
     """Whether a result that was kept has everything that `run` gives."""
-    n_queries = 1 if items.qid is None else int(items.qid.max()) + 1
     try:
         queries = np.asarray(result["queries"] or [0], dtype=np.int64)
         numbers = np.asarray([result[name] for name in COUNTS], dtype=np.float64)
-        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in LOWER_IS_BETTER}
+        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in JUDGES}
         pairs = np.asarray([result.get("said", []), result.get("came", [])], dtype=np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
-    inside = queries.ndim == 1 and bool(np.all((queries >= 0) & (queries < n_queries)))
-    sound = bool(np.all(np.isfinite(numbers))) and {"size", "tried", "chosen"} <= result.keys()
-    return inside and sound and lengths == {queries.shape} and pairs.ndim == 2
+    return (
+        {"size", "tried", "chosen"} <= result.keys()
+        and queries.ndim == 1
+        and lengths == {queries.shape}
+        and pairs.ndim == 2
+        and bool(np.all((queries >= 0) & (queries < n_queries)))
+        and bool(np.all(np.isfinite(numbers)))
+    )
 
 
 def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:
     """Pairs of test rows of a query, and with what probability the first beats the second, for
     models that say so.
     """
-    if not hasattr(fitted.model, "predict_comparison") or getattr(
-        fitted.model, "_with_links", False
-    ):
-        return None  # probabilities of pairs know nothing of links
+    model = fitted.model
+    # probabilities of pairs know nothing of links
+    if model is None or not model.has_posterior or model.with_links:
+        return None
     n = task.X_test.shape[0]
     qid = query_codes(task.qid_test, n)
     rng = np.random.default_rng([task.seed, 5])
     first = rng.integers(n, size=N_PAIRS)
     second = np.asarray([rng.choice(np.flatnonzero(qid == qid[a])) for a in first])
-    observed = fitted.model.predict_comparison(
-        task.X_test[first], task.X_test[second], observed=True
-    )
-    return first, second, np.asarray(observed, dtype=np.float64)
+    chance = model.predict_comparison(task.X_test[first], task.X_test[second], observed=True)
+    return first, second, np.asarray(chance, dtype=np.float64)
 
 
 def _came_true(
@@ -224,12 +237,53 @@ def _came_true(
     return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
 
 
+def measured(
+    scores: FloatArray, predicted: FloatArray, qid: Index | None, least: float, *, on_scale: bool
+) -> dict[str, Any]:
+    """Every measure for every test query, in order of first appearance; NaN where undefined.
+
+    Parameters
+    ----------
+    least : the least score there is: gains of NDCG start there where it is negative
+    on_scale : whether predictions are on the scale of the scores; else there is no RMSE
+
+    Returns
+    -------
+    queries : labels; disagreement, ndcg, rmse : one value each, as lists
+    """
+    labels = query_codes(qid, len(scores))
+    codes, _ = first_appearance(labels)
+    queries = labels[np.unique(codes, return_index=True)[1]]
+    rmse = np.full(len(queries), np.nan)
+    if on_scale:
+        rmse = _rmse(scores - predicted, codes, centred=qid is not None)
+    gains = scores - min(least, 0.0)
+    return {
+        "queries": queries.tolist(),
+        "disagreement": _plain(disagreement_error(scores, predicted, qid=labels, average=False)),
+        "ndcg": _plain(ndcg(gains, predicted, qid=labels, k=10, average=False)),
+        "rmse": _plain(rmse),
+    }
+
+
+def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:
+    """Of each query; `centred`: its mean taken out, as the level of a ranking means nothing."""
+    sizes = np.bincount(codes)
+    if centred:
+        means = np.bincount(codes, weights=residuals) / sizes
+        residuals = residuals - means[codes]
+    return np.sqrt(np.bincount(codes, weights=residuals**2) / sizes)
+
+
+def _plain(values: FloatArray) -> list[float | None]:
+    return [None if np.isnan(value) else round(float(value), 9) for value in values]
+
+
 def _key(items: Items, protocol: Protocol, job: Job) -> str:
     """Everything that a result depends on."""
     method, draw = job
-    asked = {
-        key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")
-    }
+    asked = asdict(protocol)
+    del asked["repeats"], asked["curves"]  # they say how many results there are
     library = version_of("lightgbm") if method.name == "lightgbm" else None
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
     flags = [method.name, method.scale, method.uses_unscored]
@@ -242,38 +296,30 @@ def _named(fit: Any) -> list[Any]:
     """A fit function by name, code and arguments, so that a changed function is not mistaken for
     the old one.
     """
-    inner = getattr(fit, "func", fit)
-    name = [
-        getattr(inner, "__module__", ""),
-        getattr(inner, "__qualname__", type(inner).__qualname__),
-    ]
-    given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
-    defaults = [getattr(inner, "__defaults__", None), getattr(inner, "__kwdefaults__", None)]
-    owner = getattr(inner, "__self__", inner)
-    state = (
-        []
-        if isinstance(owner, type(_named))
-        else vars(owner)
-        if hasattr(owner, "__dict__")
-        else repr(owner)
-    )
-    return [
-        *name,
-        _body(getattr(inner, "__code__", None)),
-        given,
-        defaults,
-        state,
-        getattr(fit, "args", ()),
-        getattr(fit, "keywords", {}),
-    ]
+    if isinstance(fit, partial):
+        return [*_named(fit.func), fit.args, fit.keywords]
+    if inspect.ismethod(fit):
+        return [*_named(fit.__func__), _state(fit.__self__)]
+    if not inspect.isfunction(fit):  # an object that can be called
+        return [type(fit).__module__, type(fit).__qualname__, _state(fit)]
+    closure = [cell.cell_contents for cell in fit.__closure__ or ()]
+    defaults = [fit.__defaults__, fit.__kwdefaults__]
+    return [fit.__module__, fit.__qualname__, _body(fit.__code__), closure, defaults]
 
 
-def _body(code: Any) -> list[Any]:
+def _state(owner: Any) -> Any:
+    """What an object holds that tells it from others of its class."""
+    try:
+        return vars(owner)
+    except TypeError:  # without a dictionary
+        return repr(owner)
+
+
+def _body(code: CodeType) -> list[Any]:
     """Code as a value that changes with what it does, including functions defined inside it."""
-    if code is None:
-        return []
     constants = [
-        _body(constant) if hasattr(constant, "co_code") else constant for constant in code.co_consts
+        _body(constant) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
     ]
     return [code.co_code.hex(), code.co_names, constants]
 
@@ -281,9 +327,11 @@ def _body(code: Any) -> list[Any]:
 def _baseline(methods: Sequence[Method], asked: str | None) -> str:
     names = [method.name for method in methods]
     if len(names) < 2:
-        raise ValueError("methods: there must be at least two of them, one being the baseline.")
+        raise ArgumentError(
+            "methods", ": there must be at least two of them, one being the baseline."
+        )
     if asked is None:
         return BASELINE if BASELINE in names else names[0]
     if asked not in names:
-        raise ValueError(f"baseline={asked!r} is not among the methods {', '.join(names)}.")
+        raise ArgumentError("baseline", f"={asked!r} is not among the methods {', '.join(names)}.")
     return asked

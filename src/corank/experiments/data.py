@@ -72,17 +72,12 @@ class Items:
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
-            labels, codes = (
-                self.qid,
-                np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64),
-            )
+            codes, _ = encode_queries(self.qid, n)
+            codes = np.asarray(to_numpy(codes), dtype=np.int64)
+            labels = to_numpy(self.qid).ravel() if hasattr(self.qid, "shape") else list(self.qid)
             first = np.unique(codes, return_index=True)[1]
-            names = (
-                to_numpy(labels).ravel()[first]
-                if hasattr(labels, "shape")
-                else [list(labels)[at] for at in first]
-            )
-            object.__setattr__(self, "query_names", tuple(str(name) for name in names))
+            names = tuple(str(labels[row]) for row in first)
+            object.__setattr__(self, "query_names", names)
             object.__setattr__(self, "qid", codes)
         if self.links is not None:
             object.__setattr__(self, "links", read_links(self.links, n))
@@ -104,6 +99,11 @@ class Items:
         return len(self.y)
 
     @property
+    def n_queries(self) -> int:
+        """Number of queries, 1 where all rows compete."""
+        return max(1, len(self.query_names))
+
+    @property
     def is_table(self) -> bool:
         """Whether the features are columns of any kind, still to be encoded."""
         return hasattr(self.X, "columns") or hasattr(self.X, "column_names")
@@ -118,7 +118,9 @@ class Items:
         """A digest of the data and views: it changes when any number changes."""
         parameters = None if self.encoder is None else self.encoder.get_params()
         links = None if self.links is None else self.links.matrix
-        rows = hashlib.sha256(_as_arrow_bytes(self.X)).hexdigest() if self.is_table else self.X
+        rows = self.X
+        if self.is_table:
+            rows = hashlib.sha256(_as_arrow_bytes(self.X)).hexdigest()
         return digest(self.views, parameters, self.y, self.qid, links, rows)[:16]
 
     def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
@@ -133,15 +135,14 @@ class Items:
             encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
             training = encoder.fit_transform(_take(self.X, fitted_on))
             test = encoder.transform(_take(self.X, rows))
+            views = _encoded(self.views, encoder)
             self._last_encoded.clear()
-            self._last_encoded[key] = (training, test, _encoded(self.views, encoder), encoder)
+            self._last_encoded[key] = (training, test, views, encoder)
         training, test, views, encoder = self._last_encoded[key]
         return training.copy(), test.copy(), views, encoder
 
     @cached_property
-    def _last_encoded(
-        self,
-    ) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any, TableEncoder]]:
+    def _last_encoded(self) -> dict[tuple[bytes, bytes], tuple[Any, ...]]:
         """The features of the last two sets of rows that were asked for."""
         return {}
 
@@ -207,7 +208,8 @@ class Intake:
 
 def intake(items: Items) -> Intake:
     """Count rows, queries and ties, and look for problems."""
-    y, codes = items.y[items.scored], query_codes(items.qid, len(items))
+    y = items.y[items.scored]
+    codes = query_codes(items.qid, len(items))
     sizes = np.bincount(codes)
     return Intake(
         rows=len(items),
@@ -222,10 +224,9 @@ def intake(items: Items) -> Intake:
 
 def _tied(y: FloatArray, codes: Index) -> float:
     """Share of tied pairs within queries; 0 where there is no pair."""
-    together = np.bincount(codes)
-    same = np.unique(np.stack([codes, y]), axis=1, return_counts=True)[1]
-    pairs = float((together * (together - 1.0)).sum())
-    return float((same * (same - 1.0)).sum()) / pairs if pairs else 0.0
+    _, n_same = np.unique(np.stack([codes, y]), axis=1, return_counts=True)
+    pairs, tied = (float((n * (n - 1.0)).sum()) for n in (np.bincount(codes), n_same))
+    return tied / pairs if pairs else 0.0
 
 
 def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
@@ -233,21 +234,20 @@ def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
     if items.qid is not None:
         scored = np.bincount(codes[items.scored])
         spread = spreads(items.y[items.scored], codes[items.scored])
-        none = len(sizes) - np.count_nonzero(scored)
-        if none:
-            problems.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
-        single, flat = int((scored == 1).sum()), int(((scored > 1) & (spread == 0)).sum())
-        if single:
-            problems.append(
-                f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none."
-            )
-        if flat:
-            problems.append(
-                f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to"
-                " learn there."
-            )
+        oddities = {
+            "no scored row.": len(sizes) - np.count_nonzero(scored),
+            "one scored row: it competes with none.": np.count_nonzero(scored == 1),
+            "the same score throughout: nothing to learn there.": np.count_nonzero(
+                (scored > 1) & (spread == 0)
+            ),
+        }
+        problems += [
+            f"{number:,} of {len(sizes):,} queries have {what}"
+            for what, number in oddities.items()
+            if number
+        ]
     if not items.is_table and not sparse.issparse(items.X):
-        constant = int((np.ptp(items.X, axis=0) == 0).sum()) if len(items) else 0
+        constant = np.count_nonzero(np.ptp(items.X, axis=0) == 0)
         if constant:
             problems.append(f"{constant:,} of {items.X.shape[1]:,} columns are constant.")
         rows = np.column_stack([items.X, codes])

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 
-from corank.core.arrays import FloatArray, Index, is_sparse
-from corank.core.messages import did_you_mean
+from corank.core.arrays import FloatArray, stack_rows
+from corank.core.messages import ArgumentError, did_you_mean
 from corank.core.registry import (
     LearnerRecord,
     declare,
@@ -30,6 +29,7 @@ from corank.experiments.protocol import Task
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
 AVERAGES = ("AutoRanker", "AutoRegressor")
+PURSUITS = ("MatchingPursuit", "RankingPursuit")
 AUTO, REGRESSOR = "auto", "autoregressor"  # what `corank fit` builds, for orders and for scores
 CO_BASIS = 200  # rows that span each view's function
 
@@ -143,24 +143,22 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
         method = wanted if isinstance(wanted, Method) else methods.get(wanted)
         if method is None:
             guess = did_you_mean(str(name), methods, 1) or "."
-            raise ValueError(
-                f"methods: {name!r} is not known{guess} Known methods are {', '.join(methods)}."
-            )
+            fault = f"{name!r} is not known{guess} Known methods are {', '.join(methods)}."
+            raise ArgumentError("methods", f": {fault}")
+        fault = ""
         if not method.is_installed:
-            raise ValueError(
-                f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed."
+            fault = f"needs {', '.join(method.needs)}, which is not installed."
+        elif queries and not method.for_queries:
+            fault = "is not meant for data with queries; leave it out."
+        elif judge == "rmse" and not method.on_scale(queries=queries):
+            fault = (
+                "gives an order, not scores, and so has no RMSE; leave it out, or judge by"
+                " measure='disagreement'."
             )
-        if queries and not method.for_queries:
-            raise ValueError(
-                f"methods: {method.name!r} is not meant for data with queries; leave it out."
-            )
-        if judge == "rmse" and not method.on_scale(queries=queries):
-            raise ValueError(
-                f"methods: {method.name!r} gives an order, not scores, and so has no RMSE; leave it"
-                " out, or judge by measure='disagreement'."
-            )
-        if method.name in [other.name for other in found]:
-            raise ValueError(f"methods: {method.name!r} is named twice.")
+        elif method.name in [other.name for other in found]:
+            fault = "is named twice."
+        if fault:
+            raise ArgumentError("methods", f": {method.name!r} {fault}")
         found.append(method)
     return found
 
@@ -172,61 +170,52 @@ def _learner(record: LearnerRecord, settings: Mapping[str, Any], task: Task) -> 
     """A learner, tuned by itself on the scored rows."""
     declare(record)  # other processes do not know of it yet
     model = learner_class(record.name)(**settings, **_own_settings(record, task))
-    linked = task if task.links is not None and record.name in AVERAGES else None
-    more = {} if linked is None else {"links": linked.training_links}
-    model.fit(task.X, task.y, qid=task.qid, **more)
-    return fitted(model, task.qid_test if record.name == "AutoRanker" else None, linked)
+    if task.links is not None and record.name in AVERAGES:
+        model.fit(task.X, task.y, qid=task.qid, links=task.training_links)
+        return _fitted(model, partial(_predict_linked, model, task, record.ranks))
+    model.fit(task.X, task.y, qid=task.qid)
+    queries = {"qid": task.qid_test} if record.name == "AutoRanker" else {}
+    return _fitted(model, partial(model.predict, **queries))
+
+
+def _predict_linked(model: Any, task: Task, ranks: bool, X: Any) -> FloatArray:
+    """The predictions for test rows, which follow links to the training rows and each other."""
+    n = len(task.y)
+    rows = stack_rows([task.X, X])
+    queries = {}
+    if ranks and task.qid is not None and task.qid_test is not None:
+        queries = {"qid": np.concatenate([task.qid, task.qid_test])}
+    return np.asarray(model.predict(rows, links=task.links, **queries))[n:]
 
 
 def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     """What depends on the data of a draw."""
     own: dict[str, Any] = {}
     name = record.name
-    if name in AVERAGES:  # random views have no place in an average
+    if name in AVERAGES:
+        # random views have no place in an average
         declared = task.views if isinstance(task.views, list | tuple) else None
         own = {"views": declared, "encoder": task.encoder, "random_state": task.seed}
     elif record.views:
         own = {"views": task.views, "random_state": task.seed}
         if "basis" in record.options:
             own["basis"] = min(CO_BASIS, len(task.y))
-    if name in ("RLS", "RankRLS", "MatchingPursuit", "RankingPursuit"):
+    if name in ("RLS", "RankRLS", *PURSUITS):
         own["gamma"] = peers.widths(task.scored[0]).tolist()
     if name == "RankRLS":
         # as learners with views choose alpha: else a difference would be that of the rule
         own["scoring"] = "rescaled"
-    if name in ("MatchingPursuit", "RankingPursuit"):
+    if name in PURSUITS:
         own["n_atoms"] = [number for number in N_ATOMS if number <= task.n_scored // 2]
     return own
 
 
-def fitted(model: Any, queries: Index | None = None, linked: Task | None = None) -> FittedMethod:
-    """A fitted learner of corank, and what it chose.
-
-    `queries` of the test rows, for a learner that asks for them; `linked`: the task, for one that
-    follows links.
-    """
-    path = getattr(model, "path_", None)
+def _fitted(model: Any, predict: Callable[[Any], FloatArray]) -> FittedMethod:
+    """A fitted learner of corank, and what it chose."""
+    path = model.tuning_path
     tried = None if path is None else len(path.error)
-    if hasattr(model, "reason_"):
+    if model.is_average:
         tried = len(model.candidates_)
-    more = {} if queries is None else {"qid": queries}
-
-    def predict(X: Any) -> FloatArray:
-        if linked is None:
-            return np.asarray(model.predict(X, **more))
-        n = len(linked.y)
-        rows = (
-            sparse.vstack([linked.X, X], format="csr")
-            if is_sparse(X)
-            else np.concatenate([linked.X, X])
-        )
-        labels = (
-            {}
-            if linked.qid is None or queries is None
-            else {"qid": np.concatenate([linked.qid, queries])}
-        )
-        return np.asarray(model.predict(rows, links=linked.links, **labels))[n:]
-
     return FittedMethod(predict, chosen_parameters(model), tried, _size(model), model)
 
 
@@ -262,9 +251,29 @@ for _method in (
         partial(_learner, learner_record("CoRankRLS"), {"agreement": 0.0}),
         scale="with queries",
     ),
-    Method("gp", "Gaussian process", "scikit-learn's Gaussian process, by evidence", peers.gaussian_process, default=True),
+    Method(
+        "gp",
+        "Gaussian process",
+        "scikit-learn's Gaussian process, by evidence",
+        peers.gaussian_process,
+        default=True,
+    ),
     Method("forest", "forest", "extremely randomised trees", peers.forest, default=True),
-    Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),
-    Method("lightgbm", "LightGBM", "gradient-boosted trees", peers.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
-):  # fmt: skip
+    Method(
+        "ranksvm",
+        "RankSVM",
+        "a linear support vector machine on pairs",
+        peers.rank_svm,
+        scale="never",
+    ),
+    Method(
+        "lightgbm",
+        "LightGBM",
+        "gradient-boosted trees",
+        peers.lightgbm,
+        scale="without queries",
+        needs=("lightgbm",),
+        default=True,
+    ),
+):
     _METHODS[_method.name] = _method

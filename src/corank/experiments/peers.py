@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse
@@ -25,7 +25,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.svm import LinearSVC
 
-from corank.core.arrays import FloatArray, Index, run_starts, take
+from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, take
 from corank.core.labels import query_codes
 from corank.experiments.protocol import Task
 
@@ -37,8 +37,7 @@ Predict: TypeAlias = Callable[[Any], FloatArray]  # rows → (n, settings)
 Fitted: TypeAlias = tuple[Predict, Callable[[int], int]]
 
 
-@dataclass(frozen=True)
-class MethodRows:
+class MethodRows(NamedTuple):
     """Scored rows, those of a query together."""
 
     X: Any
@@ -85,16 +84,20 @@ def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
     one.
     """
     rows = grouped(*task.scored)
-    errors = [np.zeros(len(family.settings)) for family in families]
-    for kept, left in folds(rows, task.seed):
-        for family, total in zip(families, errors, strict=True):
-            predict, _ = family.fit(rows.take(kept), task.seed)
-            total += _errors(rows.take(left), predict(rows.X[left]), task.judge)
+    parts = [(rows.take(kept), rows.take(left)) for kept, left in folds(rows, task.seed)]
+    errors = []
+    for family in families:
+        total = np.zeros(len(family.settings))
+        for kept, left in parts:
+            predict, _ = family.fit(kept, task.seed)
+            total += _errors(left, predict(left.X), task.judge)
+        errors.append(total)
     best = int(np.argmin([total.min() for total in errors]))
     at = int(np.argmin(errors[best]))
-    predict, size = families[best].fit(rows, task.seed)
     chosen = families[best].settings[at]
-    return FittedMethod(lambda X: predict(X)[:, at], dict(chosen), sum(map(len, errors)), size(at))
+    predict, size = families[best].fit(rows, task.seed)
+    n_tried = sum(map(len, errors))
+    return FittedMethod(lambda X: predict(X)[:, at], dict(chosen), n_tried, size(at))
 
 
 def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
@@ -105,29 +108,28 @@ def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
 
 def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
     """Rows to fit on and rows to judge on: whole queries where there are several, else rows."""
-    units = (
-        np.arange(len(rows.y)) if rows.qid is None else np.unique(rows.qid, return_inverse=True)[1]
-    )
-    n = int(units.max()) + 1
-    if n < 2:
-        units, n = np.arange(len(rows.y)), len(rows.y)
-    fold = np.random.default_rng([seed, 2]).permutation(n) % min(FOLDS, n)
-    fold_of_row = fold[units]
+    n = len(rows.y)
+    queries = np.unique(query_codes(rows.qid, n), return_inverse=True)[1]
+    unit_of_row = queries if queries.max() > 0 else np.arange(n)
+    n_units = int(unit_of_row.max()) + 1
+    n_folds = min(FOLDS, n_units)
+    order = np.random.default_rng([seed, 2]).permutation(n_units)
+    fold_of_row = (order % n_folds)[unit_of_row]
     return [
-        (np.flatnonzero(fold_of_row != k), np.flatnonzero(fold_of_row == k))
-        for k in range(int(fold.max()) + 1)
+        (np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold))
+        for fold in range(n_folds)
     ]
 
 
 def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
     """Sum of the errors of the held-out queries (rows), one per setting."""
-    if judge == "rmse":
-        residuals = left.y[:, None] - predicted
-        for query in [] if left.qid is None else np.unique(left.qid):
-            of_query = left.qid == query
-            residuals[of_query] -= residuals[of_query].mean(axis=0)
-        return np.asarray((residuals**2).sum(axis=0))
-    return np.asarray(disagreements(left, predicted).sum(axis=0))
+    if judge != "rmse":
+        return np.asarray(disagreements(left, predicted).sum(axis=0))
+    residuals = left.y[:, None] - predicted
+    for query in [] if left.qid is None else np.unique(left.qid):
+        members = left.qid == query
+        residuals[members] -= residuals[members].mean(axis=0)
+    return np.asarray((residuals**2).sum(axis=0))
 
 
 def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
@@ -135,7 +137,8 @@ def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
     codes = query_codes(rows.qid, len(rows.y))
     for query in np.unique(codes):
         members = np.flatnonzero(codes == query)
-        better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+        y = rows.y[members]
+        better, worse = np.nonzero(y[:, None] > y[None, :])
         yield members[better], members[worse]
 
 
@@ -149,8 +152,9 @@ def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
     for better, worse in _pairs_by_query(rows):
         if len(better):
             gaps = predicted[better] - predicted[worse]
-            wrong = np.count_nonzero(gaps < 0, axis=0) + 0.5 * np.count_nonzero(gaps == 0, axis=0)
-            errors.append(wrong / len(better))
+            n_wrong = np.count_nonzero(gaps < 0, axis=0)
+            n_tied = np.count_nonzero(gaps == 0, axis=0)
+            errors.append((n_wrong + 0.5 * n_tied) / len(better))
     return np.asarray(errors).reshape(len(errors), predicted.shape[1])
 
 
@@ -162,8 +166,8 @@ SVM_SETTINGS = 20  # each costs a fit of its own
 
 def widths(X: Any) -> FloatArray:
     """Kernel widths around 1 / (columns · variance): (N_WIDTHS,)."""
-    square = X.multiply(X).mean() if hasattr(X, "multiply") else np.mean(np.square(X))
-    variance = float(square - X.mean() ** 2)
+    squares = X.multiply(X) if is_sparse(X) else np.square(X)
+    variance = float(squares.mean() - X.mean() ** 2)
     scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     return scale * np.logspace(-1.5, 1.0, N_WIDTHS)
 
@@ -171,45 +175,43 @@ def widths(X: Any) -> FloatArray:
 def ridge(task: Task) -> FittedMethod:
     """Ridge regression on the columns, each query's mean score taken out."""
     alphas = np.logspace(-4, 5, SETTINGS)
-    return fit_tuned(
-        [Family([{"alpha": alpha} for alpha in alphas.tolist()], partial(_ridge_path, alphas))],
-        task,
-    )
+    settings = [{"alpha": alpha} for alpha in alphas.tolist()]
+    return fit_tuned([Family(settings, partial(_ridge_path, alphas))], task)
 
 
 def gaussian_process(task: Task) -> FittedMethod:
     """scikit-learn's Gaussian process with an rbf kernel; width, amplitude and noise by evidence."""
     rows = grouped(*task.scored)
-    X, (y, level) = _dense(rows.X), targets(rows)
+    X = _dense(rows.X)
+    y, level = targets(rows)
     spread = float(y.std()) or 1.0
     kernel = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1])) + WhiteKernel(0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a parameter at the end of its range
         model = GaussianProcessRegressor(kernel, random_state=task.seed).fit(X, y / spread)
-    chosen = {"kernel": str(model.kernel_)}
-    return FittedMethod(
-        lambda X: level + spread * model.predict(_dense(X)), chosen, None, 8 * X.size
-    )
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(level + spread * model.predict(_dense(X)))
+
+    return FittedMethod(predict, {"kernel": str(model.kernel_)}, None, 8 * X.size)
 
 
 def forest(task: Task) -> FittedMethod:
     """Extremely randomised trees, with leaves of two sizes to choose from."""
-    return fit_tuned(
-        [Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)], task
-    )
+    families = [Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)]
+    return fit_tuned(families, task)
 
 
 def _trees(leaf: int, rows: MethodRows, seed: int) -> Fitted:
     y, level = targets(rows)
-    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(
-        _matrix(rows.X), y
-    )
+    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed)
+    model.fit(_matrix(rows.X), y)
     size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
-    return (lambda new: (level + model.predict(_matrix(new)))[:, None]), lambda at: size
+    return lambda X: (level + model.predict(_matrix(X)))[:, None], lambda at: size
 
 
 def _dense(X: Any) -> FloatArray:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+    return X.toarray() if is_sparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def fit_estimator(estimator: Any, task: Task) -> FittedMethod:
@@ -217,9 +219,11 @@ def fit_estimator(estimator: Any, task: Task) -> FittedMethod:
     rows = grouped(*task.scored)
     y, level = targets(rows)
     model = clone(estimator).fit(_matrix(rows.X), y)
-    return FittedMethod(
-        lambda X: level + model.predict(_matrix(X)), {}, None, len(pickle.dumps(model))
-    )
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(level + model.predict(_matrix(X)))
+
+    return FittedMethod(predict, {}, None, len(pickle.dumps(model)))
 
 
 def rank_svm(task: Task) -> FittedMethod:
@@ -233,7 +237,8 @@ def targets(rows: MethodRows) -> tuple[FloatArray, float]:
     nothing.
     """
     if rows.qid is None:
-        return rows.y - rows.y.mean(), float(rows.y.mean())
+        level = float(rows.y.mean())
+        return rows.y - level, level
     codes = np.unique(rows.qid, return_inverse=True)[1]
     means = np.bincount(codes, weights=rows.y) / np.bincount(codes)
     return rows.y - means[codes], 0.0
@@ -241,37 +246,38 @@ def targets(rows: MethodRows) -> tuple[FloatArray, float]:
 
 def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     X = _dense(rows.X)
-    centre, (y, level) = X.mean(axis=0), targets(rows)
+    centre = X.mean(axis=0)
+    y, level = targets(rows)
     U, s, Vt = linalg.svd(X - centre, full_matrices=False)
     shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
     weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
-    return (
-        lambda new: np.asarray(new @ weights - centre @ weights + level)
-    ), lambda at: 8 * (X.shape[1] + 1)
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(X @ weights - centre @ weights + level)
+
+    return predict, lambda at: 8 * (X.shape[1] + 1)
 
 
 def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
     first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
     sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
     differences = rows.X[first] - rows.X[second]
-    differences = (
-        sparse.diags_array(sign) @ differences
-        if sparse.issparse(rows.X)
-        else sign[:, None] * differences
-    )
+    if is_sparse(rows.X):
+        differences = sparse.diags_array(sign) @ differences
+    else:
+        differences = sign[:, None] * differences
     model = LinearSVC(
         C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3
     )
-    model.fit(differences, sign)
-    weights = model.coef_[0]
-    return (lambda new: np.asarray(new @ weights)[:, None]), lambda at: 8 * len(weights)
+    (weights,) = model.fit(differences, sign).coef_
+    return lambda X: np.asarray(X @ weights)[:, None], lambda at: 8 * len(weights)
 
 
 def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
     """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn
     at random.
     """
-    first, second = (np.concatenate(ends) for ends in zip(*_pairs_by_query(rows), strict=True))
+    first, second = map(np.concatenate, zip(*_pairs_by_query(rows), strict=True))
     if len(first) > most:
         chosen = np.sort(rng.choice(len(first), most, replace=False))
         first, second = first[chosen], second[chosen]
@@ -303,7 +309,7 @@ def tree_families(
         settings = [{**setting, "trees": n} for n in N_TREES]
         return Family(settings, lambda rows, seed: fit(rows, setting, N_TREES))
 
-    return [family(setting) for setting in grid]
+    return list(map(family, grid))
 
 
 def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> Fitted:
@@ -312,12 +318,14 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
 
     fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
     labels: Any
-    (labels, level), group = targets(rows), None
+    labels, level = targets(rows)
+    group = None
     if rows.qid is None:
         fixed |= {"objective": "regression", "boost_from_average": False}
     else:
-        labels, group = levels(rows.y), group_sizes(rows.qid)
-        fixed |= {"objective": "lambdarank"}
+        labels = levels(rows.y)
+        group = group_sizes(rows.qid)
+        fixed["objective"] = "lambdarank"
         if not is_graded(rows.y):
             fixed["label_gain"] = list(range(LEVELS))
     data = lgb.Dataset(_matrix(rows.X), labels, group=group, params={"verbosity": -1})
@@ -325,9 +333,8 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
     grown = model.num_trees()  # fewer than asked for where nothing is left to split
 
     def leaves(X: Any) -> Index:
-        return np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64).reshape(
-            X.shape[0], grown
-        )
+        leaf = np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64)
+        return leaf.reshape(X.shape[0], grown)
 
     counts = leaves(rows.X).max(axis=0) + 1  # training rows reach every leaf
     values = np.zeros((grown, int(counts.max())))
@@ -336,19 +343,21 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
     last = np.minimum(n_trees, grown) - 1
 
     def predict(X: Any) -> FloatArray:
-        return level + np.cumsum(values[np.arange(grown), leaves(X)], axis=1)[:, last]
+        steps = values[np.arange(grown), leaves(X)]
+        return level + np.cumsum(steps, axis=1)[:, last]
 
     return predict, lambda at: len(model.model_to_string(num_iteration=n_trees[at]))
 
 
 def _matrix(X: Any) -> Any:
     """LightGBM knows CSR matrices, but not CSR arrays."""
-    return sparse.csr_matrix(X) if hasattr(X, "indptr") else X
+    return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
 def is_graded(y: FloatArray) -> bool:
     """Whether scores are whole numbers from 0 on, few enough to be levels of relevance."""
-    return bool((y >= 0).all() and (y == np.round(y)).all() and y.max() < LEVELS)
+    whole = y == np.round(y)
+    return bool(whole.all() and y.min() >= 0 and y.max() < LEVELS)
 
 
 def levels(y: FloatArray) -> Index:

@@ -14,13 +14,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index, take
+from corank.core.messages import ArgumentError
 from corank.core.observations import spreads
 from corank.encode.encoder import TableEncoder
 from corank.experiments.data import Items
 from corank.links import Links
 
-Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
-MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
+Judge: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
+JUDGES: tuple[Judge, ...] = ("disagreement", "ndcg", "rmse")
+WITHIN = ", each query less its mean"  # how RMSE is meant where there are queries
 FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 6, 20, 2
 AUTOMATIC_SHARE = 0.1
 SCORED_MULTIPLES = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
@@ -52,23 +54,25 @@ class Protocol:
     curves: bool = True
     max_scored: int = 300
     max_unscored: int = 600
-    measure: Measure | None = None
+    measure: Judge | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.scored_share is not None and not 0.0 < self.scored_share <= 1.0:
-            raise ValueError(
-                f"scored_share must be above 0 and at most 1, got {self.scored_share}."
+            raise ArgumentError(
+                "scored_share", f" must be above 0 and at most 1, got {self.scored_share}."
             )
         if not 0.0 < self.test_share < 1.0:
             raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share}.")
         least = {"repeats": 2, "max_scored": 10, "max_unscored": 0, "seed": 0}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
-                raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}.")
-        if self.measure is not None and self.measure not in MEASURES:
-            raise ValueError(
-                f"measure={self.measure!r} is unknown; give one of {', '.join(MEASURES)}."
+                raise ArgumentError(
+                    name, f" must be at least {smallest}, got {getattr(self, name)}."
+                )
+        if self.measure is not None and self.measure not in JUDGES:
+            raise ArgumentError(
+                "measure", f"={self.measure!r} is unknown; give one of {', '.join(JUDGES)}."
             )
 
     def share(self, items: Items) -> float:
@@ -77,7 +81,7 @@ class Protocol:
             return self.scored_share
         return AUTOMATIC_SHARE if items.scored.mean() > 0.5 else 1.0
 
-    def judge(self, items: Items) -> Measure:
+    def judge(self, items: Items) -> Judge:
         """The measure that decides."""
         return self.measure or ("rmse" if items.qid is None else "disagreement")
 
@@ -129,76 +133,73 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
     """Every draw, those of the comparison itself first. Parts of the scored rows that come to the
     same are one.
     """
-    main = [Draw(repeat) for repeat in range(protocol.repeats)]
-    main += [Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)]  # did they help?
+    draws = [Draw(repeat) for repeat in range(protocol.repeats)]
+    draws += [Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)]  # did they help?
     if not protocol.curves:
-        return main
+        return draws
     few = range(min(protocol.repeats, protocol.rounds))
-    sizes = {len(split(items, protocol, Draw(0)).scored): 1.0}
+    sizes = {len(split(items, protocol, Draw(0)).scored)}
     for multiple in SCORED_MULTIPLES:
-        sizes.setdefault(len(split(items, protocol, Draw(0, scored=multiple)).scored), multiple)
-    return [
-        *main,
-        *(
-            Draw(repeat, scored=multiple)
-            for multiple in sizes.values()
-            if multiple != 1
-            for repeat in few
-        ),
-        *(Draw(repeat, unscored=0.25) for repeat in few),
-    ]
+        size = len(split(items, protocol, Draw(0, scored=multiple)).scored)
+        if size not in sizes:
+            sizes.add(size)
+            draws += [Draw(repeat, scored=multiple) for repeat in few]
+    return draws + [Draw(repeat, unscored=0.25) for repeat in few]
 
 
 def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     """The rows of a draw. A part of the scored or unscored rows is always the first of the same
     order: draws nest.
     """
-    units, codes = testable(items), np.arange(len(items)) if items.qid is None else items.qid
-    n_codes = int(codes.max()) + 1
+    units = testable(items)
+    unit_of_row = np.arange(len(items)) if items.qid is None else items.qid
+    n_units = int(unit_of_row.max()) + 1
     rng = np.random.default_rng([protocol.seed, draw.repeat])
     test = _test_units(units, protocol, draw.repeat)
-    has_score = items.scored
-    others = np.setdiff1d(np.unique(codes), test)
+    others = np.setdiff1d(np.unique(unit_of_row), test)
     candidates = rng.permutation(np.intersect1d(units, others))
     least = FEWEST_SCORED if items.qid is not None else 2 * FEWEST_SCORED
     n_scored = max(least, round(protocol.share(items) * len(candidates)))
-    sizes = np.bincount(codes[has_score], minlength=n_codes)
+    sizes = np.bincount(unit_of_row[items.scored], minlength=n_units)
     allowed = _within(candidates, sizes, protocol.max_scored, least)
-    kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
-    is_scored = np.isin(codes, kept) & has_score
+    n_kept = round(draw.scored * min(n_scored, len(allowed)))
+    kept = allowed[: max(least, n_kept)]
+    is_scored = np.isin(unit_of_row, kept) & items.scored
     # Unscored: rows of training queries whose scores are hidden or missing, query by query in a
     # fixed order.
     # queries without two different scores
     without_order = rng.permutation(np.setdiff1d(others, candidates))
     # from the far end: scored ones last, so that draws nest
     order = np.concatenate([candidates[::-1], without_order])
-    usable = np.isin(codes, others) & ~is_scored
-    sizes = np.bincount(codes[usable], minlength=n_codes)
-    chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
-    chosen = chosen[: int(np.ceil(draw.unscored * len(chosen)))]
-    masks = (is_scored, np.isin(codes, chosen) & usable, np.isin(codes, test) & has_score)
-    return Split(*map(np.flatnonzero, masks))
+    is_usable = np.isin(unit_of_row, others) & ~is_scored
+    sizes = np.bincount(unit_of_row[is_usable], minlength=n_units)
+    usable = order[sizes[order] > 0]
+    chosen = _within(usable, sizes, protocol.max_unscored, 1)
+    n_chosen = int(np.ceil(draw.unscored * len(chosen)))
+    is_unscored = np.isin(unit_of_row, chosen[:n_chosen]) & is_usable
+    is_tested = np.isin(unit_of_row, test) & items.scored
+    return Split(np.flatnonzero(is_scored), np.flatnonzero(is_unscored), np.flatnonzero(is_tested))
 
 
 def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
     """One fold of a round of folds."""
-    rounds = protocol.rounds
-    order = np.random.default_rng([protocol.seed, repeat // rounds, 1]).permutation(units)
+    rounds, share = protocol.rounds, protocol.test_share
+    round_, place = divmod(repeat, rounds)
+    order = np.random.default_rng([protocol.seed, round_, 1]).permutation(units)
+    if 1 / rounds - 1e-9 <= share <= 0.5:
+        return order[place::rounds]
     # not a fold: so many, in turn
-    if protocol.test_share < 1 / rounds - 1e-9 or protocol.test_share > 0.5:
-        size = max(1, round(protocol.test_share * len(units)))
-        return np.take(order, np.arange(size) + (repeat % rounds) * size, mode="wrap")
-    return order[repeat % rounds :: rounds]
+    size = max(1, round(share * len(units)))
+    return np.take(order, np.arange(size) + place * size, mode="wrap")
 
 
 def _within(units: Index, sizes: Index, most: int, least: int) -> Index:
     """The first units that hold at most so many rows together, but not fewer than `least` of them."""
-    total = np.cumsum(sizes[units])
-    return (
-        units[: max(least, int(np.searchsorted(total, most, side="right")))]
-        if most > 0
-        else units[:0]
-    )
+    if most == 0:
+        return units[:0]
+    n_rows = np.cumsum(sizes[units])
+    n_within = int(np.searchsorted(n_rows, most, side="right"))
+    return units[: max(least, n_within)]
 
 
 def testable(items: Items) -> Index:
@@ -277,14 +278,14 @@ class HiddenScores:
 
 def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, HiddenScores]:
     """The rows of a draw as a method sees them, and the test scores that it does not see."""
-    y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
+    hidden = np.full(len(rows.unscored), np.nan)
+    y = np.concatenate([items.y[rows.scored], hidden])
     X, X_test, views, encoder = items.features(rows.train, rows.test)
-    qid, qid_test = (take(items.qid, numbers) for numbers in (rows.train, rows.test))
-    links = (
-        None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
-    )
+    qid = take(items.qid, rows.train)
+    qid_test = take(items.qid, rows.test)
+    links = None
+    if items.links is not None:
+        links = items.links.take(np.concatenate([rows.train, rows.test]))
     least = float(items.y[items.scored].min())
-    return (
-        Task(X, y, qid, X_test, qid_test, views, judge, seed, links, encoder),
-        HiddenScores(items.y[rows.test], qid_test, least),
-    )
+    task = Task(X, y, qid, X_test, qid_test, views, judge, seed, links, encoder)
+    return task, HiddenScores(items.y[rows.test], qid_test, least)

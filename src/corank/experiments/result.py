@@ -11,15 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from corank.core.arrays import FloatArray
 from corank.experiments.data import Items
-from corank.experiments.measures import LOWER_IS_BETTER, RANGES
 from corank.experiments.methods import Method
-from corank.experiments.protocol import MEASURES, Draw, Protocol, split
+from corank.experiments.protocol import JUDGES, Draw, Protocol, split
 from corank.experiments.uncertainty import (
     corrected_resampled,
     holm,
@@ -34,12 +33,14 @@ from corank.experiments.verdict import (
     Gain,
     LearningCurve,
     Row,
-    sentences,
 )
+from corank.metrics import MEASURES
 from corank.tables import replacing
 from corank.tables.write import finite
 
 VERSION = 1  # of the file
+# the name of a method, and the multiples of scored and unscored rows of its draws
+Place: TypeAlias = tuple[str, float, float]
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,19 @@ class ComparisonResult:
     def is_capped(self) -> bool:
         """Whether fits were made on fewer scored rows than the share alone asks for."""
         free = replace(self.protocol, max_scored=len(self.items))
-        return len(split(self.items, free, Draw(0)).scored) > len(
-            split(self.items, self.protocol, Draw(0)).scored
+        n_free, n_scored = (
+            len(split(self.items, protocol, Draw(0)).scored) for protocol in (free, self.protocol)
         )
+        return n_free > n_scored
 
     def method(self, name: str) -> Method:
         """A method by its name."""
         return next(method for method in self.methods if method.name == name)
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, float, float], list[Record]]:
-        places: dict[tuple[str, float, float], list[Record]] = {}
+    def _by_place(self) -> dict[Place, list[Record]]:
+        """The fits of every method with each number of scored and unscored rows."""
+        places: dict[Place, list[Record]] = {}
         for record in self.records:
             place = (record.method, record.draw.scored, record.draw.unscored)
             places.setdefault(place, []).append(record)
@@ -116,12 +119,10 @@ class ComparisonResult:
     ) -> FloatArray:
         """(repeats, queries), NaN where a query was not tested; one column without queries."""
         records = self.runs(method, scored, unscored)
-        n_queries = 1 if not self.has_queries else int(self.items.qid.max()) + 1
-        table = np.full((len(records), n_queries), np.nan)
+        table = np.full((len(records), self.items.n_queries), np.nan)
         for line, record in zip(table, records, strict=True):
-            line[record.result["queries"] if self.has_queries else [0]] = np.asarray(
-                record.result[measure], dtype=float
-            )
+            tested = record.result["queries"] if self.has_queries else [0]
+            line[tested] = np.asarray(record.result[measure], dtype=float)
         return table
 
     def units(
@@ -138,7 +139,7 @@ class ComparisonResult:
     ) -> Estimate | None:
         """Mean and interval; None where the measure means nothing for the method."""
         values = self.values(measure, method, scored, unscored)
-        return None if np.isnan(values).all() else self._estimate(values, *RANGES[measure])
+        return None if np.isnan(values).all() else self._estimate(values, *MEASURES[measure].range)
 
     def _estimate(self, values: FloatArray, least: float, largest: float) -> Estimate:
         """Mean and interval of (repeats, queries): bootstrap over both; without queries the
@@ -149,49 +150,57 @@ class ComparisonResult:
         just as often.
         """
         if self.has_queries:
-            mean, interval = float(np.nanmean(over_repeats(values))), two_way_interval(values)
+            mean = float(np.nanmean(over_repeats(values)))
+            interval = two_way_interval(values)
         else:
-            mean, interval = (
-                float(values.mean()),
-                corrected_resampled(values[:, 0], *self._sizes)[1],
-            )
-        return Estimate(*np.clip([mean, *interval], least, largest).tolist())
+            mean = float(values.mean())
+            _, interval = corrected_resampled(values[:, 0], *self._sizes)
+        cut = np.clip([mean, *interval], least, largest)
+        return Estimate(*cut.tolist())
 
     @property
     def _sizes(self) -> tuple[float, float]:
         """Scored rows outside and inside the test set, for the correction of repeats."""
-        n_test = float(np.mean([record.result["n_test"] for record in self.records]))
+        n_test = _mean_of("n_test", self.records)
         return float(self.items.scored.sum()) - n_test, n_test
 
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
         """Gains of the first of every pair over the second, both (repeats, queries), by tests that
         are made together.
         """
-        least, largest = RANGES[self.measure]
+        measure = MEASURES[self.measure]
+        least, largest = measure.range
         most = largest - least  # of a gain
-        tests = []
-        for first, second in pairs:
-            gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
-            if self.has_queries:
-                units = over_repeats(gains)
-                p, n_units = signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
-            else:
-                p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-            tests.append((self._estimate(gains, -most, most), p, n_units))
-        corrected = holm([p for _, p, _ in tests])
+        gains = [first - second for first, second in pairs]
+        if measure.lower_is_better:
+            gains = [second - first for first, second in pairs]
+        tests = [self._test(gain) for gain in gains]
+        corrected = holm([p for p, _ in tests])
         return [
-            Gain(gain, p, q, n_units)
-            for (gain, p, n_units), q in zip(tests, corrected, strict=True)
+            Gain(self._estimate(gain, -most, most), p, q, n_units)
+            for gain, (p, n_units), q in zip(gains, tests, corrected, strict=True)
         ]
+
+    def _test(self, gains: FloatArray) -> tuple[float, int]:
+        """The p-value of gains (repeats, queries), and the number of units behind it."""
+        if not self.has_queries:
+            return corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
+        units = over_repeats(gains)
+        return signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        """By the measure that decides, of the methods for which it means something, by name."""
+        estimates = {
+            method.name: self.estimate(self.measure, method.name) for method in self.methods
+        }
+        return {name: found.mean for name, found in estimates.items() if found is not None}
 
     @cached_property
     def _against(self) -> dict[str, Gain]:
+        """The gains over the baseline, by name."""
         baseline = self.values(self.measure, self.baseline)
-        names = [
-            m.name
-            for m in self.methods
-            if m.name != self.baseline and self.estimate(self.measure, m.name)
-        ]
+        names = [name for name in self._means if name != self.baseline]
         gains = self._gains([(self.values(self.measure, name), baseline) for name in names])
         return dict(zip(names, gains, strict=True))
 
@@ -209,7 +218,7 @@ class ComparisonResult:
         return Row(
             method=method.name,
             title=method.title,
-            estimates={measure: self.estimate(measure, method.name) for measure in MEASURES},
+            estimates={measure: self.estimate(measure, method.name) for measure in JUDGES},
             against=self._against.get(method.name),
             fit_seconds=median("fit_seconds"),
             predict_seconds=median("predict_seconds"),
@@ -219,35 +228,30 @@ class ComparisonResult:
 
     def ranked(self) -> list[str]:
         """Names of the methods, the best mean first."""
-        means = {
-            m.name: e.mean
-            for m in self.methods
-            if (e := self.estimate(self.measure, m.name)) is not None
-        }
-        return sorted(
-            means, key=lambda name: means[name] * (1 if LOWER_IS_BETTER[self.measure] else -1)
-        )
+        sign = 1 if MEASURES[self.measure].lower_is_better else -1
+        return sorted(self._means, key=lambda name: sign * self._means[name])
 
     def effects(self) -> list[Effect]:
         """For every method that uses unscored rows: the same method with and without them."""
-        pairs = [
+        methods = [
             method
             for method in self.methods
             if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
         ]
-        both = [
-            (self.values(self.measure, m.name), self.values(self.measure, m.name, unscored=0.0))
-            for m in pairs
+        pairs = [
+            (
+                self.values(self.measure, method.name),
+                self.values(self.measure, method.name, unscored=0.0),
+            )
+            for method in methods
         ]
         effects = []
-        for method, gain in zip(pairs, self._gains(both), strict=True):
+        for method, pair, gain in zip(methods, pairs, self._gains(pairs), strict=True):
             with_them, without = (
-                self.estimate(self.measure, method.name, unscored=share) for share in (1.0, 0.0)
+                self._estimate(values, *MEASURES[self.measure].range) for values in pair
             )
-            assert with_them is not None
-            assert without is not None
-            n = np.mean([record.result["n_unscored"] for record in self.runs(method.name)])
-            effects.append(Effect(method.name, method.title, float(n), gain, with_them, without))
+            n = _mean_of("n_unscored", self.runs(method.name))
+            effects.append(Effect(method.name, method.title, n, gain, with_them, without))
         return effects
 
     def curves(self, over: str = "scored") -> list[LearningCurve]:
@@ -258,15 +262,8 @@ class ComparisonResult:
         """
         if over not in ("scored", "unscored"):
             raise ValueError(f'over={over!r} is unknown; give "scored" or "unscored".')
-        places: dict[str, list[tuple[str, float, float]]] = {}
-        for method in self.methods:
-            fitted = sorted(
-                (name, scored, unscored)
-                for name, scored, unscored in self._by_place
-                if name == method.name and (unscored if over == "scored" else scored) == 1
-            )
-            if len(fitted) > 1 and self.estimate(self.measure, method.name) is not None:
-                places[method.name] = fitted
+        places = {name: self._places(name, over) for name in self._means}
+        places = {name: fitted for name, fitted in places.items() if len(fitted) > 1}
         common: FloatArray | float = 0.0  # by how much each query is harder than the mean of all
         if self.has_queries and places:
             levels = [
@@ -274,24 +271,20 @@ class ComparisonResult:
             ]
             level = np.mean(levels, axis=0)  # NaN where one has none
             common = level - np.nanmean(level)
-        return [
-            LearningCurve(
-                name,
-                self.method(name).title,
-                over,
-                [
-                    float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)]))
-                    for place in fitted
-                ],
-                [
-                    self._estimate(
-                        self.values(self.measure, *place) - common, *RANGES[self.measure]
-                    )
-                    for place in fitted
-                ],
-            )
-            for name, fitted in places.items()
-        ]
+        curves = []
+        for name, fitted in places.items():
+            numbers = [_mean_of(f"n_{over}", self.runs(*place)) for place in fitted]
+            values = [self.values(self.measure, *place) - common for place in fitted]
+            points = [self._estimate(table, *MEASURES[self.measure].range) for table in values]
+            curves.append(LearningCurve(name, self.method(name).title, over, numbers, points))
+        return curves
+
+    def _places(self, name: str, over: str) -> list[Place]:
+        """Where a method was fitted with all numbers of scored (unscored) rows and all of the
+        others.
+        """
+        other = 2 if over == "scored" else 1
+        return sorted(place for place in self._by_place if place[0] == name and place[other] == 1)
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives
@@ -299,13 +292,11 @@ class ComparisonResult:
         """
         probabilities = {}
         for method in self.methods:
-            records = self.runs(method.name)
-            if "said" in records[0].result:
-                came, said = (
-                    np.concatenate([record.result[key] for record in records])
-                    for key in ("came", "said")
-                )
-                probabilities[method.name] = (came.astype(float), said.astype(float))
+            results = [record.result for record in self.runs(method.name)]
+            if "said" in results[0]:
+                came = np.concatenate([result["came"] for result in results]).astype(float)
+                said = np.concatenate([result["said"] for result in results]).astype(float)
+                probabilities[method.name] = (came, said)
         return probabilities
 
     def warnings(self) -> Counter[str]:
@@ -316,17 +307,26 @@ class ComparisonResult:
 
     def verdict(self) -> list[str]:
         """The conclusions, in sentences; the first is the answer."""
-        titles = {method.name: method.title for method in self.methods}
-        order = [titles[name] for name in self.ranked()]
-        gains = {titles[name]: gain for name, gain in self._against.items()}
-        return sentences(
-            Finding(
-                self.measure, titles[self.baseline], order, gains, self.effects(), self.has_queries
-            )
-        )
+        gains = {self.method(name).title: self._against.get(name) for name in self.ranked()}
+        baseline = self.method(self.baseline).title
+        return Finding(self.measure, baseline, gains, self.effects(), self.has_queries).sentences()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data, as JSON has it."""
+        rows = [
+            asdict(row) | {"verdict": row.against and row.against.verdict} for row in self.rows()
+        ]
+        effects = [asdict(effect) | {"verdict": effect.effect.verdict} for effect in self.effects()]
+        curves = [asdict(curve) for over in ("scored", "unscored") for curve in self.curves(over)]
+        runs = [
+            {
+                "method": record.method,
+                "draw": list(record.draw),
+                "seconds": record.seconds,
+                **record.result,
+            }
+            for record in self.records
+        ]
         return {
             "version": VERSION,
             "measure": self.measure,
@@ -335,26 +335,14 @@ class ComparisonResult:
             "scored_share": self.protocol.share(self.items),
             "data": self.items.digest,
             "verdict": self.verdict(),
-            "methods": finite(
-                [
-                    asdict(row) | {"verdict": row.against and row.against.verdict}
-                    for row in self.rows()
-                ]
-            ),
-            "unscored": finite(
-                [asdict(effect) | {"verdict": effect.effect.verdict} for effect in self.effects()]
-            ),
-            "curves": finite(
-                [asdict(curve) for over in ("scored", "unscored") for curve in self.curves(over)]
-            ),
+            "methods": finite(rows),
+            "unscored": finite(effects),
+            "curves": finite(curves),
             "failed": self.failed,
             "fits": len(self.records),
             "fits_made_now": self.run_now,
             "seconds": self.seconds,
-            "runs": [
-                {"method": r.method, "draw": list(r.draw), "seconds": r.seconds, **r.result}
-                for r in self.records
-            ],
+            "runs": runs,
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -367,3 +355,7 @@ class ComparisonResult:
             f"ComparisonResult({len(self.methods)} methods, {len(self.records)} fits)\n"
             + "\n".join(self.verdict())
         )
+
+
+def _mean_of(name: str, records: Sequence[Record]) -> float:
+    return float(np.mean([record.result[name] for record in records]))

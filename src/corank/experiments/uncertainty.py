@@ -28,24 +28,31 @@ def two_way_interval(values: Any) -> tuple[float, float]:
     filled = np.where(is_tested, values, 0.0)
     means = []
     for draws, queries in _two_way_counts(*values.shape):
-        total = ((draws @ filled) * queries).sum(axis=1)
-        counted = ((draws @ is_tested) * queries).sum(axis=1)
-        means.append(total[counted > 0] / counted[counted > 0])
-    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        totals = (draws @ filled) * queries
+        numbers = (draws @ is_tested) * queries
+        total, number = totals.sum(axis=1), numbers.sum(axis=1)
+        means.append(total[number > 0] / number[number > 0])
+    ends = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    low, high = np.quantile(np.concatenate(means), ends)
     return float(low), float(high)
 
 
 def _counts(rng: np.random.Generator, size: int, resamples: int) -> FloatArray:
     """How often each unit is drawn in every resample: (resamples, size)."""
-    return rng.multinomial(size, np.full(size, 1 / size), size=resamples).astype(float)
+    chances = np.full(size, 1 / size)
+    return rng.multinomial(size, chances, size=resamples).astype(float)
 
 
 @lru_cache(maxsize=4)  # many tables of one shape are looked at in a row
 def _two_way_counts(draws: int, queries: int) -> list[tuple[FloatArray, FloatArray]]:
     """Counts of draws and queries for all resamples, in blocks of bounded size."""
-    rng, step = np.random.default_rng(0), max(1, BLOCK_ENTRIES // max(draws, queries))
-    sizes = [min(step, RESAMPLES - begin) for begin in range(0, RESAMPLES, step)]
-    return [(_counts(rng, draws, size), _counts(rng, queries, size)) for size in sizes]
+    rng = np.random.default_rng(0)
+    step = max(1, BLOCK_ENTRIES // max(draws, queries))
+    blocks = []
+    for begin in range(0, RESAMPLES, step):
+        size = min(step, RESAMPLES - begin)
+        blocks.append((_counts(rng, draws, size), _counts(rng, queries, size)))
+    return blocks
 
 
 FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
@@ -59,9 +66,9 @@ def over_repeats(values: Any) -> FloatArray:
     is_tested = ~np.isnan(values)
     counts = is_tested.sum(axis=0)
     sums = np.where(is_tested, values, 0.0).sum(axis=0)
-    return np.asarray(
-        np.divide(sums, counts, out=np.full(values.shape[1], np.nan), where=counts > 0)
-    )
+    means = np.full(values.shape[1], np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
 
 
 def signed_rank(differences: Any) -> float:
@@ -86,10 +93,11 @@ def corrected_resampled(
     """
     differences = np.asarray(differences, dtype=float)
     repeats = len(differences)
-    mean, variance = float(differences.mean()), float(differences.var(ddof=1))
+    mean = float(differences.mean())
+    variance = float(differences.var(ddof=1))
     spread = float(np.sqrt((1 / repeats + n_test / n_train) * variance))
     if spread == 0:
-        return (1.0 if mean == 0 else 0.0), (mean, mean)
+        return float(mean == 0), (mean, mean)
     p = float(2 * stdtr(repeats - 1, -abs(mean) / spread))
     reach = float(stdtrit(repeats - 1, (1 + LEVEL) / 2)) * spread
     return p, (mean - reach, mean + reach)
@@ -99,7 +107,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction for as many tests: no p-value gets smaller, and their order is kept."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
+    n_left = len(p) - np.arange(len(p))
+    stepped = np.maximum.accumulate(n_left * p[order])
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(stepped, 1.0)
-    return [float(value) for value in corrected]
+    return list(map(float, corrected))

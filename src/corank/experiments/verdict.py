@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from corank.core.messages import rounded
-from corank.experiments.measures import TITLES
+from corank.metrics import MEASURES
 
 LEVEL = 0.05  # of a test
 
@@ -84,33 +84,104 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class Finding:
-    """The facts behind a verdict: titles of the methods, the best mean first, and gains over the
-    baseline.
+    """The facts behind a verdict.
+
+    gains : over the baseline, by the titles of the methods, the best mean first; None for the
+        baseline itself
     """
 
     measure: str
     baseline: str
-    order: Sequence[str]
-    gains: Mapping[str, Gain]
+    gains: Mapping[str, Gain | None]
     effects: Sequence[Effect]
     by_query: bool
 
+    def sentences(self) -> list[str]:
+        """The answer, then the methods against the baseline, then the effects of unscored rows."""
+        against = [
+            self._against(title, gain) for title, gain in self.gains.items() if gain is not None
+        ]
+        return [self._answer(), *against, *map(self._effect, self.effects)]
 
-def sentences(finding: Finding) -> list[str]:
-    """The answer, then the methods against the baseline, then the effects of unscored rows."""
-    return [
-        _answer(finding),
-        *_against(finding),
-        *(_effect(finding, effect) for effect in finding.effects),
-    ]
+    def _answer(self) -> str:
+        base = self.baseline
+        best, against = next(iter(self.gains.items()))
+        if against is None:
+            return f"Nothing was better than the baseline, {base}: it has the best mean itself."
+        winners = [
+            title
+            for title, gain in self.gains.items()
+            if gain is not None and gain.verdict == "better"
+        ]
+        if against.verdict == "better":
+            others = f" Also better than it: {', '.join(winners[1:])}." if winners[1:] else ""
+            return (
+                f"{best} has the best mean, {self._amount(against.gain)} better than {base}: more"
+                f" than chance would explain.{others}"
+            )
+        if winners:
+            return (
+                f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too"
+                " unevenly to be sure."
+            )
+        return (
+            f"Cannot tell: {best} has the best mean, but by no more than chance could explain"
+            f"{self._needed(against)}."
+        )
+
+    def _amount(self, gain: Estimate) -> str:
+        if self.measure == "disagreement":
+            return _interval(gain, 100, " percentage points of misordered pairs", digits=2)
+        return _interval(gain, 1, f" {MEASURES[self.measure].title}")
+
+    def _against(self, title: str, gain: Gain) -> str:
+        verdict = {
+            "better": "better than",
+            "worse": "worse than",
+            "cannot tell": "cannot be told apart from",
+        }[gain.verdict]
+        return f"{title}: {verdict} {self.baseline}; {self._tested(gain)}."
+
+    def _tested(self, gain: Gain) -> str:
+        amount = in_numbers(gain.gain, self.measure, signed=True)
+        return f"gain {amount}, {chance(gain.p_corrected)}"
+
+    def _effect(self, effect: Effect) -> str:
+        gain = effect.effect
+        rows = f"{effect.n_unscored:,.0f} unscored rows"
+        if gain.gain == Estimate(0.0, 0.0, 0.0):
+            return f"{effect.title}: {rows} made no difference."
+        tested = self._tested(gain)
+        if gain.verdict == "cannot tell":
+            needed = self._needed(gain)
+            return f"{effect.title}: cannot tell whether {rows} helped; {tested}{needed}."
+        verdict = "helped" if gain.verdict == "better" else "hurt"
+        return f"{effect.title}: {rows} {verdict}; {tested}."
+
+    def _needed(self, gain: Gain) -> str:
+        """Roughly how many queries would settle a difference of this size."""
+        more = "; more repeats or more scores may tell"
+        half = (gain.gain.high - gain.gain.low) / 2
+        if not self.by_query or gain.gain.mean == 0 or half == 0:
+            return more
+        needed = gain.units * (half / abs(gain.gain.mean)) ** 2
+        if not gain.units < needed <= 100 * gain.units:
+            return more
+        return (
+            f"; about {float(f'{needed:.2g}'):,.0f} test queries instead of {gain.units} would"
+            " settle a difference of this size"
+        )
 
 
 def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
     """A mean with its interval; disagreement in points, hundredths of all pairs."""
-    sign = "+" if signed else ""
     scale, unit = (100, " points") if measure == "disagreement" else (1, "")
+    return _interval(value, scale, unit, sign="+" if signed else "")
+
+
+def _interval(value: Estimate, scale: int, unit: str, digits: int = 3, sign: str = "") -> str:
     mean, low, high = (
-        rounded(scale * number, sign=sign).replace("-", "−") for number in astuple(value)
+        rounded(scale * number, digits, sign).replace("-", "−") for number in astuple(value)
     )
     return f"{mean}{unit} ({low} to {high})"
 
@@ -118,92 +189,3 @@ def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
 def chance(p: float) -> str:
     """A p-value as text."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
-
-
-def _answer(finding: Finding) -> str:
-    best, base = finding.order[0], finding.baseline
-    against = finding.gains.get(best)
-    winners = [
-        title
-        for title in finding.order
-        if title in finding.gains and finding.gains[title].verdict == "better"
-    ]
-    if against is None:
-        return f"Nothing was better than the baseline, {base}: it has the best mean itself."
-    if against.verdict == "better":
-        others = [title for title in winners if title != best]
-        also = f" Also better than it: {', '.join(others)}." if others else ""
-        return (
-            f"{best} has the best mean, {_amount(against.gain, finding)} better than {base}: more"
-            f" than chance would explain.{also}"
-        )
-    if winners:
-        return (
-            f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly"
-            " to be sure."
-        )
-    needed = _needed(against, finding)
-    return (
-        f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
-    )
-
-
-def _against(finding: Finding) -> list[str]:
-    lines = []
-    for title in finding.order:
-        if title in finding.gains:
-            gain = finding.gains[title]
-            amount = in_numbers(gain.gain, finding.measure, signed=True)
-            verdicts = {
-                "better": "better than",
-                "worse": "worse than",
-                "cannot tell": "cannot be told apart from",
-            }
-            lines.append(
-                f"{title}: {verdicts[gain.verdict]} {finding.baseline}; gain {amount},"
-                f" {chance(gain.p_corrected)}."
-            )
-    return lines
-
-
-def _effect(finding: Finding, effect: Effect) -> str:
-    gain = effect.effect
-    rows = f"{effect.n_unscored:,.0f} unscored rows"
-    if gain.gain.mean == gain.gain.low == gain.gain.high == 0:
-        return f"{effect.title}: {rows} made no difference."
-    amount = (
-        f"gain {in_numbers(gain.gain, finding.measure, signed=True)}, {chance(gain.p_corrected)}"
-    )
-    if gain.verdict == "cannot tell":
-        return (
-            f"{effect.title}: cannot tell whether {rows} helped; {amount}{_needed(gain, finding)}."
-        )
-    return f"{effect.title}: {rows} {'helped' if gain.verdict == 'better' else 'hurt'}; {amount}."
-
-
-def _amount(gain: Estimate, finding: Finding) -> str:
-    if finding.measure == "disagreement":
-        low, high = rounded(100 * gain.low, 2), rounded(100 * gain.high, 2)
-        return (
-            f"{rounded(100 * gain.mean, 2)} percentage points of misordered pairs ({low} to {high})"
-        )
-    return (
-        f"{rounded(gain.mean)} {TITLES[finding.measure]} ({rounded(gain.low)} to"
-        f" {rounded(gain.high)})"
-    )
-
-
-def _needed(gain: Gain, finding: Finding) -> str:
-    """Roughly how many queries would settle a difference of this size."""
-    half = (gain.gain.high - gain.gain.low) / 2
-    more = "; more repeats or more scores may tell"
-    if not finding.by_query or gain.gain.mean == 0 or half == 0:
-        return more
-    needed = gain.units * (half / abs(gain.gain.mean)) ** 2
-    if needed <= gain.units or needed > 100 * gain.units:
-        return more
-    needed = float(f"{needed:.2g}")
-    return (
-        f"; about {needed:,.0f} test queries instead of {gain.units} would settle a difference of"
-        " this size"
-    )

@@ -15,6 +15,7 @@ import math
 import os
 import re
 import stat
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from datetime import UTC, datetime
 from io import FileIO
 from itertools import combinations, count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from corank.tables import TableError, check_target
 from corank.tables.limits import open_limited
@@ -33,14 +34,32 @@ POSITIONS = ("first", "second", "third", "fourth")
 COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
 HEADER = ",".join(COLUMNS)
 COMPARE, BEST_WORST, SCORE = "compare", "best-worst", "score"
-# kind of question → how many items it may show
-N_ITEMS = {COMPARE: (2,), BEST_WORST: (3, 4), SCORE: (1,)}
 TIE, SKIP, UNDO = "tie", "skip", "undo"
 # the last field: a line without all of it was cut
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")
 _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
 _IN_USE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+
+
+class KindOfQuestion(NamedTuple):
+    """A kind of question.
+
+    n_items : how many items it may show
+    heading : the question in words
+    n_comparisons : answers to comparisons that tell about as much as one answer
+    """
+
+    n_items: tuple[int, ...]
+    heading: str
+    n_comparisons: int = 1
+
+
+KINDS = {
+    COMPARE: KindOfQuestion((2,), "Which is better?"),
+    BEST_WORST: KindOfQuestion((3, 4), "Which is the best, and which the worst?", n_comparisons=3),
+    SCORE: KindOfQuestion((1,), "How good is it?"),
+}
 
 
 @dataclass(frozen=True)
@@ -87,13 +106,12 @@ class Answer:
 
     def check(self) -> None:
         """Refuse an answer that does not go with its question, in a ValueError."""
-        if self.kind not in N_ITEMS:
-            raise ValueError(f"kind must be {_listed(N_ITEMS)}, got {self.kind!r}")
-        n_items = len(self.items)
-        if n_items not in N_ITEMS[self.kind]:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be {_listed(KINDS)}, got {self.kind!r}")
+        n_items, possible = len(self.items), KINDS[self.kind].n_items
+        if n_items not in possible:
             raise ValueError(
-                f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {n_items} are"
-                " named"
+                f"kind {self.kind!r} shows {_listed(possible)} items, but {n_items} are named"
             )
         if "" in self.items:
             raise ValueError(
@@ -102,9 +120,9 @@ class Answer:
         if len(set(self.items)) < n_items:
             raise ValueError("an item is shown twice: every question is about different items")
         standing = POSITIONS[:n_items]
-        possible = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
-        if self.answer not in possible:
-            raise ValueError(f"answer must be {_listed(possible)}, got {self.answer!r}")
+        words = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
+        if self.answer not in words:
+            raise ValueError(f"answer must be {_listed(words)}, got {self.answer!r}")
         picks = self.kind == BEST_WORST and self.answer in standing
         if picks and (self.worst not in standing or self.worst == self.answer):
             others = [position for position in standing if position != self.answer]
@@ -205,6 +223,40 @@ def running_scores(answers: Iterable[Answer]) -> Iterator[tuple[str, float]]:
 def mean_scores(answers: Iterable[Answer]) -> dict[str, float]:
     """The score of every item that has one, by name."""
     return dict(running_scores(answers))
+
+
+def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
+    """How many judgements a person made again and how many of them came out alike, and the
+    agreement of any two people.
+
+    A judgement is about a pair of items, or about the score of one; scores are alike within a tenth
+    of their range.
+    """
+    judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        for first, second, won in pair_outcomes([answer]):
+            verdict = 0.0 if won != 1 else 1.0 if first < second else -1.0
+            judged[frozenset((first, second))][answer.person].append(verdict)
+        if answer.score is not None:
+            judged[answer.items][answer.person].append(answer.score)
+    scores = [answer.score for answer in answers if answer.score is not None]
+    tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
+
+    def alike(first: float, second: float) -> bool:
+        return abs(first - second) <= tolerance
+
+    repeated = consistent = 0
+    shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for by_person in judged.values():
+        for values in by_person.values():
+            repeated += len(values) - 1
+            consistent += sum(alike(values[0], value) for value in values[1:])
+        for first, second in combinations(sorted(by_person), 2):
+            shared[first, second].append(alike(by_person[first][0], by_person[second][0]))
+    agreement = [
+        (first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())
+    ]
+    return repeated, consistent, agreement
 
 
 class AnswersInUse(ValueError):

@@ -24,7 +24,8 @@ from corank.core.arrays import FloatArray, Index, Mask, add_diagonal
 from corank.core.kernels import squared_norms
 from corank.solve.expectation_propagation import Sites, propagate
 from corank.solve.pair_data import PairData
-from corank.solve.questions import information
+from corank.solve.posterior import draws, mixture
+from corank.solve.questions import difference_variances, information, score_gains
 
 LEAST_VARIANCE = 1e-12
 VARIANCES = (1.0, 4.0, 16.0)  # of a score before any answer, in units of the noise of an answer
@@ -106,11 +107,8 @@ class Belief:
     @cached_property
     def _variances(self) -> FloatArray:
         """Variances of the differences between all pairs, in the order of `_pairs`."""
-        first, second = self._pairs
-        diagonal = np.diag(self.covariance)
-        return np.maximum(
-            diagonal[first] + diagonal[second] - 2 * self.covariance[first, second], LEAST_VARIANCE
-        )
+        variances = difference_variances(self.covariance, *self._pairs)
+        return np.maximum(variances, LEAST_VARIANCE)
 
     @cached_property
     def _gaps(self) -> FloatArray:
@@ -151,7 +149,7 @@ class Belief:
         """The row whose score leaves least uncertainty about all rows; those that were `asked` are
         left out. O(m²).
         """
-        gains = _score_gains(self.weights, self.covariance)
+        gains = score_gains(self.covariance, 1.0, self.weights)
         gains[np.isin(self.rows, list(asked))] = -np.inf
         return int(self.rows[np.argmax(gains)]) if np.isfinite(gains.max()) else None
 
@@ -184,12 +182,10 @@ class Belief:
     def drawn_places(self, seed: int) -> FloatArray:
         """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
         rng = np.random.default_rng([seed, 18])
-        values, vectors = np.linalg.eigh(self.covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        draws = self.mean + rng.standard_normal((N_DRAWS, len(self.mean))) @ root.T
-        order = np.argsort(-draws, axis=1, kind="stable")
+        scores = draws((self.mean, self.covariance), N_DRAWS, rng)
+        order = np.argsort(-scores, axis=1, kind="stable")
         above = np.cumsum(self.weights[order], axis=1) - self.weights[order]
-        places = np.empty_like(draws)
+        places = np.empty_like(scores)
         np.put_along_axis(places, order, 1 + above, axis=1)
         return np.asarray(places)
 
@@ -218,9 +214,10 @@ class Belief:
         shares = [belief.misordered]
         for _ in range(n_steps):
             for _ in range(min(step, int(free.sum()))):
-                gains = (
-                    _score_gains(belief.weights, covariance) if scores else information(gaps, left)
-                )
+                if scores:
+                    gains = score_gains(covariance, 1.0, belief.weights)
+                else:
+                    gains = information(gaps, left)
                 chosen = int(np.argmax(np.where(free, gains, -1.0)))
                 free[chosen] = False
                 if scores:
@@ -369,11 +366,7 @@ class Beliefs:
                 dict(zip(kernels, shares.tolist(), strict=True)),
                 len(outcomes),
             )
-        mean = np.asarray(shares @ np.asarray(means))
-        covariance = np.zeros((len(rows), len(rows)))
-        for share, centre, spread in zip(shares, means, covariances, strict=True):
-            covariance += share * (spread + np.outer(centre - mean, centre - mean))
-        return Belief(rows, weights, mean, covariance)
+        return Belief(rows, weights, *mixture(shares, list(zip(means, covariances, strict=True))))
 
     def _compared(
         self, outcomes: Index, rows: Index, own_share: float, width: float
@@ -424,11 +417,6 @@ class Beliefs:
                 for kernel, sites in self._sites.items()
             }
         self._outcomes = outcomes
-
-
-def _score_gains(weights: FloatArray, covariance: FloatArray) -> FloatArray:
-    """By how much the score of each item would lower the variances of all, weighted: (m,)."""
-    return np.asarray(weights @ covariance**2 / (np.diag(covariance) + 1))
 
 
 def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray) -> FloatArray:

@@ -12,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank.tables import MISSING, column, is_text, plain
+from corank.encode.kinds import labels
+from corank.tables import MISSING, TableError, column, is_text, plain
+from corank.tables.columns import UNNAMED_INDEX
 
+MAX_NAME = 10_000  # characters in the name of an item or a person
 SHOWN_FIELDS, MORE_FIELDS = 12, 100  # of a card: at once, and behind a fold
 # characters: from which a column is shown last; of which the beginning is shown
 LONG_TEXT, MAX_TEXT = 80, 3_000
@@ -30,8 +33,24 @@ PICTURE_TYPES = {  # served from the folder of the table; no SVG, which may hold
 PICTURE_URL = re.compile(
     r"https?://(?=\S*\Z)\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE
 )
-# what an index without a name is called in a file
-INDEX_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+
+
+def item_names(table: pa.Table, id: str) -> list[str]:
+    """The names of the items as an answer can hold them: on one line, and not too long."""
+    distinct, positions = labels(column(table, id, "id"), id)
+    names = [(distinct[position] or "").strip() for position in positions]
+    for row, name in enumerate(names):
+        if not fits_an_answer(name):
+            raise TableError(
+                f"the name in data row {row + 1} of column {id!r} must be one line of at most"
+                f" {MAX_NAME:,} characters: {name[:40]!r}"
+            )
+    return names
+
+
+def fits_an_answer(name: str) -> bool:
+    """Whether a name of an item or a person stands on one line, and is not too long."""
+    return len(name) <= MAX_NAME and not set("\n\r\0") & set(name)
 
 
 class Cards:
@@ -56,13 +75,11 @@ class Cards:
     ) -> None:
         self._names = names
         self._folder = None if folder is None else folder.resolve()
-        chosen = [
-            name for name in table.column_names if name != id and not INDEX_NAME.fullmatch(name)
-        ]
-        columns = {
-            name: plain(column(table, name, "--show"))
-            for name in (chosen if show is None else show)
-        }
+        chosen = show
+        if show is None:
+            names_shown = [name for name in table.column_names if name != id]
+            chosen = [name for name in names_shown if not UNNAMED_INDEX.fullmatch(name)]
+        columns = {name: plain(column(table, name, "--show")) for name in chosen or ()}
         columns = {name: values for name, values in columns.items() if _can_be_shown(values.type)}
         if show is None:  # long texts last
             columns = dict(sorted(columns.items(), key=lambda entry: _is_long(entry[1])))

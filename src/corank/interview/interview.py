@@ -10,25 +10,23 @@ answer that may come.
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from corank.core.arrays import FloatArray, Index, in_one_thread
+from corank.core.arrays import FloatArray, Index, in_one_thread, take
 from corank.core.messages import count, did_you_mean
 from corank.encode.encoder import TableEncoder
-from corank.encode.kinds import labels, rows_by_name
+from corank.encode.kinds import rows_by_name
 from corank.interview.answers import (
-    BEST_WORST,
     COMPARE,
-    N_ITEMS,
+    KINDS,
     POSITIONS,
     SCORE,
     SKIP,
@@ -37,15 +35,16 @@ from corank.interview.answers import (
     AnswerLog,
     AnswersFile,
     AnswersInMemory,
+    judgements_again,
     mean_scores,
     pair_outcomes,
 )
 from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
+from corank.interview.cards import MAX_NAME, fits_an_answer, item_names
 from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
-from corank.tables import TableError, column, to_arrow
+from corank.tables import TableError, to_arrow
 
-KINDS = tuple(N_ITEMS)
 MAX_POOL = 400  # items that questions are chosen from at a time
 MAX_COMPARED = 150  # of them, items that were asked about
 N_TOP = 30  # of them, items that stand first
@@ -57,104 +56,11 @@ REPEAT_DISTANCE = 5  # questions between a question and its repetition
 STEP = 20  # answers by whose gain it is judged whether more are worth it
 LEAST_GAIN = 0.005  # share of pairs that so many answers must put right to be worth it
 MAX_STEPS = 15  # of so many answers that are foreseen
-PAIRS_TOLD = {COMPARE: 1, BEST_WORST: 3, SCORE: 1}  # answers to comparisons that tell about as much
 FEWEST_TO_STOP = 15  # answers before which nobody is told to stop, or how many more are worth it
-MAX_NAME = 10_000  # characters in the name of an item or a person
 INTERVAL = (5.0, 95.0)  # percentiles of places
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question about items.
-
-    Attributes
-    ----------
-    number : differs between the questions of an interview
-    kind : "compare", "best-worst" or "score"
-    rows : rows of the items, in the order in which they are shown
-    repeated : whether it was asked before, to see how consistent answers are
-    """
-
-    number: int
-    kind: str
-    rows: tuple[int, ...]
-    repeated: bool = False
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The order of all items.
-
-    Attributes
-    ----------
-    order : (n,) rows, best first
-    scores, std : (n,) by row
-    low, high : (n,) places, from 1, between which an item lies with 90 %, by row
-    moved : (n,) places that an item has moved up since the ranking before, by row
-    answers : number of answers that it has learned from
-    """
-
-    order: Index
-    scores: FloatArray
-    std: FloatArray
-    low: Index
-    high: Index
-    moved: Index
-    answers: int
-
-
-@dataclass(frozen=True)
-class Settled:
-    """How settled the order is.
-
-    Attributes
-    ----------
-    answers : number of answers
-    misordered : expected share of pairs in the wrong order
-    top, top_stable : how many items stand first, and the expected share of them that belong there
-    more : number of answers until more are not worth it, None where that cannot be told yet
-    enough : whether more answers are not worth it: the next twenty would put fewer than one pair in
-        200 right
-    repeated, consistent : how many judgements were made again, and how many of them came out alike
-    people : number of answers by person
-    agreement : two people, the pairs that both judged, and the number judged alike
-    sentence : all of it in words
-    """
-
-    answers: int
-    misordered: float
-    top: int
-    top_stable: float
-    more: int | None
-    enough: bool
-    repeated: int
-    consistent: int
-    people: dict[str, int]
-    agreement: list[tuple[str, str, int, int]]
-    sentence: str
-
-
-class StaleQuestion(ValueError):
-    """The answer is to a question that is not open any more."""
-
-
-@dataclass(frozen=True)
-class _Learned:
-    """A model fitted to some answers, the ranking by it, and the expected share of its first ten
-    that belong there.
-    """
-
-    model: Any
-    ranking: Ranking
-    top_stable: float
-
-
-@dataclass(frozen=True)
-class _Outlook:
-    """The expected share of misordered pairs after so many answers, and after further ones."""
-
-    answers: int
-    shares: FloatArray
+Rows: TypeAlias = tuple[
+    int, ...
+]  # of the items of a question, in the order in which they are shown
 
 
 class Interview:
@@ -202,19 +108,23 @@ class Interview:
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        if not _fits_an_answer(person):
+        if not fits_an_answer(person):
             raise ValueError(
                 f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}"
             )
         if not 0 <= repeat <= 0.5:
             raise ValueError(f"repeat must lie between 0 and 0.5, got {repeat!r}")
-        self.table, self.id, self.kind, self.person = to_arrow(items), id, kind, person
+        self.table = to_arrow(items)
+        self.id = id
+        self.kind = kind
+        self.person = person
         self.names = item_names(self.table, id)
         self._rows = rows_by_name(self.names, id)
-        fewest = max(2, N_ITEMS[kind][0])
+        fewest = max(2, KINDS[kind].n_items[0])
         if len(self.names) < fewest:
             raise TableError(f"items: {kind} needs at least {fewest} items, got {len(self.names)}")
-        self._repeat, self._seed = repeat, random_state
+        self._repeat = repeat
+        self._seed = random_state
         self.features = self._feature_names(features, drop)
         self._encoder, self._matrix = self._encoded()
         self._lock = threading.RLock()
@@ -234,9 +144,9 @@ class Interview:
         self._outlook: _Outlook | None = None
         # the last answer, and the belief without it
         self._before_last: tuple[Answer, Belief] | None = None
-        self._prepared: dict[tuple[str, str], tuple[int, ...] | None] = {}
-        self._prepared_for = -1  # number of the question
-        self._stale = True  # whether answers have come or gone since the last refresh
+        # the rows of the next question, by the number of the open one, its answer and worst item
+        self._prepared: dict[tuple[int, str, str], Rows | None] = {}
+        self._learned_from: AnswerLog | None = None  # the answers at the last refresh
         with in_one_thread(self._matrix):
             self._belief = self._believed(self.log.answers, None, None)
             self._open = self._question(self._choice(self._belief, self._asked))
@@ -276,15 +186,13 @@ class Interview:
             names = [self.names[row] for row in question.rows]
             said = self._answers.append(question.kind, names, answer, worst, score, self.person)
             self._asked = self._asked.after([said], self._rows)
-            self._stale = True
-            prepared = self._prepared if self._prepared_for == question.number else {}
             self._before_last = said, self._belief
             self._belief = self._after(self._belief, said)
-            rows = (
-                prepared[answer, worst]
-                if (answer, worst) in prepared
-                else self._choice(self._belief, self._asked)
-            )
+            key = (question.number, answer, worst)
+            if key in self._prepared:
+                rows = self._prepared[key]
+            else:
+                rows = self._choice(self._belief, self._asked)
             self._open = self._question(rows)
             return self._open
 
@@ -299,7 +207,6 @@ class Interview:
             self._asked = self._asked_rows()
             if self._before_last is not None and self._before_last[0] is undone:
                 self._belief = self._before_last[1]
-            self._stale = True
             return self.ask_about([self._rows[name] for name in undone.items])
 
     def ask_about(self, rows: Sequence[int]) -> Question:
@@ -309,40 +216,38 @@ class Interview:
             self._open = Question(self._n_questions, self.kind, tuple(rows))
             return self._open
 
-    def _question(self, rows: tuple[int, ...] | None) -> Question | None:
+    def _question(self, rows: Rows | None) -> Question | None:
         """The question about these rows, or an earlier one again where it is time for that."""
         self._n_questions += 1
         n = len(self.log.answers)
         again = None
         if int((n + 1) * self._repeat) > int(n * self._repeat):
             again = self._earlier(np.random.default_rng([self._seed, n, 19]))
-        shown = rows if again is None else again
-        return (
-            None
-            if shown is None
-            else Question(self._n_questions, self.kind, shown, repeated=again is not None)
-        )
+        if again is not None:
+            return Question(self._n_questions, self.kind, again, repeated=True)
+        if rows is None:
+            return None
+        return Question(self._n_questions, self.kind, rows)
 
-    def _earlier(self, rng: np.random.Generator) -> tuple[int, ...] | None:
+    def _earlier(self, rng: np.random.Generator) -> Rows | None:
         """An earlier question of this kind, in another order; those of other people first."""
         asked = [answer for answer in self.log.answers if answer.kind == self.kind]
         asked_before = {frozenset(answer.items) for answer in asked if answer.person == self.person}
         judged = [answer for answer in asked if answer.answer != SKIP]
-        others = [answer for answer in judged if frozenset(answer.items) not in asked_before]
-        candidates = (
-            others
-            or [answer for answer in judged if answer.person == self.person][:-REPEAT_DISTANCE]
-        )
+        candidates = [answer for answer in judged if frozenset(answer.items) not in asked_before]
+        if not candidates:
+            own = [answer for answer in judged if answer.person == self.person]
+            candidates = own[:-REPEAT_DISTANCE]
         if not candidates:
             return None
         items = candidates[int(rng.integers(len(candidates)))].items
         return tuple(self._rows[name] for name in reversed(items))
 
-    def _choice(self, belief: Belief, asked: _Asked) -> tuple[int, ...] | None:
+    def _choice(self, belief: Belief, asked: _Asked) -> Rows | None:
         """The rows to ask about next, in the order in which they are shown; None where nothing is
         left.
         """
-        rows: tuple[int, ...] | None
+        rows: Rows | None
         if self.kind == SCORE:
             row = belief.best_row(asked.rows)
             rows = None if row is None else (row,)
@@ -357,20 +262,20 @@ class Interview:
         rng = np.random.default_rng([self._seed, len(self.log.answers), sum(rows)])
         return tuple(rng.permutation(rows).tolist())
 
-    def _any_left(self, asked: _Asked) -> tuple[int, ...] | None:
+    def _any_left(self, asked: _Asked) -> Rows | None:
         """Rows outside the pool that were not asked about, where the pool has none left."""
         n = len(self.names)
         if n <= MAX_POOL:
             return None
         rng = np.random.default_rng([self._seed, len(self.log.answers), 20])
-        size = N_ITEMS[self.kind][-1]
+        size = KINDS[self.kind].n_items[-1]
         for _ in range(100):
             rows = tuple(rng.choice(n, size, replace=False).tolist())
-            if not (
-                asked.rows & set(rows)
-                if self.kind == SCORE
-                else asked.pairs & set(pairs_within(rows))
-            ):
+            if self.kind == SCORE:
+                is_new = asked.rows.isdisjoint(rows)
+            else:
+                is_new = asked.pairs.isdisjoint(pairs_within(rows))
+            if is_new:
                 return rows
         return None
 
@@ -393,49 +298,40 @@ class Interview:
             with in_one_thread(self._matrix):
                 worked = self._prepare()  # from what is believed already: a person may answer soon
             with self._lock:
-                log, before, stale = self.log, self._learned, self._stale
-                self._stale = stale and not ranks
-            if not stale:
+                log, before = self.log, self._learned
+            if log is self._learned_from:
                 return worked
-            try:
-                self._learn(log, before, ranks=ranks)
-            except BaseException:
-                with self._lock:
-                    self._stale = True
-                raise
+            self._learn(log.answers, before, ranks=ranks)
+            if ranks:
+                self._learned_from = log
             return True
 
-    def _learn(self, log: AnswerLog, before: _Learned | None, *, ranks: bool) -> None:
+    def _learn(self, answers: Sequence[Answer], before: _Learned | None, *, ranks: bool) -> None:
         """Fit and rank, and then renew the belief about a pool with the items that stand first."""
-        answers = log.answers
-        with in_one_thread(self._matrix):
-            model = self._fitted(answers, self._fits) if ranks or self.kind == SCORE else None
+        model = scores = None
         order = None if before is None else before.ranking.order
-        scores = None
+        if ranks or self.kind == SCORE:
+            with in_one_thread(self._matrix):
+                model = self._fitted(answers, self._fits)
         if model is not None and ranks:
             scores = self._fits.predict(model)  # of all items, in all threads
             order = np.argsort(-scores, kind="stable")
         with in_one_thread(self._matrix):
             belief = self._believed(answers, model, order)
-            learned = (
-                None
-                if scores is None
-                else self._ranked(model, scores, len(answers), belief, before)
-            )
+            learned = None if ranks else before
+            if scores is not None:
+                learned = self._ranked(model, scores, len(answers), belief, before)
             with self._lock:
                 asked = self._asked.pairs
-                self._learned = learned if ranks else before
-                still_there, later = (
-                    self.log.answers[: len(answers)],
-                    self.log.answers[len(answers) :],
-                )
-                if still_there == answers:  # none was taken back
-                    self._belief, self._prepared_for = reduce(self._after, later, belief), -1
+                self._learned = learned
+                present = self.log.answers
+                if present[: len(answers)] == answers:  # none was taken back
+                    self._belief = reduce(self._after, present[len(answers) :], belief)
+                    self._prepared = {}
             self._prepare()
             if ranks:
-                shares = belief.foreseen(
-                    MAX_STEPS, STEP * PAIRS_TOLD[self.kind], asked, scores=self.kind == SCORE
-                )
+                step = STEP * KINDS[self.kind].n_comparisons
+                shares = belief.foreseen(MAX_STEPS, step, asked, scores=self.kind == SCORE)
                 with self._lock:
                     self._outlook = _Outlook(len(answers), shares)
 
@@ -443,18 +339,17 @@ class Interview:
         """Choose the next question for every answer to the open one."""
         with self._lock:
             question, belief, log, asked = self._open, self._belief, self.log, self._asked
-        if question is None or self._prepared_for == question.number:
+        if question is None or (question.number, SKIP, "") in self._prepared:
             return False
         names = tuple(self.names[row] for row in question.rows)
         prepared = {}
         for answer, worst in self._possible(question):
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
-            prepared[answer, worst] = self._choice(
-                self._after(belief, said), asked.after([said], self._rows)
-            )
+            after = self._after(belief, said), asked.after([said], self._rows)
+            prepared[question.number, answer, worst] = self._choice(*after)
         with self._lock:
             if self.log is log and self._open is question:
-                self._prepared, self._prepared_for = prepared, question.number
+                self._prepared = prepared
         return True
 
     def _possible(self, question: Question) -> list[tuple[str, str]]:
@@ -462,8 +357,10 @@ class Interview:
         if question.kind == SCORE:
             return [(SCORE, ""), (SKIP, "")]
         positions = POSITIONS[: len(question.rows)]
-        worst = [""] if question.kind == COMPARE else positions
-        picks = [(best, other) for best in positions for other in worst if best != other]
+        if question.kind == COMPARE:
+            picks = [(better, "") for better in positions]
+        else:
+            picks = list(permutations(positions, 2))
         return [*picks, (TIE, ""), (SKIP, "")]
 
     def _learner(self) -> Any:
@@ -481,25 +378,30 @@ class Interview:
             scores = self.scores(answers)
             if np.count_nonzero(~np.isnan(scores)) < FEWEST_ANSWERS:
                 return None
-            model = (
-                self._learner().fit(self._matrix, scores)
-                if fits is None
-                else fits.to_scores(scores)
-            )
+            if fits is None:
+                model = self._learner().fit(self._matrix, scores)
+            else:
+                model = fits.to_scores(scores)
             return model if model.candidates_ else None
-        outcomes = pair_outcomes(answers)
-        if sum(won == 1 for _, _, won in outcomes) < FEWEST_ANSWERS:
+        first, second, won = self._outcomes(answers)
+        if np.count_nonzero(won == 1) < FEWEST_ANSWERS:
             return None
-        winners, losers = np.asarray(
-            [[self._rows[a], self._rows[b]] for a, b, _ in outcomes], dtype=np.int64
-        ).T
-        wins = np.asarray([float(won == 1) for _, _, won in outcomes])
+        wins = np.where(won == 1, 1.0, 0.0)
         margins = None if wins.all() else wins
         if fits is None:
-            model = self._learner().fit_comparisons(self._matrix, winners, losers, margins=margins)
+            model = self._learner().fit_comparisons(self._matrix, first, second, margins=margins)
         else:
-            model = fits.to_comparisons(winners, losers, margins)
+            model = fits.to_comparisons(first, second, margins)
         return model if model.candidates_ else None
+
+    def _outcomes(self, answers: Sequence[Answer]) -> tuple[Index, Index, FloatArray]:
+        """What answers say about pairs of items: rows (m,) of both, and 1 where the first is better
+        or 0.5 for a tie.
+        """
+        outcomes = pair_outcomes(answers)
+        first = np.asarray([self._rows[name] for name, _, _ in outcomes], dtype=np.int64)
+        second = np.asarray([self._rows[name] for _, name, _ in outcomes], dtype=np.int64)
+        return first, second, np.asarray([won for _, _, won in outcomes])
 
     def _believed(self, answers: Sequence[Answer], model: Any, order: Index | None) -> Belief:
         """What is believed about a pool of items after these answers.
@@ -509,17 +411,19 @@ class Interview:
         """
         rows, weights = self._pool(answers, order)
         if model is not None and self.kind == SCORE:
-            mean, covariance, noise = self._fits.belief(model, rows)
-            noise = max(noise, LEAST_NOISE * float(np.trace(covariance)) / len(rows), 1e-300)
+            posterior, items = model.posterior_at(self._matrix)
+            mean, covariance = posterior.covariance(take(items, rows))
+            noise = max(
+                posterior.answer_noise / 2,
+                LEAST_NOISE * float(np.trace(covariance)) / len(rows),
+                1e-300,
+            )
             return Belief(rows, weights, mean / np.sqrt(noise), covariance / noise)
-        outcomes = [
-            (self._rows[a], self._rows[b])
-            for first, second, won in pair_outcomes(answers)
-            for a, b in ([(first, second)] if won == 1 else [(first, second), (second, first)])
-        ]
-        return self._beliefs.after(
-            np.asarray(outcomes, dtype=np.int64).reshape(-1, 2), rows, weights
-        )
+        first, second, won = self._outcomes(answers)
+        ends = np.stack([first, second, second, first], axis=1).reshape(-1, 2)
+        # a tie counts for both
+        outcomes = ends[np.stack([won > 0, won < 1], axis=1).ravel()]
+        return self._beliefs.after(outcomes, rows, weights)
 
     def _pool(self, answers: Sequence[Answer], order: Index | None) -> tuple[Index, FloatArray]:
         """Rows that questions are chosen from, and how many items each stands for: all, or those
@@ -529,9 +433,8 @@ class Interview:
             return np.arange(n), np.ones(n)
         recent = [self._rows[name] for answer in reversed(answers) for name in answer.items]
         first = [] if order is None else order[:N_TOP].tolist()
-        chosen = np.asarray(
-            list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64
-        )
+        distinct = list(dict.fromkeys([*first, *recent]))
+        chosen = np.asarray(distinct[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
         others = rng.choice(n, MAX_POOL, replace=False)
         others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
@@ -577,28 +480,29 @@ class Interview:
         n = len(scores)
         pool_scores = scores[belief.rows]
         spread = max(float(belief.mean.std()), LEAST_SPREAD) / max(float(pool_scores.std()), 1e-300)
-        around = replace(belief, mean=spread * pool_scores)
-        places = around.drawn_places(self._seed)
-        low, high = np.percentile(places, INTERVAL, axis=0)
+        drawn = replace(belief, mean=spread * pool_scores).drawn_places(self._seed)
         centred = belief.covariance - np.average(belief.covariance, axis=0, weights=belief.weights)
         centred = centred - np.average(centred, axis=1, weights=belief.weights)[:, None]
-        std = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
+        deviations = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
         by_score = np.argsort(pool_scores, kind="stable")
         estimates = []
-        for values in (std, low, high):
+        for values in (deviations, *np.percentile(drawn, INTERVAL, axis=0)):
             estimate = np.interp(scores, pool_scores[by_score], values[by_score])
             estimate[belief.rows] = values
             estimates.append(estimate)
+        std, low, high = estimates
+        places = np.arange(1, n + 1)
         place = np.empty(n, dtype=np.int64)
-        place[order] = np.arange(1, n + 1)
+        place[order] = places
         moved = np.zeros(n, dtype=np.int64)
         if before is not None:
-            moved[before.ranking.order] = np.arange(1, n + 1)
+            moved[before.ranking.order] = places
             moved -= place
-        lowest = np.clip(np.floor(estimates[1]).astype(np.int64), 1, place)
-        highest = np.clip(np.ceil(estimates[2]).astype(np.int64), place, n)
-        ranking = Ranking(order, scores, estimates[0], lowest, highest, moved, n_answers)
-        stable = float(np.mean(places[:, np.isin(belief.rows, order[:SHOWN_TOP])] <= SHOWN_TOP))
+        lowest = np.clip(np.floor(low).astype(np.int64), 1, place)
+        highest = np.clip(np.ceil(high).astype(np.int64), place, n)
+        ranking = Ranking(order, scores, std, lowest, highest, moved, n_answers)
+        is_top = np.isin(belief.rows, order[:SHOWN_TOP])
+        stable = float(np.mean(drawn[:, is_top] <= SHOWN_TOP))
         return _Learned(model, ranking, stable)
 
     def settled(self) -> Settled:
@@ -607,31 +511,32 @@ class Interview:
             outlook, learned, log = self._outlook, self._learned, self.log
             everything_asked = self._open is None
         misordered, more = 0.5, None
-        stable = 0.0 if learned is None else learned.top_stable
         if outlook is not None:
             misordered = float(outlook.shares[0])
             worth = outlook.shares[:-1] - outlook.shares[1:] >= LEAST_GAIN
             if not worth.all():
-                more = max(STEP * int(np.argmin(worth)) - (len(log.answers) - outlook.answers), 0)
-        more = None if log.n_told < FEWEST_TO_STOP else more  # so few answers cannot tell
-        more = 0 if everything_asked else more
+                given_since = len(log.answers) - outlook.answers
+                more = max(STEP * int(np.argmin(worth)) - given_since, 0)
+        if log.n_told < FEWEST_TO_STOP:  # so few answers cannot tell
+            more = None
+        if everything_asked:
+            more = 0
         repeated, consistent, agreement = judgements_again(log.answers)
         people = Counter[str]()
         for answer in log.answers:
             people[answer.person] += answer.answer != SKIP
-        top = min(SHOWN_TOP, len(self.names))
         settled = Settled(
-            log.n_told,
-            misordered,
-            top,
-            stable,
-            more,
-            more == 0,
-            repeated,
-            consistent,
-            dict(people),
-            agreement,
-            "",
+            answers=log.n_told,
+            misordered=misordered,
+            top=min(SHOWN_TOP, len(self.names)),
+            top_stable=0.0 if learned is None else learned.top_stable,
+            more=more,
+            enough=more == 0,
+            repeated=repeated,
+            consistent=consistent,
+            people=dict(people),
+            agreement=agreement,
+            sentence="",
         )
         return replace(settled, sentence=_sentence(settled, everything_asked=everything_asked))
 
@@ -646,8 +551,9 @@ class Interview:
         asked = (self._rows[name] for answer in answers for name in answer.items)
         rows = list(dict.fromkeys([first, second, *asked]))
         names = [self.names[row] for row in rows]
+        items = self._matrix[rows]
         explanation: PairExplanation = learned.model.explain_pair(
-            0, rows.index(second), items=self._matrix[rows], names=names
+            0, rows.index(second), items=items, names=names
         )
         return explanation
 
@@ -655,8 +561,9 @@ class Interview:
         """The score of every item by row, the mean over people, NaN where there is none: (n,), of
         all answers or of some.
         """
+        answers = self.log.answers if answers is None else answers
         scores = np.full(len(self.names), np.nan)
-        for name, score in mean_scores(self.log.answers if answers is None else answers).items():
+        for name, score in mean_scores(answers).items():
             scores[self._rows[name]] = score
         return scores
 
@@ -677,7 +584,7 @@ class Interview:
             raise ValueError("there are too few answers to learn from")
         roles = {"score": SCORE if self.kind == SCORE else None, "query": None, "id": self.id}
         model.encoder_ = self._encoder
-        model.table_ = {**roles, **model._summary(), "queries": None}
+        model.table_ = {**roles, **model.counts(), "queries": None}
         if self.kind != SCORE:
             model.table_ |= {"winner": "winner", "loser": "loser", "margin": None, "count": None}
             model.table_["comparisons"] = len(pair_outcomes(answers))
@@ -763,6 +670,100 @@ class Interview:
 
 
 @dataclass(frozen=True)
+class Question:
+    """A question about items.
+
+    Attributes
+    ----------
+    number : differs between the questions of an interview
+    kind : "compare", "best-worst" or "score"
+    rows : rows of the items, in the order in which they are shown
+    repeated : whether it was asked before, to see how consistent answers are
+    """
+
+    number: int
+    kind: str
+    rows: Rows
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The order of all items.
+
+    Attributes
+    ----------
+    order : (n,) rows, best first
+    scores, std : (n,) by row
+    low, high : (n,) places, from 1, between which an item lies with 90 %, by row
+    moved : (n,) places that an item has moved up since the ranking before, by row
+    answers : number of answers that it has learned from
+    """
+
+    order: Index
+    scores: FloatArray
+    std: FloatArray
+    low: Index
+    high: Index
+    moved: Index
+    answers: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How settled the order is.
+
+    Attributes
+    ----------
+    answers : number of answers
+    misordered : expected share of pairs in the wrong order
+    top, top_stable : how many items stand first, and the expected share of them that belong there
+    more : number of answers until more are not worth it, None where that cannot be told yet
+    enough : whether more answers are not worth it: the next twenty would put fewer than one pair in
+        200 right
+    repeated, consistent : how many judgements were made again, and how many of them came out alike
+    people : number of answers by person
+    agreement : two people, the pairs that both judged, and the number judged alike
+    sentence : all of it in words
+    """
+
+    answers: int
+    misordered: float
+    top: int
+    top_stable: float
+    more: int | None
+    enough: bool
+    repeated: int
+    consistent: int
+    people: dict[str, int]
+    agreement: list[tuple[str, str, int, int]]
+    sentence: str
+
+
+class StaleQuestion(ValueError):
+    """The answer is to a question that is not open any more."""
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """A model fitted to some answers, the ranking by it, and the expected share of its first ten
+    that belong there.
+    """
+
+    model: Any
+    ranking: Ranking
+    top_stable: float
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """The expected share of misordered pairs after so many answers, and after further ones."""
+
+    answers: int
+    shares: FloatArray
+
+
+@dataclass(frozen=True)
 class _Asked:
     """Rows, and pairs of them, that need not be asked about again."""
 
@@ -776,74 +777,19 @@ class _Asked:
         rows : of the items by their names
         """
         shown = {rows[name] for answer in answers for name in answer.items}
-        compared = {
-            pair
-            for answer in answers
-            for names in answer.comparisons() or combinations(answer.items, 2)
-            for pair in pairs_within(rows[name] for name in names)
-        }
+        compared: set[tuple[int, int]] = set()
+        for answer in answers:
+            for names in answer.comparisons() or combinations(answer.items, 2):
+                compared.update(pairs_within(rows[name] for name in names))
         return _Asked(self.rows | shown, self.pairs | compared)
-
-
-def item_names(table: pa.Table, id: str) -> list[str]:
-    """The names of the items as an answer can hold them: on one line, and not too long."""
-    distinct, positions = labels(column(table, id, "id"), id)
-    names = [(distinct[position] or "").strip() for position in positions]
-    for row, name in enumerate(names):
-        if not _fits_an_answer(name):
-            raise TableError(
-                f"the name in data row {row + 1} of column {id!r} must be one line of at most"
-                f" {MAX_NAME:,} characters: {name[:40]!r}"
-            )
-    return names
-
-
-def _fits_an_answer(name: str) -> bool:
-    return len(name) <= MAX_NAME and not set("\n\r\0") & set(name)
-
-
-def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
-    """How many judgements a person made again and how many of them came out alike, and the
-    agreement of any two people.
-
-    A judgement is about a pair of items, or about the score of one; scores are alike within a tenth
-    of their range.
-    """
-    judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for answer in answers:
-        for first, second, won in pair_outcomes([answer]):
-            verdict = 0.0 if won != 1 else 1.0 if first < second else -1.0
-            judged[frozenset((first, second))][answer.person].append(verdict)
-        if answer.score is not None:
-            judged[answer.items][answer.person].append(answer.score)
-    scores = [answer.score for answer in answers if answer.score is not None]
-    tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
-
-    def alike(first: float, second: float) -> bool:
-        return abs(first - second) <= tolerance
-
-    repeated = consistent = 0
-    shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
-    for by_person in judged.values():
-        for values in by_person.values():
-            repeated += len(values) - 1
-            consistent += sum(alike(values[0], value) for value in values[1:])
-        for first, second in combinations(sorted(by_person), 2):
-            shared[first, second].append(alike(by_person[first][0], by_person[second][0]))
-    agreement = [
-        (first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())
-    ]
-    return repeated, consistent, agreement
 
 
 def _sentence(settled: Settled, *, everything_asked: bool) -> str:
     """How settled the order is, in words."""
+    if settled.answers == 0 and everything_asked:
+        return "Everything was asked, and nothing answered."
     if settled.answers == 0:
-        return (
-            "No answers yet."
-            if not everything_asked
-            else "Everything was asked, and nothing answered."
-        )
+        return "No answers yet."
     wrong = (
         f"about {100 * settled.misordered:.0f} % of all pairs are expected to be in the wrong order"
     )

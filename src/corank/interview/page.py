@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.interview.answers import AnswersInUse
+from corank.interview.answers import KINDS, AnswersInUse
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview, Question, StaleQuestion
 from corank.tables.write import finite
@@ -27,11 +27,6 @@ MAX_SCORE = 1e60  # as learners take
 RANKED_ITEMS = 100  # are shown, the best
 RETRY = 30.0  # seconds until a ranking that failed is tried again
 EXPLAINED = 6  # parts of a difference that are shown, the largest
-HEADINGS = {
-    "compare": "Which is better?",
-    "best-worst": "Which is the best, and which the worst?",
-    "score": "How good is it?",
-}
 
 
 def page_file(name: str) -> str:
@@ -67,7 +62,7 @@ class Page:
         self.interview, self.cards = interview, cards
         self._about = {
             "kind": interview.kind,
-            "heading": heading or HEADINGS[interview.kind],
+            "heading": heading or KINDS[interview.kind].heading,
             "person": interview.person,
             "items": len(interview.names),
             "place": place,

@@ -1,34 +1,23 @@
-"""What every learner is: an estimator whose fitted functions are expansions, with checked
-parameters, `predict`, `score`.
+"""What every learner is: an estimator whose fitted functions are expansions, with `predict` and
+`score`.
 
 `Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at
-once and are fitted in ways of their own; `_kernel_learner` holds least squares on one view and on
-several. `RankerMixin` and `R2Mixin` say what `score` is.
+once and are fitted in ways of their own; `least_squares` holds kernel least squares. `RankerMixin`
+and `R2Mixin` say what `score` is.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from inspect import isfunction
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import (
-    Array,
-    Index,
-    first_appearance,
-    namespace,
-    take,
-    to_numpy,
-    with_precision_of,
-)
+from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_precision_of
 from corank.core.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
@@ -37,24 +26,25 @@ from corank.core.basis import (
     warn_of_subset,
 )
 from corank.core.folds import Splits
-from corank.core.kernels import Kernel, check_precomputed, is_named, is_registered, kernel_names
-from corank.core.labels import encode_queries
-from corank.core.loss import WEIGHTINGS, Loss, Pointwise, WithinQueries, blend
+from corank.core.kernels import Kernel, check_precomputed, is_named
+from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.describe import Summary, summarise
 from corank.inputs import (
     as_scan,
+    compared_rows,
+    given_scores,
     is_frame,
     is_scan,
-    read_comparisons,
     read_features,
     read_rows,
     read_scores,
     read_weights,
     scans,
+    scored_rows,
     warn_of_scales,
 )
 from corank.learners.pair_explanation import (
@@ -63,128 +53,25 @@ from corank.learners.pair_explanation import (
     explain_function,
     read_pair,
 )
-from corank.learners.splits import read_splits
-from corank.learners.update import Kept
+from corank.learners.parameters import (
+    candidates,
+    check_choice,
+    check_weights,
+    read_comparison,
+    read_kernel,
+    read_splits,
+    seed,
+)
+from corank.learners.training import column_of
+from corank.learners.update import Kept, with_new_rows
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
+from corank.solve.questions import Question
+from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
-
-
-def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
-    """The kernel, its width still open."""
-    if isinstance(kernel, str):
-        if kernel not in kernel_names():
-            raise ValueError(
-                f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
-            )
-    elif not callable(kernel):
-        raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
-    if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
-        raise ValueError(f"kernel_params go with a kernel function, not with kernel={kernel!r}.")
-    for name, value in (("degree", degree), ("coef0", coef0)):
-        if not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"{name} must be a number, got {value!r}.")
-    return Kernel(kernel, None, degree, coef0, dict(kernel_params or {}))
-
-
-def read_comparison(weighting: Any, beta: Any) -> Loss:
-    """What a ranker compares."""
-    if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting {weighting!r} is not known; use 'size', 'unit' or 'query'.")
-    if not isinstance(beta, Real) or not 0 <= float(beta) <= 1:
-        raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {beta!r}.")
-    return blend(weighting, float(beta))
-
-
-def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
-    """Refuse a value that is none of the choices."""
-    if not any(
-        value is choice or (isinstance(value, str) and value == choice) for choice in choices
-    ):
-        raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, choices))}.")
-
-
-def check_weights(comparison: Loss, sample_weight: Any) -> None:
-    """Refuse weights where every query counts the same."""
-    if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
-        raise ValueError(
-            "sample_weight does not go with weighting='query', which gives every query the same"
-            " weight; use weighting='size' or 'unit'."
-        )
-
-
-def candidates(
-    value: Any, name: str, words: tuple[str, ...], *, zero: bool = False
-) -> float | str | tuple[float, ...]:
-    """A number, one of the words, or a list of numbers; greater than 0, or 0 too where `zero`."""
-    if isinstance(value, str):
-        if value not in words:
-            choices = [*map(repr, words), "a number or a list"]
-            raise ValueError(f"{name} {value!r} is not known; use {', '.join(choices)}.")
-        return value
-    if isinstance(value, Mapping | bool) or value is None:
-        choices = ["a number", *map(repr, words)]
-        raise ValueError(
-            f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}."
-        )
-    try:
-        numbers = np.asarray(to_numpy(value), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
-    fitting = np.isfinite(numbers) & ((numbers >= 0) if zero else (numbers > 0))
-    if numbers.size == 0 or numbers.ndim > 1 or not np.all(fitting):
-        raise ValueError(
-            f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}."
-        )
-    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number from 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
-    """ "tune", a whole number from 1, or several of them in increasing order."""
-    if is_named(value, "tune"):
-        return "tune"
-    if is_whole(value):
-        return int(value)
-    numbers = value.tolist() if hasattr(value, "tolist") else value
-    if (
-        not isinstance(numbers, list | tuple | range)
-        or not numbers
-        or not all(map(is_whole, numbers))
-    ):
-        raise ValueError(
-            f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}."
-        )
-    return tuple(sorted({int(number) for number in numbers}))
-
-
-def seed(random_state: Any) -> int:
-    """None means the same choices every time."""
-    if random_state is None:
-        return 0
-    from sklearn.utils import check_random_state
-
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def read_shared_parameters(learner: Any) -> None:
-    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel
-    and gamma, checked.
-    """
-    learner._seed = seed(learner.random_state)
-    learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
-    learner._given_kernel = read_kernel(
-        learner.kernel, learner.degree, learner.coef0, learner.kernel_params
-    )
-    learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
-
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
@@ -215,52 +102,30 @@ class BriefRequest:
         return method
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class KernelParameters:
-    """Parameters of learners that choose by held-out errors; a learner declares its own before
-    them.
-    """
-
-    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
-
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: Any = None
-    cv: Any = None
-    scoring: Any = None
-    random_state: Any = None
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class BasisParameters(KernelParameters):
-    """Parameters of learners whose basis may be a number of rows."""
-
-    basis_selection: Any = "pivoted"
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class WidthParameters(BasisParameters):
-    """Parameters of learners with one view, which choose the width of their kernel where scored
-    rows are few.
-    """
-
-    _gamma_words = ("auto", "scale", "tune")
-
-    gamma: Any = "auto"
-
-
-# what searches hand on to `fit`
-WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
-
-
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is
     needed.
+
+    What a learner can do is said by attributes of its class, and what it was fitted on by the
+    properties below; nobody looks for its methods to find that out.
     """
 
+    is_average: ClassVar[bool] = False  # of the weighed `candidates_`; says its `reason_`
+    has_posterior: ClassVar[bool] = False  # for `return_std` and `predict_comparison`
+    has_evidence: ClassVar[bool] = False  # chose by it: `log_evidence_`, `amplitude_`
+    has_views: ClassVar[bool] = False  # one function per view: `predict_views`, `agreement_`
+    has_atoms: ClassVar[bool] = False  # that `explain` lists
+    suggests: ClassVar[bool] = False  # what to ask next
+    updates_comparisons: ClassVar[bool] = False  # not only scores
+    knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
+    takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
+
     _learned = "coef_"  # what every fitted one has
+    _kind: Question = "score"
+    _n_comparisons: int | None = None
+    _n_unscored: int
+    _with_queries: bool
+    _with_links = False
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     __metadata_request__score: ClassVar[dict[str, str | bool]] = {
         "qid": "groups",
@@ -280,6 +145,48 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     def _pairwise(self) -> bool:
         """Whether X is one square matrix of kernel values."""
         return False
+
+    # ---------------------------------------------------------------- what it was fitted on
+
+    @property
+    def learned_from(self) -> Question:
+        """What the model was fitted on."""
+        return self._kind
+
+    @property
+    def n_comparisons(self) -> int | None:
+        """How many comparisons it was fitted on, None where it does not count them."""
+        return self._n_comparisons
+
+    @property
+    def n_unscored(self) -> int:
+        """How many unscored rows it learned from too."""
+        return self._n_unscored
+
+    @property
+    def with_queries(self) -> bool:
+        """Whether it was fitted with qid."""
+        return self._with_queries
+
+    @property
+    def with_links(self) -> bool:
+        """Whether it was fitted with links."""
+        return self._with_links
+
+    @property
+    def feature_names(self) -> Any:
+        """(d,) names of the columns that it was fitted on, None where these had no names."""
+        return vars(self).get("feature_names_in_")
+
+    @property
+    def tuning_path(self) -> Any:
+        """The `path_` of what was tried, None where nothing was tuned."""
+        return vars(self).get("path_")
+
+    @property
+    def knows_uncertainty(self) -> bool:
+        """Whether the fitted model says how sure it is of the order of several rows."""
+        return self.has_posterior
 
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, kernel, basis, what was chosen,
@@ -302,7 +209,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """A table as the features of a model that has a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
-    def _at_a_glance(self) -> Self:
+    def at_a_glance(self) -> Self:
         """The estimator without what is found out only when it is asked for."""
         return self
 
@@ -312,14 +219,14 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
 
         diagram: str = estimator_html_repr(self)
         return (
-            diagram + self._at_a_glance().summary()._repr_html_()
+            diagram + self.at_a_glance().summary()._repr_html_()
             if hasattr(self, self._learned)
             else diagram
         )
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
-        return super(QueryEstimator, self._at_a_glance())._get_fitted_attr_html(*place, **named)
+        return super(QueryEstimator, self.at_a_glance())._get_fitted_attr_html(*place, **named)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -334,12 +241,14 @@ class Learner(Saveable, QueryEstimator):
     fitted.
     """
 
+    beta: float = 0.0  # share of the plain squared error in the loss
+    fit_intercept: bool = False  # whether the mean score is taken out first and put back
+
     function_: Function
     # rows up to which basis="auto" takes all of them; how many beyond
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
     _kept: Kept | None = None  # what rows can be added to
     _level: float  # was taken out of the scores before the fit
-    _with_queries: bool
 
     def _comparison(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
@@ -352,12 +261,14 @@ class Learner(Saveable, QueryEstimator):
     # ---------------------------------------------------------------- what is fitted, as users see it
 
     def _shown(self, values: Sequence[Any]) -> Any:
-        """A value per part of the function as a fitted attribute: that of the first."""
-        return values[0]
+        """A value per part of the function as a fitted attribute: all of them where there are
+        views, else that of the first.
+        """
+        return list(values) if self.has_views else values[0]
 
     def _listed(self, value: Any) -> list[Any]:
         """A fitted attribute with one entry per part."""
-        return [value]
+        return list(value) if self.has_views else [value]
 
     def _of_spans(self, name: str) -> Any:
         return self._shown([getattr(part.span, name) for part in self.function_.parts])
@@ -467,7 +378,7 @@ class Learner(Saveable, QueryEstimator):
             check_is_fitted(self)
             values: Array = scans().predict_scan(self, X)
             return values
-        return self._values(self._read(X))
+        return self.predicted(self._read(X))
 
     def predict_to(
         self,
@@ -503,7 +414,7 @@ class Learner(Saveable, QueryEstimator):
         n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
         return n_rows
 
-    def _values(self, features: Array) -> Array:
+    def predicted(self, features: Array) -> Array:
         """Scores of checked features."""
         return self._scores(self.function_.values(features), features)
 
@@ -574,6 +485,34 @@ class Learner(Saveable, QueryEstimator):
         self._grow(X, y, qid, sample_weight)
         return self
 
+    def _grown(self, rows: Rows) -> DualSystem | PrimalSystem:
+        """The system of the fitted function with newly scored rows, scores (n, t), which the model
+        keeps and counts.
+        """
+        parts, new = self.function_.parts, []
+        for position, part in enumerate(parts):
+            scored = scored_rows(rows, column_of(rows, position, len(parts)))
+            new.append(scored.lowered(self._level).beside(part.coefficients))
+        self._warn_of_nothing_new(new)
+        assert self._kept is not None
+        system, unscored = with_new_rows(
+            self.function_,
+            self._kept,
+            new,
+            self._comparison(),
+            self._unscored_comparison(),
+            self._n_seen,
+            with_queries=self._with_queries,
+        )
+        self._kept = Kept.of(system, unscored, in_memory=True)
+        given: Mask = np.any(given_scores(rows), axis=1)
+        self._n_seen += len(given)
+        self._n_scored += int(given.sum())
+        if self._with_queries:
+            queries = rows.queries
+            self._n_queries += 1 if queries is None else len(np.unique(to_numpy(queries)[given]))
+        return system
+
     def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
         """Say so where new rows, one set per view, can be compared with nothing."""
         problems = [ScoredRows(scored, self._comparison()) for scored in rows if len(scored)]
@@ -598,13 +537,11 @@ class OneViewLearner(Learner):
     fitted.
     """
 
+    dictionary: Any = None  # what a pursuit picks atoms from, where that is not the rows
+
     @property
     def _pairwise(self) -> bool:
         return is_named(self.kernel, "precomputed")
-
-    @property
-    def _centred(self) -> bool:
-        return bool(getattr(self, "fit_intercept", False))
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.
@@ -626,7 +563,7 @@ class OneViewLearner(Learner):
         loss = self._comparison()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
-        level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
+        level = ScoredRows(rows, loss).mean_score if self.fit_intercept else 0.0
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
         warn_of_ties(problem)
@@ -651,7 +588,7 @@ class OneViewLearner(Learner):
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
-        elif getattr(self, "dictionary", None) is None and not is_named(self.gamma, "columns"):
+        elif self.dictionary is None and not is_named(self.gamma, "columns"):
             warn_of_scales(training.everything, self.kernel)
         return kernel
 
@@ -704,41 +641,6 @@ def _split_by_groups() -> bool:
     return False
 
 
-def compared_rows(
-    features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
-) -> tuple[ComparedRows, Index]:
-    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows
-    in any of them.
-    """
-    n = features.shape[0]
-    first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
-    groups = comparison_groups(first, second, n, qid)
-    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    items = features if len(used) == n else take(features, used)
-    split = len(first)
-    problem = ComparedRows(
-        items, ends[:split], ends[split:], size, weight, groups, named=qid is not None
-    )
-    return problem, used
-
-
-def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
-    """What is held out together: the comparisons of a query, else those of the same two items."""
-    if qid is None:
-        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
-        groups, _ = first_appearance(low * n_rows + high)
-        return groups
-    queries = to_numpy(encode_queries(qid, n_rows)[0])
-    if np.any(queries[winners] != queries[losers]):
-        row = int(np.argmax(queries[winners] != queries[losers]))
-        raise ValueError(
-            f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]}"
-            " of X."
-        )
-    groups, _ = first_appearance(queries[winners])
-    return groups
-
-
 class ComparisonMixin:
     """`fit_comparisons` for learners with one view."""
 
@@ -786,11 +688,12 @@ class RankerMixin:
     """
 
     weighting: Any
+    beta: float
     _with_queries: bool
     _predicts_within_queries: ClassVar[bool] = False
 
     def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, getattr(self, "beta", 0.0))
+        return read_comparison(self.weighting, self.beta)
 
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)

@@ -13,27 +13,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, FloatArray, Index, like, namespace, take
+from corank.core.arrays import Array, Index, like, namespace, take
 from corank.core.basis import KernelBasis
 from corank.core.folds import same_scores
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.unscored import UnscoredRows
 from corank.inputs import is_scan, read_features, row_labels
-from corank.learners.base import (
-    WITH_UNSCORED,
+from corank.learners.base import RankerMixin
+from corank.learners.bases import AskedBases, ViewBases
+from corank.learners.explanation import Explanation
+from corank.learners.parameters import (
     KernelParameters,
-    RankerMixin,
     candidates,
     check_choice,
     is_whole,
-    read_shared_parameters,
+    read_splits,
     whole_numbers,
 )
-from corank.learners.bases import ViewBases
-from corank.learners.explanation import Explanation
-from corank.learners.least_squares import Scored, _KernelLearner
-from corank.learners.splits import read_splits
+from corank.learners.training import TrainingData
+from corank.learners.views import ViewLearner
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (
     CoPursuitSettings,
@@ -44,8 +42,8 @@ from corank.solve.co_pursuit import (
 )
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.path import Path, joined_path
-from corank.solve.systems import Unscored, ViewData
+from corank.solve.systems import ViewData
+from corank.solve.tuning import Settings
 
 
 @dataclass(frozen=True)
@@ -76,20 +74,13 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-class SparseViews(_KernelLearner):
+class SparseViews(ViewLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are
     chosen.
     """
 
-    __metadata_request__fit = WITH_UNSCORED
     _contents = CO_PURSUIT
-    _several = True
-
-    def _shown(self, values: Sequence[Any]) -> Any:
-        return list(values)
-
-    def _listed(self, value: Any) -> list[Any]:
-        return list(value)
+    has_atoms = True
 
     def _why_fixed(self) -> str:
         return (
@@ -104,30 +95,27 @@ class SparseViews(_KernelLearner):
         """
         check_is_fitted(self)
 
-    def _keep_pursuit(self, solution: CoPursuitSolution, index: Sequence[Index]) -> None:
-        """Set the fitted attributes; `index` (N_v,) per view holds the row numbers of its
-        dictionary.
-        """
-        model, data = solution.model, solution.atoms.views
-        rows, coefficients, points = _functions(model, data, index)
+    def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
+        """Set the fitted attributes."""
+        model, atoms = solution.model, solution.atoms
+        rows, coefficients, points = _functions(model, atoms)
         self.atoms_ = rows
         spans = [
             replace(Span.of(view), points=own_points, rows=own_rows)
-            for view, own_points, own_rows in zip(data, points, rows, strict=True)
+            for view, own_points, own_rows in zip(atoms.views, points, rows, strict=True)
         ]
         self.function_ = Function.mean(spans, coefficients, 0.0)
         labels = np.asarray(model.labels, dtype=np.int64)
-        self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(index)]
+        self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
         self.n_atoms_, self.agreement_ = len(labels), solution.agreement
         self.objective_ = np.asarray(model.losses)
-        self._history: FloatArray = np.zeros((len(labels), len(labels), len(data)))
-        for step, weights in enumerate(model.history):
-            self._history[step, : len(weights)] = weights
+        self.path_ = solution.path
+        self._history = model.weights(0, len(labels))
         self._others: list[dict[str, Any]] = []
         for path in solution.others:
-            atoms, coefficients, points = _functions(path, data, index)
-            other = {"atoms": atoms, "coefficients": coefficients, "points": points}
-            self._others.append({"objective": path.losses[-1], **other})
+            rows, coefficients, points = _functions(path, atoms)
+            functions = {"atoms": rows, "coefficients": coefficients, "points": points}
+            self._others.append({"objective": path.losses[-1], **functions})
         # those of a loaded model belong to what it was fitted on before
         self.encoder_ = self.table_ = None
 
@@ -215,16 +203,8 @@ class SparseViews(_KernelLearner):
         m, start = len(self.views_), float(self.objective_[0])
         left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
         held_out = None
-        path: Any = self.path_  # with numbers of atoms, which other learners' paths lack
-        if path is not None:
-            best = path.best
-            same = (path.agreement == path.agreement[best]) & np.isclose(
-                path.gamma, path.gamma[best], equal_nan=True
-            )
-            errors = dict(
-                zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True)
-            )
-            held_out = np.repeat([errors.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
+        if self.path_ is not None:
+            held_out = np.repeat(self.path_.of_atoms(np.arange(self.n_atoms_) + 1), m)
         return Explanation(
             names=tuple(self._names),
             atoms=np.stack(self.steps_, axis=1).ravel(),
@@ -235,17 +215,15 @@ class SparseViews(_KernelLearner):
         )
 
 
-def _functions(
-    path: GreedyPath, views: Sequence[ViewData], index: Sequence[Index]
-) -> tuple[list[Index], list[Array], list[Array]]:
+def _functions(path: GreedyPath, atoms: ViewAtoms) -> tuple[list[Index], list[Array], list[Array]]:
     """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
     rows, weights, points = [], [], []
-    for v, (view, numbers) in enumerate(zip(views, index, strict=True)):
+    for v, (view, numbers) in enumerate(zip(atoms.views, atoms.numbers, strict=True)):
         assert isinstance(view.basis, KernelBasis)
         labels = [step[v] for step in path.labels]
         distinct = list(dict.fromkeys(labels))
         sums = np.zeros(len(distinct))
-        np.add.at(sums, [distinct.index(label) for label in labels], path.weights[:, v])
+        np.add.at(sums, [distinct.index(label) for label in labels], path.history[-1][:, v])
         rows.append(numbers[distinct])
         weights.append(like(sums, view.problem.reference))
         points.append(take(view.basis.points, np.asarray(distinct)))
@@ -392,35 +370,31 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
-        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
         labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
-        self._names = [
-            (
-                f"unscored row {row - n_rows}"
-                if row >= n_rows
-                else f"row {row}"
-                if labels is None
-                else str(labels[row])
-            )
-            for row in np.stack(self.steps_, axis=1).ravel().tolist()
-        ]
+        rows = np.stack(self.steps_, axis=1).ravel()
+        self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
 
-    def _check_parameters(self) -> Any:
+    def _settings(self) -> Settings:
         check_choice(self.objective, "objective", ("exact", "paper"))
         check_choice(self.search, "search", ("full", "tied"))
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
-        candidates(self.agreement, "agreement", ("tune",), zero=True)
         whole_numbers(self.n_atoms, "n_atoms")
         if not is_whole(self.n_solutions):
             raise ValueError(
                 f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
             )
-        read_shared_parameters(self)
+        return Settings(
+            **self._shared_settings(),
+            alpha=0.0,
+            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
+            scoring=self.scoring or "rescaled",
+        )
 
-    def _set_views(self, n_columns: int, names: Any = None) -> None:
-        super()._set_views(n_columns, names)
+    def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
+        asked = super()._asked_bases(n_columns, settings, names)
         n_views = len(self.views_)
         if self.search == "full" and n_views > 2:
             raise ValueError(
@@ -435,103 +409,68 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
                 )
         if any(view.penalty != 1 for view in self.views_):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
+        return asked
 
-    def _fit_views(
-        self,
-        features: Array,
-        scored: Scored,
-        rows: UnscoredRows,
-        n_plain: int,
-        _: Any,
-        *,
-        with_queries: bool,
-    ) -> Self:
+    def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
-        if self.objective == "paper" and not same_scores(scored.problems):
+        if self.objective == "paper" and not same_scores(data.problems):
             raise ValueError(
                 "objective='paper' has one residual for all views, so y must have one column."
             )
-        seen = [problem.features for problem in scored.problems]
-        bases = self._bases(features, scored.weights, scored.index, seen, rows)
-        settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
-        couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
-        unscored = Unscored(self._unscored_comparison(), rows) if couples else None
-        best: tuple[CoPursuitSolution, list[Index]] | None = None
-        paths: list[Path] = []
-        problems = bases.seen_problems(scored.problems)
-        for widths, data in zip(
-            choices, bases.view_data(choices, problems, scored.groups), strict=True
-        ):
-            dictionaries = [view.rows for view in data if view.rows is not None]
-            self._check_dictionaries(dictionaries)
-            atoms = ViewAtoms.of(data, unscored, dictionaries)
-            solution = pursue_views(atoms, replace(settings, compared=len(choices) > 1))
-            if solution.path is not None:
-                gamma = np.full(
-                    len(solution.path.error), np.nan if widths[0] is None else widths[0]
-                )
-                paths.append(replace(solution.path, gamma=gamma))
-            if best is None or _error(solution) < _error(best[0]):
-                best = solution, dictionaries
-        assert best is not None
-        self._keep_pursuit(*best)
-        self.path_ = joined_path(paths)
-        self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
-        self._n_scored = len(np.unique(np.concatenate(scored.index)))
-        self._n_seen, self._n_unscored = features.shape[0] + rows.n_rows - n_plain, rows.n_rows
-        self._n_plain = n_plain
-        self._warn_of(best[0], tuned=settings.tunes)
+        bases = ViewBases.of(asked, data)
+        pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
+        n_unscored = data.unscored.rows.n_rows
+        couples = n_unscored > 0 and len(self.views_) > 1 and pursuit.agreement != 0.0
+        unscored = data.unscored if couples else None
+        solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
+        self._keep_pursuit(solution)
+        self._with_queries, self._n_queries = data.with_queries, data.problems[0].n_queries
+        self._n_seen, self._n_scored = data.n_seen, data.n_scored
+        self._n_unscored, self._n_plain = n_unscored, data.n_plain
+        self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
-    def _pursuit_settings(self, scored: Scored, bases: ViewBases) -> CoPursuitSettings:
+    def _pursuit_settings(
+        self, data: TrainingData, settings: Settings, *, compared: bool
+    ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
-        given = read_splits(
-            self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows
-        )
-        nothing = bases.n_unscored == 0 or len(scored.problems) == 1
+        n_rows = data.features.shape[0]
+        nothing = data.unscored.rows.n_rows == 0 or len(data.problems) == 1
         return CoPursuitSettings(
-            agreement=(
-                0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True)
-            ),
+            agreement=0.0 if nothing else settings.agreement,
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=given,
-            scoring=self.scoring or "rescaled",
-            seed=self._seed,
+            splits=read_splits(self.cv, data.shown, data.scored_index, n_rows),
+            scoring=settings.scoring,
+            seed=settings.seed,
+            compared=compared,
             n_solutions=int(self.n_solutions),
         )
 
-    def _check_dictionaries(self, index: Sequence[Index]) -> None:
-        """Refuse dictionaries, given as row numbers per view, that the search or the number of
-        atoms cannot use.
-        """
-        if self.search == "tied" and any(
-            not np.array_equal(numbers, index[0]) for numbers in index[1:]
-        ):
-            drawn = all(len(view.columns) == self.n_features_in_ for view in self.views_)
-            why = (
-                f": all of them see the n_features = {self.n_features_in_} columns of X"
-                if drawn
-                else ""
-            )
+    def _checked(self, views: Sequence[ViewData]) -> Sequence[ViewData]:
+        """The views, refused where the search or the number of atoms cannot use their dictionaries."""
+        index = [view.rows for view in views if view.rows is not None]
+        same_rows = all(np.array_equal(numbers, index[0]) for numbers in index)
+        if self.search == "tied" and not same_rows:
+            why = ""
+            if all(len(view.columns) == self.n_features_in_ for view in self.views_):
+                why = f": all of them see the n_features = {self.n_features_in_} columns of X"
             raise ValueError(
                 "search='tied' takes the same row as atom in every view, but the views have"
                 f" different rows to choose from{why}; give them the same View.basis, or use"
                 " search='full'."
             )
         sizes = [len(numbers) for numbers in index]
-        largest, smallest = (
-            0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)),
-            int(np.argmin(sizes)),
-        )
+        largest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms))
         if self.refit == "back" and largest > min(sizes):
             raise ValueError(
                 f"n_atoms = {largest} is more than there are rows to choose from in"
-                f" {self.views_[smallest].name}: with refit='back' it is at most their number"
-                f" (n_samples = {min(sizes)})."
+                f" {self.views_[int(np.argmin(sizes))].name}: with refit='back' it is at most their"
+                f" number (n_samples = {min(sizes)})."
             )
+        return views
 
     def _warn_of(self, solution: CoPursuitSolution, *, tuned: bool) -> None:
         """Say what came out otherwise than asked for."""
@@ -553,6 +492,10 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             )
 
 
-def _error(solution: CoPursuitSolution) -> float:
-    """The held-out error of the parameters that were chosen; infinite where nothing was tuned."""
-    return float("inf") if solution.path is None else float(solution.path.error[solution.path.best])
+def _name_of_row(row: int, n_rows: int, labels: Sequence[Any] | None) -> str:
+    """What a row is called: its label in X, else its number; rows of `unscored=` come after those
+    of X.
+    """
+    if row >= n_rows:
+        return f"unscored row {row - n_rows}"
+    return f"row {row}" if labels is None else str(labels[row])

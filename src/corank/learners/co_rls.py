@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
-from corank.learners.base import WITH_UNSCORED, BasisParameters, R2Mixin, RankerMixin
-from corank.learners.least_squares import _KernelLearner
-from corank.model_files.schema import SEVERAL_VIEWS
+from corank.learners.base import R2Mixin, RankerMixin
+from corank.learners.parameters import BasisParameters
+from corank.learners.views import ViewLearner
 
 
-class LeastSquaresOnViews(_KernelLearner):
+class LeastSquaresOnViews(ViewLearner):
     """Least squares on several views that agree on unscored rows."""
-
-    __metadata_request__fit = WITH_UNSCORED
-    _contents = SEVERAL_VIEWS
-    _several = True
-
-    def _shown(self, values: Sequence[Any]) -> Any:
-        return list(values)
-
-    def _listed(self, value: Any) -> list[Any]:
-        return list(value)
 
     def fit(
         self,
@@ -58,7 +47,7 @@ class LeastSquaresOnViews(_KernelLearner):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
 @dataclass(eq=False, repr=False)

@@ -14,15 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import Array, like, namespace, with_precision_of
 from corank.core.messages import warn_user
-from corank.learners.base import (
-    BasisParameters,
-    ComparisonMixin,
-    OneViewLearner,
-    R2Mixin,
-    RankerMixin,
-    candidates,
-    whole_numbers,
-)
+from corank.core.observations import ScoredRows
+from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.parameters import BasisParameters, candidates, whole_numbers
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solve.function import Function, Span
@@ -38,6 +32,17 @@ class ComponentLearner(OneViewLearner):
     _has_level: ClassVar[bool] = True
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
+        settings = self._settings(training)
+        if settings.tunes:
+            settings = replace(settings, splits=self._splits(training))
+        solution = solve_components(training, settings)
+        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep(solution)
+        self._warn_of(training, settings, solution)
+        return self
+
     def _settings(self, training: Training) -> ComponentSettings:
         """The parameters, checked against the rows."""
         alpha = candidates(self.alpha, "alpha", (), zero=True)
@@ -49,17 +54,31 @@ class ComponentLearner(OneViewLearner):
             n_components=_read_numbers(self.n_components, training, basis),
             basis=basis,
             selection=self.basis_selection,
-            centred=self._centred,
+            centred=self.fit_intercept,
         )
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
-        settings = self._settings(training)
-        splits = self._splits(training) if settings.tunes else None
-        solution = solve_components(training, settings, splits)
-        self._keep_counts(training, with_queries=with_queries, level=level)
-        self._keep(solution)
-        if solution.limit == 0 and not getattr(training.problem, "is_tied", False):
+    def _keep(self, solution: ComponentSolution) -> None:
+        """Set the fitted attributes."""
+        steps, shifts, number = solution.steps, solution.shifts, solution.n_components
+        xp = namespace(steps)
+        levels = self._level + solution.offset + xp.cumulative_sum(shifts)
+        if not self._has_level:
+            levels = 0.0 * levels
+        span = Span.of(ViewData(None, solution.components.basis, rows=solution.rows))
+        coefficients = xp.sum(steps[:, :number], axis=1)
+        self.function_ = Function.mean([span], [coefficients], float(levels[number - 1]))
+        self.n_components_ = number
+        self.eigenvalues_ = solution.components.explained
+        self.alpha_, self.path_ = solution.alpha, solution.path
+        self._path_steps = steps, levels
+
+    def _warn_of(
+        self, training: Training, settings: ComponentSettings, solution: ComponentSolution
+    ) -> None:
+        """Say what came out otherwise than asked for."""
+        problem = training.problem
+        tied = isinstance(problem, ScoredRows) and problem.is_tied
+        if solution.limit == 0 and not tied:
             warn_user(
                 "X: no component tells apart the rows that are compared; the model is constant."
             )
@@ -75,23 +94,6 @@ class ComponentLearner(OneViewLearner):
                 " (the rows less the queries, or what the kernel tells apart) more components"
                 " change nothing."
             )
-        return self
-
-    def _keep(self, solution: ComponentSolution) -> None:
-        """Set the fitted attributes."""
-        basis = solution.components.basis
-        level = self._level + solution.offset + solution.constant if self._has_level else 0.0
-        span = Span.of(ViewData(None, basis, rows=solution.rows))
-        self.function_ = Function.mean([span], [solution.coefficients], level)
-        self.n_components_ = solution.n_components
-        self.eigenvalues_ = solution.components.explained
-        self.alpha_, self.path_ = solution.alpha, solution.path
-        shifts = (
-            self._level
-            + solution.offset
-            + namespace(solution.shifts).cumulative_sum(solution.shifts)
-        )
-        self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 
     def predict_path(self, X: Any) -> Array:
         """Scores of the rows of X for every number of components, from one to as many as were made

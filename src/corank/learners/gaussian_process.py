@@ -13,7 +13,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import (
@@ -24,27 +23,18 @@ from corank.core.arrays import (
     is_sparse,
     like,
     namespace,
-    runs_of_rows,
-    sum_of,
-    take,
     to_numpy,
     with_precision_of,
 )
 from corank.core.basis import KernelBasis, make_basis
-from corank.core.kernels import Kernel, finite_values, is_named
+from corank.core.kernels import Kernel, is_named
 from corank.core.messages import warn_user
-from corank.inputs import read_comparisons
-from corank.learners.base import (
-    PRECOMPUTED,
-    OneViewLearner,
-    check_choice,
-    comparison_groups,
-    seed,
-)
-from corank.learners.suggest import Question, check_question, sample, shortlist
+from corank.inputs import comparison_groups, read_comparisons
+from corank.learners.base import PRECOMPUTED, OneViewLearner
+from corank.learners.parameters import check_choice, seed
 from corank.solve.function import Expansion, Function, Span
-from corank.solve.posterior import GaussianPart, Widths
-from corank.solve.questions import pairs_to_compare, rows_to_score
+from corank.solve.posterior import GaussianPart, KernelProcess, Posterior, Widths
+from corank.solve.questions import ask
 from corank.solve.tuning import Training, kernels_to_try
 
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
@@ -54,15 +44,6 @@ MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as m
 # the scale of a column that never changes, which no width can be learned for
 CONSTANT_COLUMN_SCALE = 1e-3
 WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
-
-
-def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """The probability that a normal variable is above 0; ½ for mean and variance 0."""
-    scale = np.sqrt(variance)
-    z = np.divide(
-        mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0
-    )
-    return ndtr(z)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -84,12 +65,13 @@ class EvidenceLearner(OneViewLearner):
     `basis_points_`.
     """
 
+    has_posterior = has_evidence = suggests = updates_comparisons = True
+    takes = frozenset({"return_std", "return_cov"})
+
     # items up to which all of them span the function; how many do beyond
     _auto_basis = (2_000, 500)
     scoring = None  # the evidence takes the place of held-out errors
     weighting = "size"  # of scores, where they are compared
-    _kind: Question  # what it was fitted on
-    _n_comparisons: int
     _parts: list[GaussianPart]
 
     def _variance(self, name: str) -> float | None:
@@ -263,6 +245,11 @@ class EvidenceLearner(OneViewLearner):
     # ---------------------------------------------------------------- what follows from the posterior
 
     @property
+    def knows_uncertainty(self) -> bool:
+        """Whether it says so of new rows, which a precomputed kernel does not compare."""
+        return not self._kernel.precomputed
+
+    @property
     def _answer_noise(self) -> float:
         """The noise variance of one observed difference."""
         raise AssertionError("a Gaussian process says how noisy answers are")
@@ -289,71 +276,44 @@ class EvidenceLearner(OneViewLearner):
             )
         if not return_std and not return_cov:
             return super().predict(X)
-        features = self._read(X)
+        posterior, features = self.posterior_at(X, "return_cov" if return_cov else "return_std")
         if return_cov:
-            self._demand_rows("return_cov")
-            mean, covariance = self._belief(features)
-            return self._scores(mean, features), with_precision_of(features, covariance)
-        self._demand_rows("return_std")
-        mean, variance = self._moments(features)
-        return self._scores(mean, features), with_precision_of(
-            features, namespace(variance).sqrt(variance)
-        )
+            mean, spread = posterior.covariance(features)
+        else:
+            mean, variance = posterior.moments(features)
+            spread = namespace(variance).sqrt(variance)
+        return self._scores(mean, features), with_precision_of(features, spread)
 
     def _words(self) -> dict[str, Any]:
         return {"items_are": "compared item" if self._kind == "comparison" else "item"}
 
-    def _demand_rows(self, name: str) -> None:
-        """Refuse what a precomputed kernel cannot answer."""
+    @property
+    def _posterior(self) -> Posterior:
+        processes = zip(self._parts, self.function_.parts, strict=True)
+        step = BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0]))
+        return Posterior(
+            [KernelProcess(part, mean) for part, mean in processes],
+            [part.weight for part in self._parts],
+            self._answer_noise,
+            block_rows=max(MIN_BLOCK_ROWS, step),
+            answers_measure=self.knows_margins,
+        )
+
+    def posterior_at(self, X: Any, asked: str = "posterior_at") -> tuple[Posterior, Array]:
+        """What is believed about the function, and the rows of X as it takes them.
+
+        Parameters
+        ----------
+        X : (n, d), as in `predict`
+        asked : what asks, for the error where the kernel is precomputed
+        """
+        features = self._read(X)
         if self._kernel.precomputed:
             raise ValueError(
-                f"{name} needs kernel values of the new rows with each other, which a precomputed"
+                f"{asked} needs kernel values of the new rows with each other, which a precomputed"
                 " kernel does not hand over; fit on the rows themselves with a kernel function."
             )
-
-    def _blocks(self, n: int) -> list[slice]:
-        """n rows in runs whose kernel values with the basis fit into a block."""
-        step = max(
-            MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0]))
-        )
-        return runs_of_rows(n, step)
-
-    def _moments(self, features: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows, block by block: (n,) each."""
-        means, variances = [], []
-        for rows in self._blocks(features.shape[0]):
-            block = take(features, rows)
-            moments = [gaussian.moments(block, self._points(features)) for gaussian in self._parts]
-            mean = self._mixed([centre for centre, _ in moments])
-            means.append(mean)
-            variances.append(
-                self._mixed([variance + (centre - mean) ** 2 for centre, variance in moments])
-            )
-        xp = namespace(means[0])
-        return xp.concat(means), xp.concat(variances)
-
-    def _belief(self, features: Array) -> tuple[Array, Array]:
-        """Mean (n,) and covariance (n, n) of the mixture."""
-        beliefs = [
-            gaussian.covariance(features, self._points(features)) for gaussian in self._parts
-        ]
-        mean = self._mixed([centre for centre, _ in beliefs])
-        covariances = [
-            covariance + (centre - mean)[:, None] * (centre - mean)[None, :]
-            for centre, covariance in beliefs
-        ]
-        return mean, finite_values(self._mixed(covariances))
-
-    def _points(self, features: Array) -> Array:
-        """The basis points in the library and on the device of the features."""
-        return self.function_.parts[0].span.points_beside(features)
-
-    def _mixed(self, values: list[Array]) -> Array:
-        """The sum of one array per Gaussian, by their weights."""
-        shares = [
-            gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)
-        ]
-        return sum_of(shares)
+        return self._posterior, features
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a beats row i of X_b.
@@ -368,8 +328,8 @@ class EvidenceLearner(OneViewLearner):
         -------
         (n,) between 0 and 1, as `predict` returns scores
         """
-        first, second = self._read(X_a), self._read(X_b)
-        self._demand_rows("predict_comparison")
+        posterior, first = self.posterior_at(X_a, "predict_comparison")
+        second = self._read(X_b)
         n = first.shape[0]
         if n != second.shape[0]:
             raise ValueError(
@@ -377,15 +337,8 @@ class EvidenceLearner(OneViewLearner):
             )
         if is_foreign(first) != is_foreign(second):
             raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
-        noise = self._answer_noise if observed else 0.0
-        total, points = np.zeros(n), self._points(first)
-        for rows in self._blocks(n):
-            for gaussian in self._parts:
-                gap, variance = gaussian.differences(take(first, rows), take(second, rows), points)
-                total[rows] += gaussian.weight * _chance_above_zero(
-                    to_numpy(gap), to_numpy(variance) + noise
-                )
-        return with_precision_of(first, like(total, first))
+        chances = posterior.chances(first, second, observed=observed)
+        return with_precision_of(first, like(chances, first))
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the
@@ -408,26 +361,5 @@ class EvidenceLearner(OneViewLearner):
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
-        features = self._read(X_pool)
-        self._demand_rows("suggest")
-        kind = self._kind if kind is None else kind
-        check_question(n, features.shape[0], kind)
-        m = features.shape[0]
-        rows = (
-            shortlist(lambda: to_numpy(self._moments(features)[1]), m, n)
-            if kind == "comparison"
-            else sample(m, n)
-        )
-        mean, covariance = (to_numpy(moment) for moment in self._belief(take(features, rows)))
-        noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
-        if kind == "comparison":
-            return rows[self._pairs_to_ask(mean, covariance, noise, n)]
-        centred = covariance - covariance.mean(axis=0)  # the level says nothing about the order
-        centred = centred - centred.mean(axis=1, keepdims=True)
-        return rows[rows_to_score(centred, noise / 2, n)]
-
-    def _pairs_to_ask(
-        self, mean: FloatArray, covariance: FloatArray, noise: float, n: int
-    ) -> Index:
-        """Pairs (n, 2) whose answers tell most."""
-        return pairs_to_compare(mean / noise**0.5, covariance / noise, n)
+        posterior, features = self.posterior_at(X_pool, "suggest")
+        return ask(posterior, features, self._kind if kind is None else kind, n)

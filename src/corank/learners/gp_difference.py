@@ -13,16 +13,15 @@ from corank.core.arrays import Array, FloatArray, Index, in_one_thread
 from corank.core.basis import KernelBasis
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import UnscoredRows
+from corank.inputs import read_score_columns
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners.least_squares import GivenScores, grown
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, Spectral, spread_of
 from corank.solve.function import Span
 from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
-from corank.solve.questions import pairs_to_measure
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
 
@@ -90,11 +89,6 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _answer_noise(self) -> float:
         return self.noise_ * (2.0 if self._kind == "score" else 1.0)
 
-    def _pairs_to_ask(
-        self, mean: FloatArray, covariance: FloatArray, noise: float, n: int
-    ) -> Index:
-        return pairs_to_measure(covariance, noise, n)
-
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         amplitude, noise = self._variance("amplitude"), self._variance("noise")
         basis, rows, widths = self._start(training)
@@ -138,8 +132,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._keep_parts([part], Span(basis.kernel, basis.points, rows=rows, whitening=whitening))
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        given = GivenScores.read(self._read(X), y, qid, sample_weight, several=False)
-        system = grown(self, given)
+        system = self._grown(read_score_columns(self._read(X), y, qid, sample_weight))
         self._solve_again(system, system.views[0].rows)
 
     def _solve_again(self, system: DualSystem | PrimalSystem, rows: Index | None) -> None:

@@ -15,8 +15,9 @@ from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user
 from corank.core.observations import TIED, ComparedRows, Rows
 from corank.inputs import read_rows
-from corank.learners.base import ComparisonMixin, RankerMixin, is_whole, seed
+from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners.parameters import is_whole, seed
 from corank.learners.update import Kept
 from corank.model_files.schema import PREFERENCE_PROCESS
 from corank.solve.function import Span
@@ -102,6 +103,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _: KW_ONLY
     average_width: bool = False
 
+    knows_margins = False
     _contents = PREFERENCE_PROCESS
 
     @property

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import (
     Array,
-    FloatArray,
     Index,
     NumpyArray,
     dtype_name,
@@ -35,15 +34,9 @@ from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
 from corank.core.sums import CHUNK_ROWS
 from corank.inputs import is_frame, read_features, row_labels
-from corank.learners.base import (
-    KernelParameters,
-    OneViewLearner,
-    R2Mixin,
-    RankerMixin,
-    check_choice,
-    whole_numbers,
-)
+from corank.learners.base import OneViewLearner, R2Mixin, RankerMixin
 from corank.learners.explanation import Explanation
+from corank.learners.parameters import KernelParameters, check_choice, whole_numbers
 from corank.model_files.schema import PURSUIT
 from corank.solve.dictionary import Atoms
 from corank.solve.function import Expansion, Function, Span
@@ -213,6 +206,7 @@ EXACT_SHARE = 1e-16
 class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
+    has_atoms = True
     _contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
@@ -230,7 +224,7 @@ class PursuitLearner(OneViewLearner):
             **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
-            centred=self._centred,
+            centred=self.fit_intercept,
         )
         atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
         largest = 0 if isinstance(settings.n_atoms, str) else int(np.max(settings.n_atoms))
@@ -242,8 +236,9 @@ class PursuitLearner(OneViewLearner):
                 f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each"
                 " of which enters once with refit='back' and 'pre'; use a smaller number."
             )
-        splits = self._splits(training) if settings.tunes else None
-        solution = pursue(training, settings, atoms, splits)
+        if settings.tunes:
+            settings = replace(settings, splits=self._splits(training))
+        solution = pursue(training, settings, atoms)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(training, atoms, solution)
         self._warn_of(training, settings, solution)
@@ -279,7 +274,7 @@ class PursuitLearner(OneViewLearner):
             return  # said already
         if used == 0:
             reason = "dictionary: no atom tells the rows apart that are compared"
-            if nothing_to_learn(problem, centred=self._centred):
+            if nothing_to_learn(problem, centred=self.fit_intercept):
                 reason = "y: all scores are the same"
             warn_user(f"{reason}, so the model is constant, without atoms.")
             return
@@ -414,21 +409,8 @@ class PursuitLearner(OneViewLearner):
             atoms=self.steps_[entries],
             weights=weights,
             left=self.training_loss_[1:][entries] / start,
-            held_out=self._held_out(entries + 1),
+            held_out=None if self.path_ is None else self.path_.of_atoms(entries + 1),
         )
-
-    def _held_out(self, numbers: Index) -> FloatArray | None:
-        """The held-out error of each number of steps at the width that was chosen; NaN where it was
-        not looked at.
-        """
-        path = self.path_
-        if path is None or path.n_atoms is None:
-            return None
-        same_width = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
-        errors = dict(
-            zip(path.n_atoms[same_width].tolist(), path.error[same_width].tolist(), strict=True)
-        )
-        return np.asarray([errors.get(float(number), np.nan) for number in numbers])
 
 
 @dataclass(eq=False, repr=False)

@@ -7,11 +7,12 @@ from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
-from corank.learners.base import ComparisonMixin, R2Mixin, RankerMixin, WidthParameters
-from corank.learners.least_squares import _KernelLearner
+from corank.learners.base import ComparisonMixin, R2Mixin, RankerMixin
+from corank.learners.least_squares import KernelLeastSquares
+from corank.learners.parameters import WidthParameters
 
 
-class LeastSquares(_KernelLearner):
+class LeastSquares(KernelLeastSquares):
     """Least squares on one view."""
 
     def fit(
@@ -40,7 +41,7 @@ class LeastSquares(_KernelLearner):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, checkpoint=checkpoint)
+        return self._fit(X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
 @dataclass(eq=False, repr=False)

@@ -10,33 +10,31 @@ from typing import Any, Self
 import numpy as np
 
 from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
-from corank.core.kernels import Kernel, is_named
+from corank.core.kernels import is_named
 from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
-from corank.core.observations import ScoredRows, warn_of_ties
-from corank.core.unscored import StreamedRows, UnscoredRows
-from corank.inputs import is_stream, read_rows, read_unscored
-from corank.learners.base import (
-    WITH_UNSCORED,
-    BasisParameters,
-    OneViewLearner,
-    RankerMixin,
-    candidates,
-)
+from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.unscored import UnscoredRows
+from corank.inputs import read_rows, unscored_parts
+from corank.learners.base import OneViewLearner, RankerMixin
 from corank.learners.bases import check_column_basis
-from corank.learners.splits import read_splits
+from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
 from corank.solve.systems import ViewData
-from corank.solve.transduction_fit import (
+from corank.solve.transduction import (
     Completed,
-    HalfScored,
     PullPath,
     TransductionSettings,
     complete,
-    fit_scored,
+    untuned_pull,
 )
-from corank.solve.tuning import Candidates, Training
+from corank.solve.tuning import Candidates, Training, is_open
+
+ALONE = (
+    "y has no unscored row and unscored= was not given: there is nothing to complete, so this is"
+    " RankRLS. Transduction needs rows without a score: NaN in y, or unscored=."
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -119,8 +117,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     __metadata_request__fit = WITH_UNSCORED
     _contents = TRANSDUCTIVE
 
-    def _summary(self) -> dict[str, int]:
-        return {**super()._summary(), "unscored": self._n_unscored}
+    def counts(self) -> dict[str, int]:
+        """The numbers of rows behind the model, those without scores too."""
+        return {**super().counts(), "unscored": self._n_unscored}
 
     def fit(
         self,
@@ -162,105 +161,92 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
-        more, more_queries = self._read_more(features, unscored, unscored_qid)
-        everything = features if more is None else stack_rows([features, more])
-        training = Training(problem, to_numpy(rows.index), everything)
-        if len(rows) == everything.shape[0]:
-            return self._fit_alone(training, pull, with_queries=qid is not None)
-        queries = split_queries(features.shape[0], training.index, qid)
-        more_queries = more_queries + int(queries.max()) + 1
-        data = HalfScored(training, np.concatenate([queries, more_queries]), features.shape[0])
-        settings = self._settings_for(data, features)
-        splits = None
-        if not data.one_query and (settings.tunes or not isinstance(pull, float)):
-            splits = read_splits(self.cv, problem, training.index, data.n_given)
-        completed = complete(data, settings, pull, splits)
+        all_rows = self._all_rows(features, rows, qid, unscored, unscored_qid)
+        everything = ScoredRows(all_rows, comparison)
+        training = Training(problem, to_numpy(rows.index), everything.features)
+        if len(rows) == len(all_rows):
+            warn_user(ALONE)
+            pull = untuned_pull(pull, 1.0)
+        settings = self._settings(features, everything, pull)
+        if self._holds_out(training, settings):
+            splits = read_splits(self.cv, problem, training.index, features.shape[0])
+            settings = replace(settings, splits=splits)
+        completed = complete(training, everything, features.shape[0], settings)
         self._keep_counts(training, with_queries=qid is not None, level=0.0)
-        self._keep_completed(completed, len(data.unscored))
-        self._warn(settings, pull)
+        self._keep_completed(completed)
+        self._warn(settings)
         return self
 
-    def _settings(self, training: Training) -> TransductionSettings:
-        """The parameters, checked against the rows."""
-        spec = self._basis_rows(training)
-        check_column_basis(spec, training.everything.shape[1], training.problem.operator.n_roots)
+    def _all_rows(
+        self, features: Array, scored: Rows, qid: Any, unscored: Any, labels: Any
+    ) -> Rows:
+        """The rows of X and of `unscored=`, scores 0 where there are none; scored and unscored rows
+        are of different queries.
+        """
+        n = features.shape[0]
+        parts = unscored_parts(self, features, unscored, labels, with_queries=True, first=n)
+        more, more_queries, _ = UnscoredRows(tuple(parts)).everything()
+        queries = split_queries(n, to_numpy(scored.index), qid)
+        queries = np.concatenate([queries, more_queries + int(queries.max()) + 1])
+        if more is not None:
+            if not is_sparse(more):
+                more = like(more, features, dtype_name(features))
+            features = stack_rows([features, more])
+        scores = np.zeros(len(queries))
+        scores[to_numpy(scored.index)] = to_numpy(scored.scores)
+        return Rows(
+            features=features,
+            scores=like(scores, features),
+            queries=like(queries, features, "int64"),
+            n_queries=int(queries.max()) + 1,
+            weights=None,
+            index=like(np.arange(len(queries)), features, "int64"),
+        )
+
+    def _settings(
+        self, features: Array, problem: ScoredRows, pull: Candidates
+    ) -> TransductionSettings:
+        """The parameters, checked against the rows of X and against all rows, which the basis is
+        chosen from.
+        """
+        training = Training(problem, np.arange(len(problem.rows)), features)
+        basis = self._basis_rows(training)
+        check_column_basis(basis, features.shape[1], len(problem.rows))
+        shared = self._shared_settings(training)
+        beyond = len(problem.rows) > features.shape[0]
+        if shared["kernel"].precomputed and beyond and is_named(basis, "all"):
+            basis = np.arange(features.shape[0])  # values among the others were not given
         return TransductionSettings(
-            **self._shared_settings(training),
+            **shared,
             alpha=candidates(self.alpha, "alpha", ("tune",)),
-            basis=spec,
+            pull=pull,
+            basis=basis,
             selection=self.basis_selection,
         )
 
-    def _settings_for(self, data: HalfScored, features: Array) -> TransductionSettings:
-        """The parameters, checked against all rows, which the basis is chosen from."""
-        all_rows = data.pool("all", Kernel("linear"), 0)
-        settings = self._settings(replace(all_rows, everything=features))
-        beyond = len(data.queries) > data.n_given
-        if settings.kernel.precomputed and beyond and is_named(settings.basis, "all"):
-            # values among the others were not given
-            return replace(settings, basis=np.arange(data.n_given))
-        return settings
+    def _holds_out(self, training: Training, settings: TransductionSettings) -> bool:
+        """Whether `cv` is asked for: of one scored query nothing is left out beside unscored rows."""
+        if len(training.index) == training.everything.shape[0]:
+            return settings.tunes
+        several = training.problem.groups is not None
+        return several and (settings.tunes or is_open(settings.pull))
 
-    def _read_more(self, features: Array, unscored: Any, labels: Any) -> tuple[Array | None, Index]:
-        """The rows of `unscored=`, None for no rows, and the codes of their queries."""
-        if unscored is None:
-            if labels is not None:
-                raise ValueError("unscored_qid was given without unscored.")
-            return None, np.zeros(0, dtype=np.int64)
-        if is_stream(unscored):
-            if labels is not None:
-                raise ValueError(
-                    "unscored_qid does not go with chunks; each chunk brings its own: (X, qid)."
-                )
-            chunks = StreamedRows(unscored, lambda chunk, _: self._read_unscored(features, chunk))
-            more, codes, _ = UnscoredRows((chunks,)).everything()
-            return more, codes
-        more = self._read_unscored(features, unscored)
-        m = more.shape[0]
-        codes = np.zeros(m, dtype=np.int64)
-        if labels is not None:
-            codes = to_numpy(encode_queries(labels, m, "unscored_qid")[0])
-        return (more if m else None), codes
-
-    def _read_unscored(self, features: Array, unscored: Any) -> Array:
-        """Rows of `unscored=`, checked, in the library and with the precision of X."""
-        more = read_unscored(self, features, unscored)
-        return more if is_sparse(more) else like(more, features, dtype_name(features))
-
-    def _fit_alone(self, training: Training, pull: Candidates, *, with_queries: bool) -> Self:
-        """Fit RankRLS, where there are no unscored rows."""
-        warn_user(
-            "y has no unscored row and unscored= was not given: there is nothing to complete, so"
-            " this is RankRLS. Transduction needs rows without a score: NaN in y, or unscored=."
-        )
-        settings = self._settings(training)
-        splits = self._splits(training) if settings.tunes else None
-        fitted = fit_scored(training, settings, splits)
-        pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
-        coefficients, view = fitted.coefficients, fitted.view
-        completed = Completed(
-            coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
-        )
-        self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._keep_completed(completed, 0)
-        self._warn(settings, pull)
-        return self
-
-    def _keep_completed(self, completed: Completed, n_unscored: int) -> None:
+    def _keep_completed(self, completed: Completed) -> None:
         """Set the fitted attributes."""
         span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
         self.function_ = Function.mean([span], [completed.coefficients], 0.0)
         self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
-        self.transduction_, self._n_unscored = completed.scores, n_unscored
+        self.transduction_ = completed.scores
+        self._n_unscored = int(completed.scores.shape[0])
 
-    def _warn(self, settings: TransductionSettings, pull: Candidates) -> None:
+    def _warn(self, settings: TransductionSettings) -> None:
         """Say which parameters were to be tuned and could not be."""
         missed = []
-        if self.path_ is None and not isinstance(settings.alpha, float):
+        if self.path_ is None and is_open(settings.alpha):
             missed.append(f"alpha was set to {self.alpha_:.3g}")
-        if self.path_ is None and (settings.gamma == "tune" or isinstance(settings.gamma, tuple)):
+        if self.path_ is None and is_open(settings.gamma):
             missed.append(f"gamma was set to {self.gamma_:.3g}")
-        if not isinstance(self.path_, PullPath) and not isinstance(pull, float):
+        if not isinstance(self.path_, PullPath) and is_open(settings.pull):
             missed.append(f"pull was set to {self.pull_:.3g}")
         if missed:
             warn_user(
@@ -290,11 +276,9 @@ def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
     """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with
     a warning.
     """
-    codes = (
-        np.zeros(n_rows, dtype=np.int64)
-        if qid is None
-        else to_numpy(encode_queries(qid, n_rows)[0])
-    )
+    codes = np.zeros(n_rows, dtype=np.int64)
+    if qid is not None:
+        codes = to_numpy(encode_queries(qid, n_rows)[0])
     kind = np.ones(n_rows, dtype=np.int64)
     kind[scored] = 0
     both = np.intersect1d(codes[kind == 0], codes[kind == 1])
@@ -304,4 +288,5 @@ def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
             f" unscored rows; {'it counts' if len(both) == 1 else 'each counts'} as two queries,"
             " the scored rows and the unscored rows."
         )
-    return np.unique(2 * codes + kind, return_inverse=True)[1].astype(np.int64)
+    numbered: Index = np.unique(2 * codes + kind, return_inverse=True)[1]
+    return numbered

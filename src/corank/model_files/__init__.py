@@ -15,9 +15,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
-from corank.core.storable import function_name
+from corank.core.storable import ModelFileError, function_name
+from corank.core.stored_fields import Sizes
 from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder
-from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
+from corank.model_files.container import is_inner, read_model, write_model
 from corank.model_files.packing import Packer, Unpacker
 from corank.model_files.schema import (
     ENCODER,
@@ -25,7 +26,6 @@ from corank.model_files.schema import (
     TEXT_ARRAYS,
     VECTOR_ARRAYS,
     Contents,
-    Sizes,
     check_contents,
     demand,
 )
@@ -97,7 +97,7 @@ class Saveable:
             stored_as: packer.pack(getattr(self, attribute, None), stored_as)
             for stored_as, (attribute, _) in self._contents.items()
         }
-        header["summary"] = {**self._summary(), **training_only}
+        header["summary"] = {**self.counts(), **training_only}
         header["encoder"] = None if encoder is None else _pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
         of_a_site = self.table_ is not None and "federated" in self.table_
@@ -113,7 +113,7 @@ class Saveable:
         for name, value in values.items():
             setattr(self, name, value)
 
-    def _summary(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """The numbers of rows behind the model, for readers of the file."""
         return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
 

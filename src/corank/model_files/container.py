@@ -21,15 +21,12 @@ from safetensors.numpy import save as to_safetensors
 
 from corank._version import __version__
 from corank.core.arrays import Arrays
+from corank.core.storable import ModelFileError
 from corank.tables import replacing
 
 FORMAT = "corank"
 FORMAT_VERSION = 2  # raise it when a file of today could not be read by the corank of yesterday
 DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "I32": "int32", "BOOL": "bool"}
-
-
-class ModelFileError(ValueError):
-    """A file that cannot be read as a model; the message says what is wrong with it."""
 
 
 def is_inner(error: BaseException) -> bool:

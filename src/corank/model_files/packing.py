@@ -17,8 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Arrays, NumpyArray, is_sparse, to_numpy
-from corank.core.storable import ADDED_LATER, STORABLE, function_name, type_name
-from corank.model_files.container import ModelFileError
+from corank.core.storable import ADDED_LATER, STORABLE, ModelFileError, function_name, type_name
 
 Json: TypeAlias = Any
 

@@ -16,10 +16,9 @@ from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
-from corank.experiments.measures import LOWER_IS_BETTER, READING, TITLES, WITHIN
-from corank.experiments.protocol import MEASURES, Draw, split
+from corank.experiments.protocol import JUDGES, WITHIN, Draw, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
-from corank.metrics import calibration_error
+from corank.metrics import MEASURES, calibration_error
 from corank.report.axes import FAINT, INK, axis
 from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
@@ -119,7 +118,7 @@ def _methods_section(comparison: ComparisonResult) -> Section:
     rows = {row.method: row for row in comparison.rows()}
     ranked, measure, queries = comparison.ranked(), comparison.measure, comparison.has_queries
     measures = [
-        name for name in MEASURES if any(row.estimates[name] is not None for row in rows.values())
+        name for name in JUDGES if any(row.estimates[name] is not None for row in rows.values())
     ]
     baseline = comparison.method(comparison.baseline).title
     means = {rows[name].title: rows[name].estimates[measure] for name in ranked}
@@ -132,14 +131,15 @@ def _methods_section(comparison: ComparisonResult) -> Section:
     )
     head = [
         "method",
-        *(TITLES[name] for name in measures),
-        f"gain in {TITLES[measure]}",
+        *(MEASURES[name].title for name in measures),
+        f"gain in {MEASURES[measure].title}",
         "p",
         "verdict",
     ]
     lines = [_method_cells(rows[name], measures) for name in ranked]
     reading = [
-        f"{_capital(TITLES[name])}: {READING[name]}{WITHIN if name == 'rmse' and queries else ''}."
+        f"{_capital(MEASURES[name].title)}: {MEASURES[name].reading}"
+        f"{WITHIN if name == 'rmse' and queries else ''}."
         for name in measures
     ]
     unit, draws = (
@@ -216,7 +216,7 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
         for effect in effects
     ]
     head = ("method", "unscored rows", "without them", "with them", "gain", "p", "did they help?")
-    caption = f"{_capital(TITLES[comparison.measure])} with 95 % intervals"
+    caption = f"{_capital(MEASURES[comparison.measure].title)} with 95 % intervals"
     contents = [
         text("Each method on the same scores, once with the unscored rows and once without."),
         Table(caption, rows, head, head[1:-1]).to_html(),
@@ -227,7 +227,7 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
 
 
 def _curves(comparison: ComparisonResult, over: str) -> Html:
-    measure, repeats = TITLES[comparison.measure], comparison.protocol.repeats
+    measure, repeats = MEASURES[comparison.measure].title, comparison.protocol.repeats
     ends = "; ".join(
         f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and"
         f" {measured(curve.points[-1].mean)} at {curve.n[-1]:,.0f}"
@@ -307,7 +307,9 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
         ax = axis(ax)
         ax.hist(errors[tested], bins=min(30, max(5, len(tested) // 5)), color=INK)
         ax.axvline(errors[tested].mean(), color=FAINT, linestyle="--", label="mean")
-        ax.set(xlabel=f"{TITLES[measure]} of a query, mean of the repeats", ylabel="queries")
+        ax.set(
+            xlabel=f"{MEASURES[measure].title} of a query, mean of the repeats", ylabel="queries"
+        )
         ax.legend(frameon=False)
 
     about = (
@@ -318,9 +320,9 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
     scored = np.bincount(items.qid[items.scored], minlength=len(errors))
     well_scored = tested[scored[tested] >= MIN_SCORED]
     listed = well_scored if len(well_scored) >= WORST_QUERIES else tested
-    losses = errors if LOWER_IS_BETTER[measure] else -errors
+    losses = errors if MEASURES[measure].lower_is_better else -errors
     worst = listed[np.argsort(-losses[listed], kind="stable")][:WORST_QUERIES]
-    head = ["query", "rows", "scored", f"{TITLES[measure]} of {title}"]
+    head = ["query", "rows", "scored", f"{MEASURES[measure].title} of {title}"]
     values = [errors]
     if best != baseline:
         head.append(f"of {comparison.method(baseline).title}")
@@ -420,7 +422,7 @@ def _protocol_section(comparison: ComparisonResult, command: str | None) -> Sect
         ),
         "unscored": f"at most {rules.max_unscored:,} rows: {n_unscored:,.0f} on average",
         "tuning": "methods that choose settings try up to 200, judged on held-out scored rows only",
-        "judged by": TITLES[comparison.measure],
+        "judged by": MEASURES[comparison.measure].title,
         "seed": f"{rules.seed}; --json lists the seeds of single fits",
         "fits": (
             f"{len(records):,}, {comparison.run_now:,} of them made now in"

@@ -108,17 +108,17 @@ def parameters(chosen: dict[str, Any]) -> Html:
 def model_parts(model: Any, X: Any = None) -> list[Html]:
     """Figures and tables of one of corank's learners; X: rows on which views are compared."""
     contents: list[Html] = []
-    if hasattr(model, "reason_"):
+    if model.is_average:
         chosen, *reasons = model.reason_.splitlines()
         contents += [text(chosen), bullets(reasons)]
-    path = getattr(model, "path_", None)
+    path = model.tuning_path
     if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
         contents.append(_path_figure(model, path))
-    if hasattr(model, "explain"):
+    if model.has_atoms:
         contents += _atoms(model)
-    elif getattr(model, "coef_", None) is not None:
+    elif not model.is_average:
         contents.append(text(_basis(model)))
-    if X is not None and hasattr(model, "predict_views") and X.shape[0] > 1:
+    if X is not None and model.has_views and X.shape[0] > 1:
         about = "Predictions of the views for the same rows."
         caption = f"Do the views agree? Predictions of each for {X.shape[0]:,} rows."
         contents.append(figure(lambda ax: plot_views(model, X, ax=ax), about, caption, (5.5, 4.2)))

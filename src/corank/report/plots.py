@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corank.core.arrays import to_numpy
-from corank.experiments.measures import TITLES
-from corank.metrics import calibration_error, reliability
+from corank.metrics import MEASURES, calibration_error, reliability
 from corank.report.axes import BAND, FAINT, INK, axis, draw_path
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def plot_posterior(
     >>> model = PreferenceGP(gamma=1.0).fit_comparisons(X, [1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
     >>> ax = plot_posterior(model)
     """
-    if getattr(model, "n_features_in_", None) != 1 or not hasattr(model, "predict_comparison"):
+    if not model.has_evidence or vars(model).get("n_features_in_") != 1:
         raise ValueError(
             "model must be a PreferenceGP or DifferenceGP that was fitted on one column."
         )
@@ -158,7 +157,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    path = getattr(model, "path_", None)
+    path = model.tuning_path
     if path is None:
         raise ValueError(
             "model has no path_: it tuned nothing. Fit it with 'tune', or with a list of"
@@ -182,16 +181,14 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    if not hasattr(model, "predict_views"):
+    if not model.has_views:
         raise ValueError(
             "model has one view; plot_views shows learners with several, such as CoRankRLS."
         )
     from scipy.stats import spearmanr
 
     predicted = to_numpy(model.predict_views(X)).astype(np.float64)
-    names = [
-        getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)
-    ]
+    names = [view.name or f"view {at}" for at, view in enumerate(model.views_, start=1)]
     ax = axis(ax)
     if predicted.shape[1] == 2:
         first, second = predicted.T
@@ -229,7 +226,7 @@ def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    if not hasattr(model, "explain"):
+    if not model.has_atoms:
         raise ValueError(
             "model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and"
             " CoRankingPursuit."
@@ -290,7 +287,7 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(order)), labels)
     ax.set_ylim(len(order) - 0.5, -0.5)
     title = rows[found.baseline].title
-    ax.set_xlabel(f"gain in {TITLES[found.measure]} over {title} (right is better)")
+    ax.set_xlabel(f"gain in {MEASURES[found.measure].title} over {title} (right is better)")
     return ax
 
 
@@ -323,7 +320,7 @@ def plot_learning_curve(
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
     _limit(ax, curves)
     measure = getattr(found, "measure", None)
-    ax.set(xlabel=f"{over} rows", ylabel=TITLES[measure] if measure else "error")
+    ax.set(xlabel=f"{over} rows", ylabel=MEASURES[measure].title if measure else "error")
     if over == "scored" and all(min(curve.n) > 0 for curve in curves):
         ax.set_xscale("log", base=2)
         ticks = sorted({round(n) for curve in curves for n in curve.n})

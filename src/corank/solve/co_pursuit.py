@@ -11,7 +11,7 @@ advance one atom at a time, until more atoms have not helped for a while.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -45,16 +45,16 @@ from corank.core.folds import (
 )
 from corank.core.kernels import finite_values
 from corank.core.observations import ScoredRows
-from corank.solve.atom_search import AtomSearch, Costs, Step, make_search
+from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
+from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
 from corank.solve.path import Path
-from corank.solve.pursuit import NEGLIGIBLE_GAIN, PATIENCE_STEPS, scattered_sums
+from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
 from corank.solve.systems import JointFeatures, Unscored, ViewData, sum_unscored
-from corank.solve.tuning import AGREEMENTS, constant_error
+from corank.solve.tuning import AGREEMENTS, TuningSettings, best_of, constant_error, is_open
 
 Objective: TypeAlias = Literal["exact", "paper"]
-SearchKind: TypeAlias = Literal["full", "tied"]
 CoRefit: TypeAlias = Literal["back", "basic", "final"]
 
 # that "tune" tries per view: a sparse model with more is no longer read by anybody
@@ -74,8 +74,8 @@ CONSTANT_SHARE = 1e-24
 UNWHITENED = Whitening(np.empty((0, 0)), 1.0, trivial=True)  # atoms are summed one by one
 
 
-@dataclass(frozen=True)
-class CoPursuitSettings:
+@dataclass(frozen=True, kw_only=True)
+class CoPursuitSettings(TuningSettings):
     """What a learner was asked for, checked.
 
     agreement, n_atoms : a number, candidates, or "tune"
@@ -83,8 +83,7 @@ class CoPursuitSettings:
     search : "full", all combinations of two views; "tied", the same atom in every view
     refit : "back", all weights fitted again after every step; "basic", never; "final", once at the
         end
-    splits : of the rows scored in any view; None for the folds of the learner
-    compared : held-out errors are needed although nothing is chosen by them here
+    splits : of the rows scored in any view
     """
 
     agreement: float | str | tuple[float, ...]
@@ -92,18 +91,12 @@ class CoPursuitSettings:
     objective: Objective
     search: SearchKind
     refit: CoRefit
-    splits: Index | Splits | None
-    scoring: Scoring
-    seed: int
     n_solutions: int
-    compared: bool = False
 
     @property
     def tunes(self) -> bool:
         """Whether held-out errors are needed."""
-        return self.compared or not (
-            isinstance(self.agreement, float) and isinstance(self.n_atoms, int)
-        )
+        return self.compared or is_open(self.agreement) or is_open(self.n_atoms)
 
 
 # ---------------------------------------------------------------- dictionaries and scores
@@ -114,7 +107,6 @@ class ViewAtoms:
     """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
 
     scored : (n_v, N_v) per view, D_v
-    numbers : (N_v,) per view, row numbers of its atoms
     unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
         couples the views
     """
@@ -122,18 +114,15 @@ class ViewAtoms:
     views: Sequence[ViewData]
     scored: Sequence[Array]
     unscored: Array | None
-    numbers: Sequence[Index]
 
     @classmethod
-    def of(
-        cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]
-    ) -> ViewAtoms:
+    def of(cls, views: Sequence[ViewData], unscored: Unscored | None) -> ViewAtoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
         block at a time.
         """
         scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
-            return cls(views, scored, None, numbers)
+            return cls(views, scored, None)
         bases = [
             replace(view.basis, own_whitening=UNWHITENED)
             for view in views
@@ -141,12 +130,17 @@ class ViewAtoms:
         ]
         columns = [view.columns for view in views]
         sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
-        return cls(views, scored, finite_values(sums.features), numbers)
+        return cls(views, scored, finite_values(sums.features))
 
     @property
     def problems(self) -> list[ScoredRows]:
         """The scored rows of every view."""
         return [view.problem for view in self.views if isinstance(view.problem, ScoredRows)]
+
+    @property
+    def numbers(self) -> list[Index]:
+        """The row numbers of the atoms of every view: (N_v,)."""
+        return [view.rows for view in self.views if view.rows is not None]
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -161,9 +155,12 @@ class ViewAtoms:
     @cached_property
     def largest(self) -> list[float]:
         """The largest absolute kernel value of every view."""
-        return [
-            float(namespace(values).max(namespace(values).abs(values))) for values in self.scored
-        ]
+
+        largest = []
+        for values in self.scored:
+            xp = namespace(values)
+            largest.append(float(xp.max(xp.abs(values))))
+        return largest
 
 
 class KeptScores:
@@ -173,56 +170,45 @@ class KeptScores:
     ----------
     kept : (n_v,) rows per view, None for all
     held_out : (m,) row numbers in X; they are no atoms either
+
+    Attributes
+    ----------
+    lengths : (N_v,) per view, dᵀ L d of every atom
     """
 
     def __init__(
         self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None
     ) -> None:
-        self.atoms, self.kept = atoms, kept
-        self.barred = [
-            np.isin(numbers, [] if held_out is None else held_out) for numbers in atoms.numbers
-        ]
-        self.problems = atoms.problems
+        self.atoms = atoms
+        self.rows = [RowSet(problem, len(problem.rows)) for problem in atoms.problems]
         if kept is not None:
-            self.problems = [
-                problem.take(rows) for problem, rows in zip(atoms.problems, kept, strict=True)
+            self.rows = [
+                replace(rows, problem=rows.problem.take(units), rows=units)
+                for rows, units in zip(self.rows, kept, strict=True)
             ]
-        self.targets = [problem.targets[:, :1] for problem in self.problems]
-        rooted = (self._rooted(view, values) for view, values in enumerate(atoms.scored))
-        self.lengths = [
-            namespace(values).sum(values * values, axis=0) for values in rooted
-        ]  # dᵀ L d of every atom: (N_v,)
-
-    def _rooted(self, view: int, values: Array) -> Array:
-        """J of the kept rows, for values of all rows (n_v, c)."""
-        kept = values if self.kept is None else take(values, self.kept[view])
-        return self.problems[view].operator.root(kept)
+        absent = np.zeros(0) if held_out is None else held_out
+        self.barred = [np.isin(numbers, absent) for numbers in atoms.numbers]
+        self.targets = [rows.problem.targets[:, :1] for rows in self.rows]
+        self.lengths = []
+        for rows, values in zip(self.rows, atoms.scored, strict=True):
+            columns = rows.root(values)
+            self.lengths.append(namespace(columns).sum(columns * columns, axis=0))
 
     def column(self, view: int, atom: int) -> Array:
         """J d of one atom: (n_kept, 1)."""
-        return self._rooted(view, self.atoms.scored[view][:, atom : atom + 1])
+        return self.rows[view].root(self.atoms.scored[view][:, atom : atom + 1])
 
     def products(self, view: int, residual: Array) -> Array:
         """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
-        values, dictionary = (
-            self.problems[view].operator.root_transposed(residual)[:, 0],
-            self.atoms.scored[view],
-        )
-        if self.kept is not None:
-            values = scattered_sums(values, self.kept[view], dictionary.shape[0])
-        return dictionary.T @ values
+        return self.atoms.scored[view].T @ self.rows[view].root_transposed(residual[:, 0])
 
     def costs(self, agreement: float) -> Costs:
         """The costs of steps."""
         floors = []
-        for problem, largest in zip(self.problems, self.atoms.largest, strict=True):
-            within = problem.operator.within
-            floors.append(
-                CONSTANT_SHARE
-                * largest**2
-                * problem.operator.weight
-                * float(namespace(within).max(within))
-            )
+        for rows, largest in zip(self.rows, self.atoms.largest, strict=True):
+            within = rows.operator.within
+            loss = rows.operator.weight * float(namespace(within).max(within))
+            floors.append(CONSTANT_SHARE * largest**2 * loss)
         unscored = self.atoms.unscored
         if unscored is None or agreement == 0:
             return Costs(self.lengths, None, {}, 0.0, floors)
@@ -235,7 +221,7 @@ class KeptScores:
     @property
     def loss(self) -> float:
         """F of functions that are zero."""
-        return sum(float(namespace(target).sum(target * target)) for target in self.targets)
+        return sum(float(namespace(target).sum(target**2)) for target in self.targets)
 
 
 # ---------------------------------------------------------------- steps
@@ -273,9 +259,9 @@ class GreedyPath:
     Attributes
     ----------
     labels : one tuple per step, with one atom per view
-    weights : (p, M) of the model after p steps, fitted again where the settings say so
-    history : `weights` after every step
+    history : weights (p, M) of the model after every step, fitted again where the settings say so
     losses : F after 0, 1, … steps
+    ended : whether no step gains anything
     """
 
     def __init__(
@@ -283,21 +269,28 @@ class GreedyPath:
         scores: KeptScores,
         settings: CoPursuitSettings,
         agreement: float,
-        search: AtomSearch | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self.scores, self.settings, self.agreement = scores, settings, agreement
-        self.search = search or make_search(scores.costs(agreement), settings.search)
+        self.costs = costs or scores.costs(agreement)
         self.labels: list[tuple[int, ...]] = []
         self.losses = [scores.loss]
         self.history: list[FloatArray] = []
+        self.ended = False
         self._entered = [EnteredAtoms(target) for target in scores.targets]
         # weights with which the next step is found
         self._running: FloatArray = np.zeros((0, len(self._entered)))
 
-    @property
-    def weights(self) -> FloatArray:
-        """Weights of the model so far: (p, M)."""
-        return self.history[-1] if self.history else self._running
+    def weights(self, begin: int, end: int) -> FloatArray:
+        """Weights of the models after steps begin + 1 … end, of all atoms so far: (end − begin, p,
+        M). After the last step they stay.
+        """
+        last = len(self.history) - 1
+        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
+        for place, step in enumerate(range(begin, end)):
+            entered = self.history[min(step, last)]
+            weights[place, : len(entered)] = entered
+        return weights
 
     @property
     def _coupling(self) -> tuple[Array, FloatArray] | None:
@@ -308,39 +301,43 @@ class GreedyPath:
         if atoms.unscored is None or self.agreement == 0:
             return None
         m, p = len(self._entered), len(self.labels)
-        places = (np.reshape(self.labels, (p, m)) + atoms.ends[:-1]).T.ravel().astype(np.int64)
+        labels = np.reshape(self.labels, (p, m)) + atoms.ends[:-1]
+        places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        among = to_numpy(take_columns(rows, places))
-        return rows, np.asarray(
-            np.kron(m * np.eye(m) - 1, np.ones((p, p))) * among, dtype=np.float64
-        )
+        signs = np.kron(m * np.eye(m) - 1, np.ones((p, p)))
+        return rows, np.asarray(signs * to_numpy(take_columns(rows, places)), dtype=np.float64)
 
     def promises(self) -> list[Array]:
         """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
         1.5).
         """
-        fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
-        exact = self.settings.objective == "exact"
-        if not exact:  # one residual for all views, whatever they disagree about already
-            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
-        residuals = [
-            entered.target - values for entered, values in zip(self._entered, fitted, strict=True)
-        ]
+        residuals = self._residuals()
         views = range(len(residuals))
-        promises = list(
-            in_order(lambda v: self.scores.products(v, residuals[v]), views, residuals[0])
-        )
+
+        def products(view: int) -> Array:
+            return self.scores.products(view, residuals[view])
+
+        promises = list(in_order(products, views, residuals[0]))
+        exact = self.settings.objective == "exact"
         coupling = self._coupling if exact and self.labels else None
         if coupling is None:
             return promises
         (p, m), (rows, _) = self._running.shape, coupling
-        products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
-        total = sum_of(products)
+        sums = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
+        total = sum_of(sums)
         for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
             # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            gaps = m * products[v][begin:end] - total[begin:end]
+            gaps = m * sums[v][begin:end] - total[begin:end]
             promises[v] = promises[v] - 2 * self.agreement * gaps
         return promises
+
+    def _residuals(self) -> list[Array]:
+        """J (s − f): (n_v, 1) per view."""
+        fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
+        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
+        pairs = zip(self._entered, fitted, strict=True)
+        return [entered.target - values for entered, values in pairs]
 
     def allowed(self) -> list[Mask]:
         """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
@@ -350,22 +347,33 @@ class GreedyPath:
                 mask[[labels[v] for labels in self.labels]] = False
         return masks
 
-    def advance(self, step: Step | None = None) -> bool:
-        """Take the best step, or a given one; False where no step gains anything.
+    def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
+        """The best step with allowed atoms; None where nothing is allowed."""
+        return best_step(self.costs, self.settings.search, promises, allowed)
+
+    def advance_to(self, n_atoms: int) -> None:
+        """Take steps until there are `n_atoms`, or none gains anything.
 
         The first step is always taken: a model has at least one atom per view, if need be with
         weight zero.
         """
-        is_first = not self.labels
-        step = step or self.search.best(self.promises(), self.allowed())
-        if step is None and is_first:  # no atom tells rows apart
-            step = Step((0,) * len(self._entered), np.zeros(len(self._entered)), 0.0)
-        if step is None or (not is_first and step.gain <= NEGLIGIBLE_GAIN * self.losses[0]):
-            return False
+        while len(self.labels) < n_atoms and not self.ended:
+            step = self.best_step(self.promises(), self.allowed())
+            if step is None and not self.labels:  # no atom tells rows apart
+                m = len(self._entered)
+                step = Step((0,) * m, np.zeros(m), 0.0)
+            negligible = NEGLIGIBLE_GAIN * self.losses[0]
+            if step is None or (self.labels and step.gain <= negligible):
+                self.ended = True
+            else:
+                self.enter(step)
+
+    def enter(self, step: Step) -> None:
+        """Take a step."""
         self.labels.append(step.labels)
         for v, (entered, label) in enumerate(zip(self._entered, step.labels, strict=True)):
             column = self.scores.column(v, label)
-            entered.add(column if self.search.costs.live[v][label] else 0.0 * column)
+            entered.add(column if self.costs.live[v][label] else 0.0 * column)
         self._running = np.vstack([self._running, step.weights])
         coupling = self._coupling
         among = None if coupling is None else coupling[1]
@@ -376,12 +384,6 @@ class GreedyPath:
             self._running = model
         self.history.append(model)
         self.losses.append(self._loss(model, among))
-        return True
-
-    def advance_to(self, n_atoms: int) -> None:
-        """Take steps until there are `n_atoms`, or none gains anything."""
-        while len(self.labels) < n_atoms and self.advance():
-            pass
 
     def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
         """F of the model with these weights (p, M)."""
@@ -441,21 +443,42 @@ class CoPursuitSolution:
     path: Path | None
 
 
-def pursue_views(atoms: ViewAtoms, settings: CoPursuitSettings) -> CoPursuitSolution:
+@dataclass(frozen=True)
+class _CoPursuitTrial:
+    """One choice of kernel widths: the number of atoms and the agreement to take."""
+
+    scores: KeptScores
+    n_atoms: int
+    agreement: float
+    path: Path | None
+
+
+def pursue_views(
+    choices: Iterable[Sequence[ViewData]], unscored: Unscored | None, settings: CoPursuitSettings
+) -> CoPursuitSolution:
     """Choose by held-out error what is to be tuned, then pursue on all scored rows."""
+    best, path = best_of(_trial(ViewAtoms.of(views, unscored), settings) for views in choices)
+    greedy = GreedyPath(best.scores, settings, best.agreement)
+    greedy.advance_to(best.n_atoms)
+    model, *others = alternatives(greedy, best.n_atoms, settings.n_solutions)
+    return CoPursuitSolution(best.scores.atoms, model, others, best.n_atoms, best.agreement, path)
+
+
+def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
+    """Kernels of one width: held-out errors where they are needed and can be found."""
     scores = KeptScores(atoms)
     agreements = _agreements(scores, settings)
-    n_atoms, agreement, path = _untuned_number(atoms, settings), float(agreements[-1]), None
-    if isinstance(settings.agreement, str):
-        agreement = 0.0  # where nothing shows that agreement helps there is none
-    if settings.tunes and (path := _path(atoms, settings, agreements)) is not None:
-        assert path.agreement is not None
-        assert path.n_atoms is not None
-        n_atoms, agreement = int(path.n_atoms[path.best]), float(path.agreement[path.best])
-    greedy = GreedyPath(scores, settings, agreement)
-    greedy.advance_to(n_atoms)
-    model, *others = alternatives(greedy, n_atoms, settings.n_solutions)
-    return CoPursuitSolution(atoms, model, others, n_atoms, agreement, path)
+    path = _path(atoms, settings, agreements) if settings.tunes else None
+    if path is not None and path.n_atoms is not None and path.agreement is not None:
+        n_atoms, agreement = path.n_atoms[path.best], path.agreement[path.best]
+        return _CoPursuitTrial(scores, int(n_atoms), float(agreement), path)
+    if isinstance(settings.n_atoms, str):
+        number = min(UNTUNED_COLUMNS, *atoms.sizes)
+    else:
+        number = int(np.max(settings.n_atoms))
+    # where nothing shows that agreement helps there is none
+    agreement = 0.0 if isinstance(settings.agreement, str) else float(agreements[-1])
+    return _CoPursuitTrial(scores, number, agreement, None)
 
 
 def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
@@ -464,21 +487,23 @@ def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gre
     """
     paths = [greedy]
     while len(paths) < n_solutions:
-        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.search)
+        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.costs)
         promises = path.promises()
         steps = []
         for view in range(len(promises)):
             masks = path.allowed()
             masks[view][[labels[view] for other in paths for labels in other.labels]] = False
-            steps.append(path.search.best(promises, masks))
+            steps.append(path.best_step(promises, masks))
         first_steps = [step for step in steps if step is not None]
         if not first_steps:
             break
-        path.advance(max(first_steps, key=lambda step: step.gain))
+        path.enter(max(first_steps, key=lambda step: step.gain))
         path.advance_to(n_atoms)
         paths.append(path)
+    # what is left of F where it is no more than rounding is alike
     negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
-    model = paths[_first_least([max(path.losses[-1], negligible) for path in paths])]
+    left = np.asarray([max(path.losses[-1], negligible) for path in paths])
+    model = paths[int(np.argmax(left <= left.min() * (1 + 1e-12)))]
     others = [path for path in paths if path is not model]
     return [model, *sorted(others, key=lambda path: path.losses[-1])]
 
@@ -499,13 +524,6 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     return AGREEMENTS * scale if scale > 0 else np.zeros(1)
 
 
-def _untuned_number(atoms: ViewAtoms, settings: CoPursuitSettings) -> int:
-    """The number of atoms where nothing can be held out: the last of a list."""
-    if isinstance(settings.n_atoms, str):
-        return min(UNTUNED_COLUMNS, *atoms.sizes)
-    return int(np.atleast_1d(settings.n_atoms)[-1])
-
-
 # ---------------------------------------------------------------- held-out errors
 
 
@@ -524,46 +542,54 @@ class _CoPursuitFold:
         self.problems = [atoms.problems[v].take(left[v]) for v in self.judged]
         self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.judged])
 
-    def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
-        """Errors of the model so far: of the mean of the views, or of each where scores are its
-        own.
-        """
+    def predictions(self, path: GreedyPath, begin: int, end: int) -> list[Array]:
+        """Those of the models after steps begin + 1 … end: (m, end − begin) per view."""
+        weights = path.weights(begin, end)
         predictions = []
         for v in self.judged:
-            values = path.scores.atoms.scored[v]
+            values = self.scores.atoms.scored[v]
             columns = take_columns(values, [labels[v] for labels in path.labels])
-            predictions.append(
-                take(columns @ like(path.weights[:, v : v + 1], values), self.left[v])
-            )
+            columns = take(columns, self.left[v])
+            predictions.append(columns @ like(weights[:, :, v].T, columns))
+        return predictions
+
+    def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
+        """Errors of predictions: of the mean of the views, or of each where scores are its own."""
+        offsets, together = np.zeros(1), self.together
         return view_errors(
-            self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together
+            self.problems, self._folding, predictions, offsets, scoring, together=together
         )
 
 
 def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
     """At most ten folds of whole queries (rows, items of the only query), or the splits that were
-    given.
+    given; none where no error can be told on what is held out.
     """
     problems = atoms.problems
     groups = [view.groups for view in atoms.views if view.groups is not None] or None
-    folds: Folding | Splits | None
+    folding: Folding | Splits | None
     if settings.splits is None:
-        folds = default_folding(problems, groups, settings.seed, n_features=0)
+        folding = default_folding(problems, groups, settings.seed, n_features=0)
     else:
-        folds = given_folding(problems, settings.splits, items=groups is None)
-    if folds is None:
+        folding = given_folding(problems, settings.splits, items=groups is None)
+    if folding is None:
         return []
-    together = same_scores(problems)
-    if isinstance(folds, Folding):
-        units = [folds.units(np.asarray([fold])) for fold in range(folds.n_folds)]
+    if isinstance(folding, Folding):
+        units = [folding.units(np.asarray([fold])) for fold in range(folding.n_folds)]
     else:
         units = [
-            (split_units(problems, train), split_units(problems, test)) for train, test in folds
+            (split_units(problems, train), split_units(problems, test)) for train, test in folding
         ]
     sound = [(kept, left) for kept, left in units if all(len(rows) for rows in kept)]
     if settings.splits is not None and len(sound) < len(units):
         raise ValueError("cv leaves a view without scored rows to train on.")
-    return [_CoPursuitFold(atoms, kept, left, together=together) for kept, left in sound]
+    together = same_scores(problems)
+    folds = [_CoPursuitFold(atoms, kept, left, together=together) for kept, left in sound]
+    constants: list[FoldErrors] = []
+    for fold in folds:
+        zeros = [0.0 * problem.reference[:, None] for problem in fold.problems]
+        constants += fold.errors(zeros, settings.scoring)
+    return folds if constants and len(pooled(constants).sizes) else []
 
 
 def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray) -> Path | None:
@@ -573,35 +599,22 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
     folds = _folds(atoms, settings)
     if not folds:
         return None
-    numbers: list[Index] = []
-    errors: list[FloatArray] = []
-    sizes = np.zeros(0)
-    for agreement in agreements:
-        tried, held_out = _held_out(folds, settings, float(agreement))
-        if len(held_out.sizes) == 0:  # held-out rows cannot be told apart
-            return None
-        numbers.append(tried)
-        errors.append(held_out.errors)
-        sizes = held_out.sizes
-    every, n_atoms = (
-        HeldOut(np.concatenate(errors, axis=1), sizes),
-        np.concatenate(numbers).astype(np.float64),
-    )
+    tried = [_held_out(folds, settings, float(agreement)) for agreement in agreements]
+    n_atoms = np.concatenate([numbers for numbers, _ in tried]).astype(np.float64)
+    errors = np.concatenate([held_out.errors for _, held_out in tried], axis=1)
+    every = HeldOut(errors, tried[0][1].sizes)
+    basis = atoms.views[0].basis
+    assert isinstance(basis, KernelBasis)
     return Path.of(
         every,
         best_position(every.mean, -n_atoms),
         settings.scoring,
         constant_error(atoms.problems, 0.0, settings.scoring),
         alpha=0.0,
-        gamma=None,
-        agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
+        gamma=basis.kernel.gamma,
+        agreement=np.repeat(agreements, [len(numbers) for numbers, _ in tried]),
         n_atoms=n_atoms,
     )
-
-
-def _first_least(errors: Sequence[float]) -> int:
-    """Where the least error is met first: what falls below it by no more than rounding is no less."""
-    return int(np.argmax(np.asarray(errors) <= min(errors) * (1 + 1e-12)))
 
 
 def _held_out(
@@ -609,36 +622,19 @@ def _held_out(
 ) -> tuple[Index, HeldOut]:
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
-    tunes = isinstance(settings.n_atoms, str)
-    last = (
-        min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes)
-        if tunes
-        else int(np.max(settings.n_atoms))
-    )
-    candidates = set(range(1, last + 1) if tunes else np.atleast_1d(settings.n_atoms).tolist())
-    numbers: list[int] = []
-    columns: list[HeldOut] = []
+    if isinstance(settings.n_atoms, str):
+        limit, stride = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes), 1
+    else:
+        limit = stride = int(np.max(settings.n_atoms))
 
-    def advance(k: int) -> tuple[bool, list[FoldErrors]]:
-        moved = len(paths[k].labels) == number - 1 and paths[k].advance()
-        return moved, folds[k].errors(paths[k], settings.scoring) if number in candidates else []
+    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
+        def errors(k: int) -> list[FoldErrors]:
+            paths[k].advance_to(end)
+            predictions = folds[k].predictions(paths[k], begin, end)
+            return folds[k].errors(predictions, settings.scoring)
 
-    for number in range(1, last + 1):
-        moved, tables = zip(
-            *in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True
-        )
-        if tunes and not any(moved):
-            break
-        if number in candidates:
-            numbers.append(number)
-            columns.append(pooled([table for fold in tables for table in fold]))
-            if len(columns[0].sizes) == 0:
-                break
-        if (
-            tunes
-            and number - numbers[_first_least([column.mean[0] for column in columns])]
-            >= PATIENCE_STEPS
-        ):
-            break
-    errors = np.concatenate([column.errors for column in columns], axis=1)
-    return np.asarray(numbers), HeldOut(errors, columns[0].sizes)
+        tables = list(in_order(errors, range(len(folds)), folds[0].scores.targets[0]))
+        longest = max(len(path.labels) for path in paths)
+        return pooled([table for fold in tables for table in fold]), longest
+
+    return search_steps(settings.n_atoms, limit, stride, go_on)

@@ -53,7 +53,6 @@ from corank.solve.column_path import (
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
     HeldOut,
-    Scoring,
     errors_of,
     in_place,
     kept_means,
@@ -62,9 +61,16 @@ from corank.solve.holdout import (
     unit_predictions,
     without_offsets,
 )
-from corank.solve.path import Path, joined_path
+from corank.solve.path import Path
 from corank.solve.systems import whitened_statistics
-from corank.solve.tuning import KernelSettings, Training, constant_error, kernels_to_try
+from corank.solve.tuning import (
+    KernelSettings,
+    Training,
+    best_of,
+    constant_error,
+    is_open,
+    kernels_to_try,
+)
 
 MAX_FULL_ROWS = 3_000  # up to which a full eigendecomposition takes a few seconds at most
 # of the eigenvalues: for more of them the full decomposition is as fast as the iteration
@@ -185,6 +191,10 @@ class ComponentBasis:
         """The whitening under which sums over basis features are sums over components."""
         return Whitening(self.matrix, np.inf)
 
+    def predictions(self, problem: Problem, weights: Array, units: Index) -> Array:
+        """Predictions of units of a problem for columns of weights of components (p, a)."""
+        return unit_predictions(problem, self, self.matrix @ weights, units)  # type: ignore[arg-type]
+
 
 def row_components(
     basis: KernelBasis, weights: Array | None, count: int, seed: int
@@ -223,9 +233,9 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     O(n r (r + d) + r³).
     """
     features, n = problem.features, problem.features.shape[0]
-    weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
     zeros = like(np.zeros(n), problem.reference)
-    rows = Rows(features, zeros, None, 1, weights, like(np.arange(n), zeros, "int64"))
+    numbers = like(np.arange(n), zeros, "int64")
+    rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
     # centred as one query
     statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)
     (moments,) = statistics.parts
@@ -257,6 +267,11 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
     return values[:count], vectors[:, :count]
 
 
+def weights_of(problem: Problem) -> Array | None:
+    """The weights of the rows (n,), None for ones, as in comparisons."""
+    return problem.rows.weights if isinstance(problem, ScoredRows) else None
+
+
 def mean_loss(problem: Problem) -> float:
     """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components
     are judged by.
@@ -281,29 +296,48 @@ def mean_loss(problem: Problem) -> float:
 # ---------------------------------------------------------------- least squares from rows
 
 
+@dataclass(frozen=True)
 class RowComponents:
     """Least squares on components of all rows, by QR of their root columns J Ψ.
 
-    Parameters
-    ----------
-    problem : Problem
-    components : of its rows
-    alpha : weight of the norm, 0 for none
+    components : of the rows of the problem; alpha : weight of the norm, 0 for none
     """
 
-    def __init__(self, problem: Problem, components: ComponentBasis, alpha: float) -> None:
-        self.problem, self.components, self.alpha = problem, components, alpha
-        rows = components.matrix * components.eigenvalues[None, :]
-        if isinstance(problem, ScoredRows) and problem.rows.weights is not None:
-            rows = rows / problem.rows.weights[:, None]  # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
-        self.rows = rows
-        self.columns = problem.operator.root(rows)
-        self.scales = components.eigenvalues * mean_loss(problem)
+    problem: Problem
+    components: ComponentBasis
+    alpha: float
+
+    @cached_property
+    def rows(self) -> Array:
+        """Ψ: (n, p)."""
+        rows = self.components.matrix * self.components.eigenvalues[None, :]
+        weights = weights_of(self.problem)
+        # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
+        return rows if weights is None else rows / weights[:, None]
+
+    @cached_property
+    def columns(self) -> Array:
+        """J Ψ: (k, p)."""
+        return self.problem.operator.root(self.rows)
+
+    @cached_property
+    def scales(self) -> Array:
+        """Squared lengths that these columns could have: (p,)."""
+        return self.components.eigenvalues * mean_loss(self.problem)
 
     @cached_property
     def triangle(self) -> Triangle:
         """The factorisation of J Ψ and the targets. O(n p²)."""
         return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
+
+    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
+        """Held-out errors of every number of components."""
+        problem, blocks = self.problem, fold_blocks(folds)
+        predictions = self.held_out(blocks, numbers, centred=settings.centred)
+        offsets = np.zeros(len(blocks))
+        if settings.scoring == "rescaled" and settings.centred:
+            offsets = kept_means(problem.targets, blocks)
+        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
         """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components
@@ -315,13 +349,12 @@ class RowComponents:
         problem, most = self.problem, int(numbers.max())
         if problem.groups is None:
             return self._items_held_out(blocks, numbers, most)
-        columns = self.columns[:, :most]
-        q, z = triangle_of(columns, problem.targets, self.scales[:most], self.alpha).orthonormal(
-            columns
-        )
-        left = left_out(q, problem.targets, z, blocks, numbers)
-        offsets = kept_means(problem.targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(without_offsets(left, blocks, offsets, problem.targets.shape[0]))
+        columns, targets = self.columns[:, :most], problem.targets
+        triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
+        q, z = triangle.orthonormal(columns)
+        left = left_out(q, targets, z, blocks, numbers)
+        offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
+        return problem.predictions(without_offsets(left, blocks, offsets, targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because
@@ -330,44 +363,39 @@ class RowComponents:
         problem = self.problem
         assert isinstance(problem, ScoredRows)
         operator, xp = problem.operator, namespace(self.columns)
-        root = operator.root_weights[:, None]
-        level = operator.direction[:, None]
-        targets = root * problem.reference[:, None]
+        roots, level = operator.root_weights, operator.direction[:, None]
+        targets = roots[:, None] * problem.reference[:, None]
         free = targets - level @ (level.T @ targets)
-        columns = root * self.rows[:, :most]
+        columns = roots[:, None] * self.rows[:, :most]
         columns = columns - level @ (level.T @ columns)
-        values = self.components.eigenvalues[:most]
+        scales = self.components.eigenvalues[:most]
         blocks = [block for block in blocks if len(block)]
         residuals: list[Array] = []
-        shared: tuple[Array, Array] | None = None
-        penalty = self.alpha
+        penalty: float | None = None
         for block in blocks:
-            roots = take(operator.root_weights, block)
-            _, within = operator.comparison.scales(
-                operator.totals - xp.sum(roots * roots), operator.counts - float(len(block))
-            )
-            if shared is None or self.alpha / float(within[0]) != penalty:
+            weights = take(roots, block) ** 2
+            total, count = operator.totals - xp.sum(weights), operator.counts - float(len(block))
+            _, within = operator.comparison.scales(total, count)
+            if penalty is None or self.alpha / float(within[0]) != penalty:
                 penalty = self.alpha / float(within[0])
-                q, z = triangle_of(columns, free, values, penalty).orthonormal(columns)
-                shared = xp.concat([level, q], axis=1), xp.concat([level.T @ targets, z], axis=0)
-            (left,) = left_out(shared[0], targets, shared[1], [block], numbers + 1)
+                q, z = triangle_of(columns, free, scales, penalty).orthonormal(columns)
+                q = xp.concat([level, q], axis=1)
+                z = xp.concat([level.T @ targets, z], axis=0)
+            (left,) = left_out(q, targets, z, [block], numbers + 1)
             residuals.append(left[..., 0])
         return problem.predictions_of_items(in_place(blocks, residuals, targets.shape[0]))
 
     def refitted(
-        self, train: Index, test: Index, numbers: Index, *, centred: bool
-    ) -> tuple[Array, float]:
-        """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean
-        taken out of those.
+        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
+    ) -> Array:
+        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
+        units, which are `kept`.
         """
-        kept, rows = (
-            self.problem.take(train),
-            self.problem.per_unit(self.rows[:, : int(numbers.max())]),
-        )
+        rows = self.problem.per_unit(self.rows[:, : int(numbers.max())])
         scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
-        triangle = triangle_of(kept.unit_root(take(rows, train)), kept.targets, scales, self.alpha)
-        offset = kept.mean_score if centred else 0.0
-        return take(rows, test) @ triangle.coefficients(numbers, offset) + offset, offset
+        columns = kept.unit_root(take(rows, train))
+        triangle = triangle_of(columns, kept.targets, scales, self.alpha)
+        return take(rows, test) @ triangle.coefficients(numbers, offset)
 
 
 # ---------------------------------------------------------------- least squares from sums
@@ -377,12 +405,14 @@ class RowComponents:
 class SummedComponents:
     """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is
     R.
+
+    statistics : of the components at the rows of the problem
     """
 
+    problem: Problem
     components: ComponentBasis
-    statistics: Statistics
     alpha: float
-    scales: Array
+    statistics: Statistics
 
     @classmethod
     def of(
@@ -391,8 +421,8 @@ class SummedComponents:
         """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums
         of each fold.
         """
-        statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
-        return cls(components, statistics, alpha, components.eigenvalues * mean_loss(problem))
+        codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
+        return cls(problem, components, alpha, whitened_statistics(problem, components, codes))  # type: ignore[arg-type]
 
     @cached_property
     def triangle(self) -> Triangle:
@@ -401,30 +431,40 @@ class SummedComponents:
 
     def _triangle(self, gram: Gram) -> Triangle:
         right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
-        return triangle_of_gram(gram.features, right, self.scales, self.alpha)
+        scales = self.components.eigenvalues * mean_loss(self.problem)
+        return triangle_of_gram(gram.features, right, scales, self.alpha)
 
-    def held_out(
-        self, problem: Problem, folds: Index, numbers: Index, scoring: Scoring, *, centred: bool
-    ) -> HeldOut:
+    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
         """Held-out errors of every number of components from the sums of folds, which were
         gathered.
         """
-        blocks = fold_blocks(folds)
+        problem, blocks = self.problem, fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
             gram = self.statistics.without(fold)
-            offset = gram.mean_score if centred else 0.0
+            offset = gram.mean_score if settings.centred else 0.0
             return [self._triangle(gram).coefficients(numbers, offset)], offset
 
-        if scoring != "disagreement":
-            return pooled(losses_from_sums([self.statistics], without, len(blocks), scoring))
+        if settings.scoring != "disagreement":
+            tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
+            return pooled(tables)
         values = []
         for fold, block in enumerate(blocks):
             (weights,), offset = without(fold)
-            functions = self.components.matrix @ weights
-            values.append(unit_predictions(problem, self.components, functions, block) + offset)  # type: ignore[arg-type]
+            values.append(self.components.predictions(problem, weights, block) + offset)
         predictions = in_place(blocks, values, problem.targets.shape[0])
-        return pooled([errors_of(problem, predictions, folds, scoring, np.zeros(len(blocks)))])
+        offsets = np.zeros(len(blocks))
+        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+
+    def refitted(
+        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
+    ) -> Array:
+        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
+        units, which are `kept`.
+        """
+        again = SummedComponents.of(kept, self.components, self.alpha)
+        weights = again.triangle.coefficients(numbers, offset)
+        return self.components.predictions(self.problem, weights, test)
 
 
 # ---------------------------------------------------------------- kernel width, alpha and number of components
@@ -432,53 +472,47 @@ class SummedComponents:
 ComponentSystem: TypeAlias = RowComponents | SummedComponents
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComponentSettings(KernelSettings):
     """What a learner was asked for, checked.
 
     alpha : candidates; n_components : a number, candidates, or "tune"
-    centred : the mean score is taken out first and put back (an intercept)
     """
 
     alpha: tuple[float, ...]
     n_components: int | str | tuple[int, ...]
     basis: BasisSpec
     selection: Selection
-    centred: bool
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return not isinstance(self.n_components, int) or len(self.alpha) > 1 or self.tunes_width
+        return is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
 
     @property
     def numbers(self) -> Index:
         """The numbers of components to look at, increasing."""
-        candidates = (
-            range(1, MAX_TUNED_NUMBER + 1)
-            if isinstance(self.n_components, str)
-            else self.n_components
-        )
-        return np.unique(np.asarray(candidates, dtype=np.int64))
+        if isinstance(self.n_components, str):
+            return np.arange(1, MAX_TUNED_NUMBER + 1)
+        return np.unique(np.asarray(self.n_components, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class ComponentSolution:
     """A fitted function on components.
 
-    coefficients : (r,) of the basis; constant : what centring adds to the function; offset : the
-        mean score taken out
-    steps, shifts : (r, p), (p,) what every component adds to the coefficients and to the constant
+    rows : (r,) row numbers of the basis in X
+    steps, shifts : (r, p), (p,) what every component adds to the coefficients of the basis and,
+        by its centring, to the constant
+    offset : the mean score taken out
     limit : number of components beyond which more change nothing
     """
 
     components: ComponentBasis
     rows: Index | None
-    coefficients: Array
-    constant: float
-    offset: float
     steps: Array
     shifts: Array
+    offset: float
     n_components: int
     alpha: float
     limit: int
@@ -487,57 +521,41 @@ class ComponentSolution:
 
 @dataclass(frozen=True)
 class _ComponentTrial:
-    """One kernel and alpha: the system, the numbers of components looked at and their held-out
-    errors.
+    """One kernel and alpha: the system, and the numbers of components looked at.
 
-    gamma : the width of the kernel, None where it has none; rows : (r,) row numbers of the basis in
-        X
+    rows : (r,) row numbers of the basis in X
     """
 
     system: ComponentSystem
-    gamma: float | None
     rows: Index | None
     numbers: Index
-    errors: HeldOut | None
+    path: Path | None
 
 
-def solve_components(
-    training: Training, settings: ComponentSettings, splits: Index | Splits | None
-) -> ComponentSolution:
-    """Choose by held-out error what is to be tuned, then solve; `splits` None is the default
-    hold-out.
-    """
-    problem = training.problem
-    offset = problem.mean_score if settings.centred else 0.0
-    constant = constant_error([problem], offset, settings.scoring)
+def solve_components(training: Training, settings: ComponentSettings) -> ComponentSolution:
+    """Choose by held-out error what is to be tuned, then solve."""
     kernels = kernels_to_try(
         training, settings.kernel, settings.gamma, settings.basis, settings.seed
     )
-    best: _ComponentTrial | None = None
-    least = np.inf
-    paths: list[Path] = []
-    for trial in (
-        trial for kernel in kernels for trial in _trials(training, settings, kernel, splits)
-    ):
-        if trial.errors is None or len(trial.errors.sizes) == 0:
-            return _solution(trial, _untuned_number(trial), offset, None)
-        paths.append(_path(trial, trial.errors, settings.scoring, constant))
-        error = float(paths[-1].error[paths[-1].best])
-        if best is None or error < least:  # others are not kept: each holds a factorised system
-            best, least = trial, error
-    assert best is not None
-    path = joined_path(paths)
-    assert path.n_components is not None
-    return _solution(best, int(path.n_components[path.best]), offset, path)
-
-
-def _path(trial: _ComponentTrial, errors: HeldOut, scoring: Scoring, constant: float) -> Path:
-    """The held-out errors of one kernel and alpha; the fewest components among equals are chosen."""
-    mean, numbers = errors.mean, trial.numbers.astype(np.float64)
-    best = int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0])
-    alpha = trial.system.alpha
-    return Path.of(
-        errors, best, scoring, constant, alpha=alpha, gamma=trial.gamma, n_components=numbers
+    trial, path = best_of(
+        trial for kernel in kernels for trial in _trials(training, settings, kernel)
+    )
+    number = _untuned_number(trial)
+    if path is not None and path.n_components is not None:
+        number = int(path.n_components[path.best])
+    system, components = trial.system, trial.system.components
+    offset = training.problem.mean_score if settings.centred else 0.0
+    steps = system.triangle.steps(components.matrix, offset)
+    return ComponentSolution(
+        components=components,
+        rows=trial.rows,
+        steps=steps,
+        shifts=-(components.centre @ steps),
+        offset=offset,
+        n_components=min(number, components.n_components),
+        alpha=system.alpha,
+        limit=system.triangle.limit,
+        path=path,
     )
 
 
@@ -550,127 +568,94 @@ def _untuned_number(trial: _ComponentTrial) -> int:
 
 
 def _trials(
-    training: Training, settings: ComponentSettings, kernel: Kernel, given: Index | Splits | None
+    training: Training, settings: ComponentSettings, kernel: Kernel
 ) -> Iterator[_ComponentTrial]:
     """One kernel with every alpha; its components are made once."""
-    problem, spec = training.problem, settings.basis
-    index, everything = training.index, training.everything
+    problem, spec, largest = training.problem, settings.basis, int(settings.numbers[-1])
     basis, rows = make_basis(
-        spec, kernel, problem.features, index, everything, settings.selection, settings.seed
+        spec,
+        kernel,
+        problem.features,
+        training.index,
+        training.everything,
+        settings.selection,
+        settings.seed,
     )
-    by_rows = isinstance(spec, str) and isinstance(basis, KernelBasis)
-    largest = int(settings.numbers[-1])
-    if by_rows:
-        assert isinstance(basis, KernelBasis)
+    every_row = isinstance(basis, KernelBasis) and isinstance(spec, str)
+    folds = _hold_out(problem, settings, every_row=every_row)
+    system: ComponentSystem
+    if isinstance(basis, KernelBasis) and isinstance(spec, str):
         components = row_components(basis, training.weights, largest, settings.seed)
+        system = RowComponents(problem, components, 0.0)
     else:
         components = summed_components(problem, basis, largest)
+        codes = folds if isinstance(folds, np.ndarray) else None
+        system = SummedComponents.of(problem, components, 0.0, codes)
     limit = components.n_components
     if isinstance(settings.n_components, str):
         limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
     numbers = np.unique(np.minimum(settings.numbers, limit))
-    folds, splits = _folding(problem, settings, given, by_rows=by_rows)
-    system: ComponentSystem | None = None
     for alpha in settings.alpha:
-        if by_rows:
-            system = RowComponents(problem, components, alpha)
-        elif isinstance(system, SummedComponents):
-            system = replace(system, alpha=alpha)
-        else:
-            fold_codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
-            system = SummedComponents.of(problem, components, alpha, fold_codes)
-        errors = _errors(problem, system, numbers, folds, splits, settings)
-        yield _ComponentTrial(system, kernel.gamma, rows, numbers, errors)
+        tried = replace(system, alpha=alpha)
+        path = _path(tried, folds, numbers, settings, kernel)
+        yield _ComponentTrial(tried, rows, numbers, path)
 
 
-def _folding(
-    problem: Problem, settings: ComponentSettings, given: Index | Splits | None, *, by_rows: bool
-) -> tuple[Index | None, Splits | None]:
-    """Folds that need no refitting, or splits that do; neither where there is nothing to choose or
-    to hold out.
+def _hold_out(
+    problem: Problem, settings: ComponentSettings, *, every_row: bool
+) -> Index | Splits | None:
+    """Folds that need no refitting, or splits that do; None where there is nothing to choose or to
+    hold out.
+
+    every_row : whether every row is in the basis
     """
     if not settings.tunes:
-        return None, None
-    if given is None:
-        return default_codes(problem, settings.seed, n_features=None if by_rows else 0), None
-    folds = split_codes(problem, given)
-    if folds is not None and (by_rows or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
-        return folds, None
-    return None, fold_splits(given)
+        return None
+    if settings.splits is None:
+        return default_codes(problem, settings.seed, n_features=None if every_row else 0)
+    folds = split_codes(problem, settings.splits)
+    if folds is not None and (every_row or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
+        return folds
+    return fold_splits(settings.splits)
 
 
-def _errors(
-    problem: Problem,
+def _path(
     system: ComponentSystem,
+    folds: Index | Splits | None,
     numbers: Index,
-    folds: Index | None,
-    splits: Splits | None,
     settings: ComponentSettings,
-) -> HeldOut | None:
-    """Held-out errors for every number of components."""
-    scoring, centred = settings.scoring, settings.centred
-    if splits is not None:
-        return _refitted(problem, system, numbers, splits, settings)
+    kernel: Kernel,
+) -> Path | None:
+    """The held-out errors of every number of components; the fewest among equals are chosen."""
     if folds is None:
         return None
-    if isinstance(system, SummedComponents):
-        return system.held_out(problem, folds, numbers, scoring, centred=centred)
-    blocks = fold_blocks(folds)
-    predictions = system.held_out(blocks, numbers, centred=centred)
-    rescaled = scoring == "rescaled" and centred
-    offsets = kept_means(problem.targets, blocks) if rescaled else np.zeros(len(blocks))
-    return pooled([errors_of(problem, predictions, folds, scoring, offsets)])
+    if isinstance(folds, np.ndarray):
+        errors = system.errors(folds, numbers, settings)
+    else:
+        errors = _refitted(system, folds, numbers, settings)
+    if len(errors.sizes) == 0:  # nothing that was held out can be told apart
+        return None
+    offset = system.problem.mean_score if settings.centred else 0.0
+    return Path.of(
+        errors,
+        int(np.flatnonzero(errors.mean <= np.nanmin(errors.mean) * (1 + 1e-12))[0]),
+        settings.scoring,
+        constant_error([system.problem], offset, settings.scoring),
+        alpha=system.alpha,
+        gamma=kernel.gamma,
+        n_components=numbers.astype(np.float64),
+    )
 
 
 def _refitted(
-    problem: Problem,
-    system: ComponentSystem,
-    numbers: Index,
-    splits: Splits,
-    settings: ComponentSettings,
+    system: ComponentSystem, splits: Splits, numbers: Index, settings: ComponentSettings
 ) -> HeldOut:
     """Held-out errors by one fit per split, components kept."""
     tables = []
     for train, test in splits:
-        held_out_units = problem.take(test)
-        if isinstance(system, RowComponents):
-            predictions, offset = system.refitted(train, test, numbers, centred=settings.centred)
-        else:
-            kept, components = problem.take(train), system.components
-            offset = kept.mean_score if settings.centred else 0.0
-            weights = SummedComponents.of(kept, components, system.alpha).triangle.coefficients(
-                numbers, offset
-            )
-            every = np.arange(len(test))
-            functions = components.matrix @ weights
-            predictions = unit_predictions(held_out_units, components, functions, every) + offset  # type: ignore[arg-type]
-        zeros = np.zeros(len(test), dtype=np.int64)
-        tables.append(
-            errors_of(held_out_units, predictions, zeros, settings.scoring, np.full(1, offset))
-        )
+        kept, left = system.problem.take(train), system.problem.take(test)
+        offset = kept.mean_score if settings.centred else 0.0
+        predictions = system.refitted(kept, train, test, numbers, offset) + offset
+        fold = np.zeros(len(test), dtype=np.int64)
+        tables.append(errors_of(left, predictions, fold, settings.scoring, np.full(1, offset)))
     return pooled(tables)
-
-
-def _solution(
-    trial: _ComponentTrial, number: int, offset: float, path: Path | None
-) -> ComponentSolution:
-    """The function on the first `number` components."""
-    system = trial.system
-    components = system.components
-    number = min(number, components.n_components)
-    xp = namespace(components.matrix)
-    steps = system.triangle.steps(components.matrix, offset)
-    shifts = -(components.centre @ steps)
-    return ComponentSolution(
-        components=components,
-        rows=trial.rows,
-        coefficients=xp.sum(steps[:, :number], axis=1),
-        constant=float(xp.sum(shifts[:number])),
-        offset=offset,
-        steps=steps,
-        shifts=shifts,
-        n_components=number,
-        alpha=system.alpha,
-        limit=system.triangle.limit,
-        path=path,
-    )

@@ -37,6 +37,7 @@ from corank.core.arrays import (
 from corank.core.basis import KernelBasis
 from corank.core.kernels import NATIVE, Kernel, finite_values
 from corank.core.loss import QueryLoss
+from corank.core.observations import ScoredRows
 from corank.core.sums import CHUNK_ROWS, WRITE_ROWS
 
 # of kernel values that are kept; more of them are computed again in each pass
@@ -57,14 +58,71 @@ ROUNDING = 1e-26
 class RowSet:
     """A set of rows under a loss.
 
-    operator : J of these rows; rows : their numbers, None for all
-    cut : whether J is made of blocks of the J of all rows, as it is where whole queries are left
-        out
+    problem : these rows; rows : their numbers among n_rows, None for all
+    cut : whether their root J is made of blocks of the J of all rows, as it is where whole queries
+        are left out
     """
 
-    operator: QueryLoss
+    problem: ScoredRows
+    n_rows: int
     rows: Index | None = None
     cut: bool = True
+
+    @property
+    def operator(self) -> QueryLoss:
+        """J of these rows."""
+        return self.problem.operator
+
+    @property
+    def counts(self) -> NumpyArray:
+        """How often each of all rows is in the set: (n,)."""
+        if self.rows is None:
+            return np.ones(self.n_rows)
+        return np.bincount(self.rows, minlength=self.n_rows).astype(np.float64)
+
+    def taken(self, values: Array) -> Array:
+        """Values of these rows, of values of all rows."""
+        return values if self.rows is None else take(values, self.rows)
+
+    def root(self, values: Array) -> Array:
+        """J of these rows for values of all rows (n, c): (k, c)."""
+        return self.operator.root(self.taken(values))
+
+    def root_transposed(self, z: Array) -> Array:
+        """Jᵀ z (n,) for z (k,): zeros at other rows, sums at rows that are in the set twice."""
+        values = self.operator.root_transposed(z[:, None])
+        if self.rows is None:
+            return values[:, 0]
+        return segment_sum(values, like(self.rows, values, "int64"), self.n_rows)[:, 0]
+
+
+class Buffers(threading.local):
+    """Memory that a thread writes blocks into again and again, where the library is NumPy: fresh
+    memory costs more than the arithmetic.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, NumpyArray] = {}
+
+    def array(self, name: str, rows: int, columns: int) -> NumpyArray:
+        """The array (rows, columns) of a name, whatever it held."""
+        size = rows * columns
+        if name not in self._arrays or self._arrays[name].size < size:
+            self._arrays[name] = np.empty(max(size, LENGTH_ENTRIES))
+        return self._arrays[name][:size].reshape(rows, columns)
+
+    def product(self, name: str, left: Array, right: Array) -> Array:
+        """The product of numbers (n, b) with others (n, b or 1)."""
+        if not isinstance(left, np.ndarray):
+            return left * right
+        return np.multiply(left, right, out=self.array(name, *left.shape))
+
+    def taken(self, name: str, values: Array, rows: Array) -> Array:
+        """Some rows of values (n, b)."""
+        if not isinstance(values, np.ndarray):
+            return take(values, rows)
+        out = self.array(name, len(rows), values.shape[1])
+        return np.take(values, rows, axis=0, out=out, mode="clip")
 
 
 class InBlocks:
@@ -74,42 +132,36 @@ class InBlocks:
 
     size: int
 
-    def block(self, atoms: slice, out: Array | None = None) -> Array:
-        """Columns of D (n, b): a new array or, where the library is NumPy, written into `out`."""
+    def block(self, atoms: slice) -> Array:
+        """Columns of D (n, b)."""
         raise AssertionError("a dictionary says what its columns are")
 
     def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N)."""
         whole = sets[0].operator
-        n, workspace = whole.n_rows, threading.local()
-        step = min(self.size, max(4, LENGTH_ENTRIES // n))
+        n = whole.n_rows
         # sets whose J is cut from that of all rows share the squares of one block; the others root
         # their rows themselves
         cuts = [number for number, rows in enumerate(sets) if rows.cut]
-        shared = SquaredRoots(whole, np.stack([_counts(sets[number].rows, n) for number in cuts]))
-        others = {
+        shared = SquaredRoots(whole, np.stack([sets[number].counts for number in cuts]))
+        alone = {
             number: SquaredRoots(rows.operator, np.ones((1, rows.operator.n_rows)))
             for number, rows in enumerate(sets)
             if not rows.cut
         }
 
+        buffers = Buffers()
+
         def lengths(atoms: slice) -> Array:
-            space = None
-            if isinstance(whole.root_weights, np.ndarray):
-                if not hasattr(workspace, "space"):
-                    # kept: fresh memory costs more than the arithmetic
-                    workspace.space = np.empty((3, n * step))
-                space = workspace.space[:, : n * (atoms.stop - atoms.start)].reshape(3, n, -1)
-            block = self.block(atoms, None if space is None else space[0])
+            block = self.block(atoms)
             with np.errstate(all="ignore"):  # values that are not finite are refused below
-                sums = {
-                    number: squares.sums(*_picked(block, sets[number].rows, space))[0, ...]
-                    for number, squares in others.items()
-                }
-                shared_sums = shared.sums(block, None if space is None else space[1])
-            sums |= {number: shared_sums[place, ...] for place, number in enumerate(cuts)}
+                sums = dict(zip(cuts, shared.sums(block, buffers), strict=True))
+                for number, squares in alone.items():
+                    kept = buffers.taken("columns", block, sets[number].rows)
+                    sums[number] = squares.sums(kept, buffers)[0, ...]
             return namespace(block).stack([sums[number] for number in range(len(sets))])
 
+        step = min(self.size, max(4, LENGTH_ENTRIES // n))
         blocks = list(in_order(lengths, runs_of_rows(self.size, step), whole.root_weights))
         return finite_values(namespace(blocks[0]).concat(blocks, axis=1))
 
@@ -127,58 +179,27 @@ class SquaredRoots:
         counts = like(counts, operator.root_weights)
         self._rows = counts * take(operator.within, operator.queries)[None, :]
         self._queries: Array | None = None
-        if operator.comparison.needs_queries:
-            per_query = (
-                segment_sum(counts.T, operator.queries, operator.n_queries)
-                / operator.counts[:, None]
-            )
-            if xp.any(operator.between > 0):
-                self._queries = (per_query * operator.between[:, None]).T
+        if operator.comparison.needs_queries and xp.any(operator.between > 0):
+            per_query = segment_sum(counts.T, operator.queries, operator.n_queries)
+            weights = operator.between / operator.counts
+            self._queries = (per_query * weights[:, None]).T
 
-    def sums(self, columns: Array, space: Array | None) -> Array:
-        """The t sums of every column: (t, b). Columns are overwritten where there is space (>= n,
-        b) for their means.
-        """
+    def sums(self, columns: Array, buffers: Buffers) -> Array:
+        """The t sums of every column: (t, b)."""
         operator = self._operator
-        weights = operator.root_weights[:, None]
-        if space is None:
-            columns = columns * weights
-        else:
-            columns *= weights
-        squares = (
-            columns * columns
-            if space is None
-            else np.multiply(columns, columns, out=space[: len(columns)])
-        )
-        raw = self._rows @ squares
+        columns = buffers.product("columns", columns, operator.root_weights[:, None])
+        raw = self._rows @ buffers.product("others", columns, columns)
         if not operator.comparison.needs_queries:
             return raw
         levels = segment_sum(columns, operator.queries, operator.n_queries, operator.direction)
-        if space is None:
-            columns = columns - operator.direction[:, None] * take(levels, operator.queries)
-            lengths = self._rows @ (columns * columns)
-        else:
-            row_levels = np.take(
-                levels, operator.queries, axis=0, out=space[: len(columns)], mode="clip"
-            )
-            row_levels *= operator.direction[:, None]
-            columns -= row_levels
-            lengths = self._rows @ np.multiply(columns, columns, out=columns)
+        means = buffers.taken("others", levels, operator.queries)
+        means *= operator.direction[:, None]
+        columns -= means
+        columns *= columns
+        lengths = self._rows @ columns
         if self._queries is not None:
             lengths = lengths + self._queries @ (levels * levels)
         return namespace(lengths).where(lengths <= ROUNDING * raw, 0.0 * lengths, lengths)
-
-
-def _picked(block: Array, rows: Index | None, space: Array | None) -> tuple[Array, Array | None]:
-    """The given rows of a block, and space for their means where it holds them."""
-    if space is None or rows is None or len(rows) > len(block):
-        return take(block, rows), None
-    return np.take(block, rows, axis=0, out=space[2, : len(rows)], mode="clip"), space[1]
-
-
-def _counts(rows: Index | None, n: int) -> NumpyArray:
-    """How often each of n rows is in a set: (n,)."""
-    return np.ones(n) if rows is None else np.bincount(rows, minlength=n).astype(np.float64)
 
 
 def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
@@ -188,27 +209,26 @@ def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
     O(nnz log nnz).
     """
     entries, size = matrix.tocoo(), matrix.shape[1]
-    rows, columns, values = (
-        entries.row,
-        entries.col.astype(np.int64),
-        entries.data.astype(np.float64),
-    )
+    rows, columns = entries.row, entries.col.astype(np.int64)
+    values = entries.data.astype(np.float64)
     weights = operator.root_weights[rows] ** 2
+    queries = operator.queries[rows]
+    raw = np.bincount(columns, weights * operator.within[queries] * values**2, minlength=size)
     if not operator.comparison.needs_queries:
-        return np.bincount(columns, weights * values**2, minlength=size)
-    cells, inverse = np.unique(operator.queries[rows] * size + columns, return_inverse=True)
+        return raw
+    cells, inverse = np.unique(queries * size + columns, return_inverse=True)
     query, column = np.divmod(cells, size)
+
+    def per_cell(numbers: NumpyArray) -> NumpyArray:
+        return np.bincount(inverse, weights * numbers, minlength=len(cells))
+
     total = operator.totals[query]
-    sums = np.bincount(inverse, weights * values, minlength=len(cells))
-    present = np.bincount(inverse, weights, minlength=len(cells))
+    sums = per_cell(values)
     means = sums / total
-    spread = np.bincount(inverse, weights * (values - means[inverse]) ** 2, minlength=len(cells))
-    spread += (total - present) * means**2
+    zeros = total - per_cell(np.ones(len(values)))
+    spread = per_cell((values - means[inverse]) ** 2) + zeros * means**2
     squares = operator.within[query] * spread + operator.between[query] * sums * means
     lengths = np.bincount(column, squares, minlength=size)
-    raw = np.bincount(
-        columns, weights * operator.within[operator.queries[rows]] * values**2, minlength=size
-    )
     return np.where(lengths <= ROUNDING * raw, 0.0, lengths)
 
 
@@ -223,12 +243,9 @@ class HeldValues(InBlocks):
         self.size = values.shape[1]
         self._halved = symmetric and isinstance(values, np.ndarray)
 
-    def block(self, atoms: slice, out: Array | None = None) -> Array:
+    def block(self, atoms: slice) -> Array:
         """Columns of D (n, b)."""
-        if out is None:
-            return self.values[:, atoms]
-        out[...] = self.values[:, atoms]
-        return out
+        return self.values[:, atoms]
 
     def products(self, vectors: Array) -> Array:
         """V D (t, N); for one vector and a symmetric D only half of D is read."""
@@ -253,16 +270,17 @@ class StreamedKernels(InBlocks):
         self.size = points.shape[0]
         self._tiled = isinstance(features, np.ndarray) or is_sparse(features)
         self._mirrored = symmetric and self._tiled
-        self._workspace = threading.local()
+        self._buffers = Buffers()
 
-    def block(self, atoms: slice, out: Array | None = None) -> Array:
+    def block(self, atoms: slice) -> Array:
         """Columns of D (n, b)."""
-        if out is None:
-            return self.kernel.block(self.features, take(self.points, atoms))
         basis = KernelBasis(self.kernel, take(self.points, atoms))
+        if not self._tiled:
+            return basis.features(self.features)
+        values = np.empty((self.features.shape[0], basis.size))
         for run, rows in zip(_runs(self.features), self._tiles, strict=True):
-            basis.write(rows, out[run])
-        return out
+            basis.write(rows, values[run])
+        return values
 
     @cached_property
     def _tiles(self) -> list[Array]:
@@ -281,17 +299,17 @@ class StreamedKernels(InBlocks):
                 [self._of_chunks(basis, vectors) for basis in self._bases], axis=1
             )
         result = np.zeros((vectors.shape[0], self.size))
+        firsts = range(0, len(self._tiles), JOB_TILES)
         jobs = [
-            (number, first)
-            for number, first in product(
-                range(len(self._bases)), range(0, len(self._tiles), JOB_TILES)
-            )
-            if first <= number or not self._mirrored
+            job
+            for job in product(range(len(self._bases)), firsts)
+            if job[1] <= job[0] or not self._mirrored
         ]
         sums = in_order(lambda job: self._of_tiles(*job, vectors), jobs, vectors)
-        for (number, first), (direct, mirrored) in zip(jobs, sums, strict=True):
-            result[:, number * TILE_ROWS : number * TILE_ROWS + direct.shape[1]] += direct
-            result[:, first * TILE_ROWS : first * TILE_ROWS + mirrored.shape[1]] += mirrored
+        for job, both in zip(jobs, sums, strict=True):
+            for tile, values in zip(job, both, strict=True):
+                begin = tile * TILE_ROWS
+                result[:, begin : begin + values.shape[1]] += values
         return result
 
     def _of_chunks(self, basis: KernelBasis, vectors: Array) -> Array:
@@ -306,21 +324,18 @@ class StreamedKernels(InBlocks):
 
         Of a symmetric D only the tiles up to the diagonal are computed.
         """
-        space = getattr(self._workspace, "tile", None)
-        if space is None:
-            space = self._workspace.tile = np.empty(TILE_ROWS * TILE_ROWS)
-        basis, last = self._bases[number], min(first + JOB_TILES, len(self._tiles))
+        basis = self._bases[number]
+        own_vectors = vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size]
         direct, mirrored = np.zeros((len(vectors), basis.size)), []
+        last = min(first + JOB_TILES, len(self._tiles))
         for place in range(first, min(last, number + 1) if self._mirrored else last):
             rows = self._tiles[place]
             begin, count = place * TILE_ROWS, rows.shape[0]
-            tile = space[: count * basis.size].reshape(count, basis.size)
+            tile = self._buffers.array("tile", count, basis.size)
             basis.write(rows, tile)
             direct += vectors[:, begin : begin + count] @ tile
             if self._mirrored and place < number:
-                mirrored.append(
-                    vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size] @ tile.T
-                )
+                mirrored.append(own_vectors @ tile.T)
         return direct, np.concatenate(mirrored, axis=1) if mirrored else direct[:, :0]
 
     def columns(self, atoms: Index) -> Array:
@@ -355,13 +370,7 @@ class SparseColumns:
 
     def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N). O(nnz log nnz) per set."""
-        matrices = [self.matrix if rows.rows is None else self.matrix[rows.rows] for rows in sets]
-        return np.stack(
-            [
-                sparse_lengths(matrix, rows.operator)
-                for matrix, rows in zip(matrices, sets, strict=True)
-            ]
-        )
+        return np.stack([sparse_lengths(rows.taken(self.matrix), rows.operator) for rows in sets])
 
 
 Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns
@@ -396,12 +405,10 @@ class Atoms:
 
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""
+        if is_sparse(self.values):
+            return SparseColumns(self.values)
         if self.points is None:
-            return (
-                SparseColumns(self.values)
-                if is_sparse(self.values)
-                else HeldValues(float64(self.values))
-            )
+            return HeldValues(float64(self.values))
         symmetric = self.points is features and kernel.name in NATIVE
         if 8 * features.shape[0] * self.size > MAX_HELD_BYTES:
             return StreamedKernels(kernel, features, self.points, symmetric=symmetric)
@@ -413,10 +420,10 @@ def _held(basis: KernelBasis, features: Array) -> Array:
     if not (isinstance(features, np.ndarray) or is_sparse(features)):
         return basis.features(features)
     values = np.empty((features.shape[0], basis.size))
-    for _ in in_order(
-        lambda run: basis.write(take(features, run), values[run]),
-        _runs(features, WRITE_ROWS),
-        values,
-    ):
+
+    def write(run: slice) -> None:
+        basis.write(take(features, run), values[run])
+
+    for _ in in_order(write, _runs(features, WRITE_ROWS), values):
         pass
     return values

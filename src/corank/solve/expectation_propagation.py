@@ -55,7 +55,7 @@ class Sites:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class SitePosterior:
     """The Gaussian over the weights c: mean (r,), lower Cholesky factor L (r, r) of M, and how it
     came about.
 
@@ -91,7 +91,7 @@ def propagate(
     *,
     tolerance: float = TOLERANCE,
     sweeps: int = MAX_SWEEPS,
-) -> Posterior:
+) -> SitePosterior:
     """The posterior at the fixed point of all sites, updated side by side, each damped where it
     swings.
 
@@ -145,7 +145,7 @@ def _damped(
 
 def _sweep(
     features: Array, pairs: PairData, sites: Sites, number: int
-) -> tuple[Posterior, Sites, FloatArray]:
+) -> tuple[SitePosterior, Sites, FloatArray]:
     """The posterior under the sites, the sites that match it, and the moves to them (2, N), in
     standard deviations.
     """
@@ -175,7 +175,7 @@ def _sweep(
         ]
     )
     residual = float(np.max(np.abs(moves), initial=0.0))
-    posterior = Posterior(
+    posterior = SitePosterior(
         weights,
         factor,
         spread,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
@@ -32,6 +33,7 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import feature_rows, floats, whole
 
 BLOCK_ENTRIES = 2**17  # values of comparisons at a time: they stay in the cache
 PRODUCT_ENTRIES = 2**19  # values of items that one thread sums over their opponents
@@ -47,10 +49,10 @@ class PairData:
     counts : (N,) how often each comparison was made, whole numbers
     """
 
-    features: Array
-    winners: Index
-    losers: Index
-    counts: FloatArray
+    features: Annotated[Array, feature_rows("i", "d")]
+    winners: Annotated[Index, whole("c", below="i")]
+    losers: Annotated[Index, whole("c", below="i")]
+    counts: Annotated[FloatArray, floats("c")]
 
     @classmethod
     def merged(cls, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:

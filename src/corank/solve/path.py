@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from corank.core.arrays import FloatArray
+from corank.core.arrays import FloatArray, Index
 from corank.core.storable import storable
+from corank.core.stored_fields import any_floats
 from corank.solve.holdout import HeldOut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+P = TypeVar("P", bound="Path")
+Tried: TypeAlias = Annotated[FloatArray, any_floats("p")]  # one number per choice
 
 
 @storable("Path")
@@ -35,16 +39,20 @@ class Path:
     n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms
     """
 
-    alpha: FloatArray
-    gamma: FloatArray
-    error: FloatArray
-    standard_error: FloatArray
+    alpha: Tried
+    gamma: Tried
+    error: Tried
+    standard_error: Tried
     best: int
     scoring: str
     constant: float
-    agreement: FloatArray | None = None
-    n_components: FloatArray | None = None
-    n_atoms: FloatArray | None = None
+    agreement: Tried | None = None
+    n_components: Tried | None = None
+    n_atoms: Tried | None = None
+
+    def is_sound(self) -> bool:
+        """Whether the chosen one was tried."""
+        return self.best < max(len(self.error), 1)
 
     @classmethod
     def of(
@@ -73,6 +81,21 @@ class Path:
             **numbers,
         )
 
+    @property
+    def least(self) -> float:
+        """The error of what was chosen."""
+        return float(self.error[self.best])
+
+    def of_atoms(self, numbers: Index) -> FloatArray:
+        """The error of numbers of atoms, all else as it was chosen; NaN where one was not tried."""
+        assert self.n_atoms is not None
+        alike = np.isclose(self.gamma, self.gamma[self.best], equal_nan=True)
+        if self.agreement is not None:
+            alike &= self.agreement == self.agreement[self.best]
+        pairs = zip(self.n_atoms[alike].tolist(), self.error[alike].tolist(), strict=True)
+        errors = dict(pairs)
+        return np.asarray([errors.get(float(number), np.nan) for number in numbers])
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Held-out error against what was tuned, as `corank.report.plot_path` draws it.
 
@@ -90,18 +113,13 @@ class Path:
         return draw_path(self, ax)
 
 
-def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
+def joined_path(paths: Sequence[P], best: int) -> P | None:
     """The paths of several kernel widths as one; None for no paths. best : number of the path to
-    take, None: least error.
+    take.
     """
-    if len(paths) < 2:
-        return paths[0] if paths else None
-    if best is None:
-        best = int(np.argmin([float(path.error[path.best]) for path in paths]))
-    columns = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
-    joined: Any = {
-        name: np.concatenate([getattr(path, name) for path in paths]) for name in columns
-    }
-    return replace(
-        paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best
-    )
+    if not paths:
+        return None
+    arrays = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
+    joined: Any = {name: np.concatenate([vars(path)[name] for path in paths]) for name in arrays}
+    before = sum(len(path.error) for path in paths[:best])
+    return replace(paths[best], **joined, best=before + paths[best].best)

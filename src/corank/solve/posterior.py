@@ -1,16 +1,19 @@
-"""A Gaussian posterior over a function in the span of a basis: means, variances, covariances,
-differences.
+"""What is believed about a function after data: Gaussian processes, and mixtures of them.
 
-Also what both Gaussian processes need to learn kernel widths: a kernel of another width, and slopes
-in widths.
+One implementation of their moments serves Gaussian processes, the average and the interview. Also
+what both Gaussian processes need to learn kernel widths: a kernel of another width, and slopes in
+widths.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import ndtr
 
 from corank.core.arrays import (
     Array,
@@ -18,31 +21,84 @@ from corank.core.arrays import (
     add_diagonal,
     at_least_zero,
     float64,
+    in_order,
+    is_foreign,
     is_sparse,
     like,
     namespace,
+    runs_of_rows,
+    sum_of,
     symmetrised,
+    take,
     to_numpy,
 )
-from corank.core.basis import KernelBasis
-from corank.core.kernels import Kernel, product, squared_norms
+from corank.core.kernels import Kernel, finite_values, product, squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import floats
+from corank.solve.function import Expansion
 
 Widths: TypeAlias = Literal[
     "given", "one", "each"
 ]  # learn none (that of the kernel), one for all columns, one per column
+Moments: TypeAlias = tuple[Array, Array]  # mean, and variance or covariance
 
 # basis points up to which one thread is fastest: matrices are too small to share
 MAX_ONE_THREAD_POINTS = 400
+BLOCK_ROWS = 2_000  # at a time, where a posterior does not say how many fit into a cache
 
 
-# ---------------------------------------------------------------- the posterior
+# ---------------------------------------------------------------- one Gaussian process
+
+
+class GaussianProcess(ABC):
+    """A Gaussian process after data: the covariance before any, less what the data explain of it.
+
+    The data speak through features Φ of the rows. What rows are is up to the process.
+    """
+
+    @abstractmethod
+    def mean_and_features(self, rows: Any) -> tuple[Array, Array]:
+        """The mean at the rows (n,), and Φ (n, r)."""
+
+    @abstractmethod
+    def prior(self, rows: Any, features: Array, *, whole: bool = False) -> Array:
+        """Variances (n,) before any data, or the `whole` covariance (n, n)."""
+
+    @abstractmethod
+    def prior_of_differences(self, first: Any, second: Any) -> Array:
+        """Variances (n,) of f(a) − f(b) before any data, row by row."""
+
+    @abstractmethod
+    def explained(self, features: Array, *, whole: bool = False) -> Array:
+        """What the data take off the variances (n,), or off the `whole` covariance (n, n)."""
+
+    def moments(self, rows: Any) -> Moments:
+        """Mean and variance at the rows: (n,) each."""
+        mean, features = self.mean_and_features(rows)
+        return mean, at_least_zero(self.prior(rows, features) - self.explained(features))
+
+    def covariance(self, rows: Any) -> Moments:
+        """Mean (n,) and covariance (n, n) at the rows."""
+        mean, features = self.mean_and_features(rows)
+        prior = self.prior(rows, features, whole=True)
+        covariance = symmetrised(prior - self.explained(features, whole=True))
+        variances = namespace(covariance).linalg.diagonal(covariance)
+        missing = at_least_zero(-variances)  # rounding: no variance is negative
+        return mean, add_diagonal(covariance, missing)
+
+    def differences(self, first: Any, second: Any) -> Moments:
+        """Mean and variance of f(a) − f(b), row by row: (n,) each."""
+        first_mean, first_features = self.mean_and_features(first)
+        second_mean, second_features = self.mean_and_features(second)
+        explained = self.explained(first_features - second_features)
+        variances = self.prior_of_differences(first, second) - explained
+        return first_mean - second_mean, at_least_zero(variances)
 
 
 @storable("GaussianPart")
 @dataclass(frozen=True)
 class GaussianPart:
-    """A Gaussian process: mean Σ c_i k(x, z_i), covariance amplitude · k − Φ Q Φᵀ.
+    """A Gaussian process on basis points z: mean Σ c_i k(x, z_i), covariance amplitude · k − Φ Q Φᵀ.
 
     weight : its share where several widths are averaged over
     coefficients : (r,) = c
@@ -52,42 +108,134 @@ class GaussianPart:
     weight: float
     kernel: Kernel
     amplitude: float
-    coefficients: Array
-    spread: Array
+    coefficients: Annotated[Array, floats("r")]
+    spread: Annotated[Array, floats("r", "r")]
 
-    def _basis(self, features: Array, points: Array) -> Array:
-        """Φ, the kernel values with the basis points: (n, r)."""
-        return KernelBasis(self.kernel, points).features(features)
 
-    def moments(self, features: Array, points: Array) -> tuple[Array, Array]:
-        """Mean and variance at the rows: (n,) each. O(n r (r + d))."""
-        phi = self._basis(features, points)
-        variances = self.amplitude * self.kernel.diagonal(features) - self._explained(phi)
-        return phi @ like(self.coefficients, phi), at_least_zero(variances)
+@dataclass(frozen=True)
+class KernelProcess(GaussianProcess):
+    """The Gaussian process of a part, whose mean is a function on basis points."""
 
-    def covariance(self, features: Array, points: Array) -> tuple[Array, Array]:
+    part: GaussianPart
+    mean: Expansion
+
+    def mean_and_features(self, rows: Array) -> tuple[Array, Array]:  # noqa: D102
+        phi = self.mean.features(rows)
+        return phi @ like(self.part.coefficients, phi), phi
+
+    def prior(self, rows: Array, features: Array, *, whole: bool = False) -> Array:  # noqa: D102
+        kernel = self.part.kernel
+        values = kernel.block(rows, rows) if whole else kernel.diagonal(rows)
+        return self.part.amplitude * values
+
+    def prior_of_differences(self, first: Array, second: Array) -> Array:  # noqa: D102
+        kernel = self.part.kernel
+        variances = kernel.diagonal(first) + kernel.diagonal(second)
+        return self.part.amplitude * (variances - 2 * kernel.row_by_row(first, second))
+
+    def explained(self, features: Array, *, whole: bool = False) -> Array:  # noqa: D102
+        half = features @ like(self.part.spread, features)
+        if whole:
+            return half @ features.T
+        return namespace(half).sum(half * features, axis=1)
+
+
+# ---------------------------------------------------------------- a mixture of them
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is believed about a function: a mixture of Gaussian processes.
+
+    weights : one per process, their sum is 1
+    answer_noise : variance of the noise of an observed difference; half of it is that of a score
+    factor : by which standard deviations, but not those of the noise, are multiplied
+    block_rows : so many rows are looked at at a time
+    as_one : whether chances are those of one Gaussian with the moments of the mixture
+    answers_measure : whether answers say by how much one of two is better, not only that it is
+    free_level : whether only the order of scores counts, so that their level tells nothing
+    """
+
+    processes: Sequence[GaussianProcess]
+    weights: Sequence[float]
+    answer_noise: float
+    factor: float = 1.0
+    block_rows: int = BLOCK_ROWS
+    as_one: bool = False
+    answers_measure: bool = True
+    free_level: bool = True
+
+    def moments(self, rows: Any) -> Moments:
+        """Mean and variance at the rows: (n,) each, block by block."""
+
+        def moments(run: slice) -> Moments:
+            block = take(rows, run)
+            return self._mixed([process.moments(block) for process in self.processes])
+
+        blocks = list(self._in_blocks(moments, rows))
+        xp = namespace(blocks[0][0])
+        means, variances = zip(*blocks, strict=True)
+        return xp.concat(means), xp.concat(variances)
+
+    def covariance(self, rows: Any) -> Moments:
         """Mean (n,) and covariance (n, n) at the rows."""
-        phi = self._basis(features, points)
-        prior = self.amplitude * self.kernel.block(features, features)
-        covariance = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
-        variances = namespace(covariance).linalg.diagonal(covariance)
-        missing = at_least_zero(-variances)  # rounding: no variance is negative
-        return phi @ like(self.coefficients, phi), add_diagonal(covariance, missing)
+        mean, covariance = self._mixed([process.covariance(rows) for process in self.processes])
+        return mean, finite_values(covariance)
 
-    def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
-        """Mean and variance of f(a) − f(b), row by row: (n,) each."""
-        phi = self._basis(first, points) - self._basis(second, points)
-        prior = (
-            self.kernel.diagonal(first)
-            + self.kernel.diagonal(second)
-            - 2 * self.kernel.row_by_row(first, second)
-        )
-        variances = self.amplitude * prior - self._explained(phi)
-        return phi @ like(self.coefficients, phi), at_least_zero(variances)
+    def chances(self, first: Any, second: Any, *, observed: bool = False) -> FloatArray:
+        """The probability (n,) that f(a) > f(b), row by row; or, if `observed`, that a newly
+        observed difference is above 0.
+        """
+        noise = self.answer_noise if observed else 0.0
 
-    def _explained(self, phi: Array) -> Array:
-        """The diagonal of Φ Q Φᵀ: (n,)."""
-        return namespace(phi).sum((phi @ like(self.spread, phi)) * phi, axis=1)
+        def chances(run: slice) -> FloatArray:
+            ends = take(first, run), take(second, run)
+            gaps = [process.differences(*ends) for process in self.processes]
+            if self.as_one:
+                return chance_above_zero(self._mixed(gaps), noise)
+            total = np.zeros(len(gaps[0][0]))
+            for weight, gap in zip(self.weights, gaps, strict=True):
+                total += weight * chance_above_zero(gap, noise)
+            return total
+
+        return np.concatenate(list(self._in_blocks(chances, first)))
+
+    def _mixed(self, moments: Sequence[Moments]) -> Moments:
+        mean, spread = mixture(self.weights, moments)
+        return mean, self.factor**2 * spread
+
+    def _in_blocks(self, values: Callable[[slice], Any], rows: Any) -> Any:
+        runs = runs_of_rows(rows.shape[0], self.block_rows)
+        return in_order(values, runs, rows if is_foreign(rows) else np.empty(0))
+
+
+def mixture(weights: Iterable[float], moments: Sequence[Moments]) -> Moments:
+    """The mean, and the variance or covariance, of a mixture of Gaussians."""
+    shares = list(zip(weights, moments, strict=True))
+    mean = sum_of([weight * centre for weight, (centre, _) in shares])
+    spreads = []
+    for weight, (centre, spread) in shares:
+        gap = centre - mean
+        squares = gap * gap if len(spread.shape) == 1 else gap[:, None] * gap[None, :]
+        spreads.append(weight * (spread + squares))
+    return mean, sum_of(spreads)
+
+
+def chance_above_zero(moments: Moments, noise: float = 0.0) -> FloatArray:
+    """The probability that normal variables of a mean and variance, and noise beside it, are above
+    0; ½ where both are 0.
+    """
+    mean, scale = to_numpy(moments[0]), np.sqrt(to_numpy(moments[1]) + noise)
+    sure = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
+    return np.asarray(ndtr(np.divide(mean, scale, out=sure, where=scale > 0)))
+
+
+def draws(moments: Moments, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Draws of a Gaussian of some mean (m,) and covariance (m, m): (n_draws, m)."""
+    mean, covariance = moments
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(mean + rng.standard_normal((n_draws, len(mean))) @ root.T)
 
 
 # ---------------------------------------------------------------- kernel widths

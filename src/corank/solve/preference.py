@@ -27,7 +27,7 @@ from corank.core.arrays import (
 )
 from corank.core.basis import KernelBasis, pivoted_rows
 from corank.core.kernels import Kernel, finite_values, squared_norms
-from corank.solve.expectation_propagation import Posterior, Sites, propagate
+from corank.solve.expectation_propagation import SitePosterior, Sites, propagate
 from corank.solve.pair_data import PairData
 from corank.solve.posterior import Widths, seen_rows, weighted_distances, widened
 
@@ -83,7 +83,7 @@ class FittedKernel:
 
     basis: KernelBasis
     amplitude: float
-    posterior: Posterior
+    posterior: SitePosterior
     features: Array
 
     @property

@@ -10,8 +10,8 @@ either: an atom at a held-out row would say nothing about new rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,21 +24,22 @@ from corank.core.arrays import (
     device,
     like,
     namespace,
-    segment_sum,
     take,
     zeros_beside,
 )
-from corank.core.folds import Splits, default_codes, fold_splits
+from corank.core.folds import default_codes, fold_splits
 from corank.core.kernels import Kernel
 from corank.core.observations import ScoredRows
 from corank.solve.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import Atoms, Dictionary, RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solve.path import Path, joined_path
+from corank.solve.path import Path
 from corank.solve.tuning import (
     KernelSettings,
     Training,
+    best_of,
     constant_error,
+    is_open,
     kernels_to_try,
     untuned_width,
 )
@@ -69,10 +70,8 @@ class PursuitRun:
 
     Parameters
     ----------
-    rows : RowSet of k out of n rows
-    target : (k,) = J s
+    fold : the k rows that it fits, and those of which predictions are kept
     lengths : (N,) = diag(Dᵀ L D) over these rows
-    watched : numbers of rows whose predictions are kept, None for none
     alike : whether atoms are values of one kernel, so that one much shorter than the others is
         nothing
 
@@ -81,22 +80,12 @@ class PursuitRun:
     steps : atoms, in order of entry
     entered : the distinct ones
     losses : ‖J (s − f)‖² of 0, 1, … steps
-    predictions : (m,) at the watched rows, one entry per step
+    predictions : (m,) at the rows held out, of 0, 1, … steps
     """
 
-    def __init__(
-        self,
-        rows: RowSet,
-        n_rows: int,
-        target: Array,
-        lengths: Array,
-        refit: Refit,
-        watched: Index | None,
-        *,
-        alike: bool,
-    ) -> None:
-        xp = namespace(target)
-        self._rows, self._n_rows, self._refit, self._watched = rows, n_rows, refit, watched
+    def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
+        xp, target = namespace(fold.target), fold.target
+        self._fold, self._refit = fold, refit
         self._lengths = self._lengths_left = lengths
         self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
         self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
@@ -104,16 +93,14 @@ class PursuitRun:
         self._correlations = xp.zeros_like(lengths)
         # c −= amount · Dᵀ Jᵀ direction, not yet done
         self._pending: tuple[Array, float] | None = (target, -1.0)
-        n_watched = 0 if watched is None else len(watched)
-        self._values = zeros_beside(n_watched, target)
-        self._columns = GrowingColumns(target, n_watched)
+        self._columns = GrowingColumns(target, len(fold.left))
         self.steps: list[int] = []
         self.entered: list[int] = []
         self._amounts: list[float] = []  # of the steps ("basic") or of the directions
         self._bearers: list[int] = []  # which entered atom each direction came with
         self._n_directions: list[int] = []  # after each step
         self.losses = [float(xp.sum(target * target))]
-        self.predictions: list[Array] = []
+        self.predictions = [zeros_beside(len(fold.left), target)]
         self.ended = False
 
     @property
@@ -122,12 +109,7 @@ class PursuitRun:
         if self._pending is None:
             return None
         direction, _ = self._pending
-        values = self._rows.operator.root_transposed(direction[:, None])[:, 0]
-        return (
-            values
-            if self._rows.rows is None
-            else scattered_sums(values, self._rows.rows, self._n_rows)
-        )
+        return self._fold.root_transposed(direction)
 
     def absorb(self, product: Array) -> None:
         """Take in that product (N,): correlations with the new residual, and what is left of every
@@ -151,12 +133,11 @@ class PursuitRun:
         none gains anything.
         """
         xp, correlations = namespace(self._lengths), self._correlations
-        live = (self._lengths > self._shortest) & (
-            self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
-        )
+        left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
+        live = (self._lengths > self._shortest) & left
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
-        safe_lengths = xp.where(live, lengths, xp.ones_like(lengths))
-        gains = xp.where(live, correlations * correlations / safe_lengths, -xp.ones_like(lengths))
+        ones = xp.ones_like(lengths)
+        gains = xp.where(live, correlations * correlations / xp.where(live, lengths, ones), -ones)
         best = float(xp.max(gains))
         if not best > NEGLIGIBLE_GAIN * self.losses[0]:
             self.ended = True
@@ -165,46 +146,55 @@ class PursuitRun:
 
     def enter(self, atom: int, column: Array) -> None:
         """Take in an atom, given its values (n,) at all rows. O(n k)."""
-        rows, watched = self._rows.rows, self._watched
-        xp = namespace(column)
-        values = self._values if watched is None else take(column, watched)
-        root_column = self._rows.operator.root(
-            (column if rows is None else take(column, rows))[:, None]
-        )[:, 0]
+        values = take(column, self._fold.left)
+        root_column = self._fold.root(column[:, None])[:, 0]
         is_new = atom not in self.entered
         if self._refit in ("basic", "final"):
-            amount = float(xp.sum(root_column * self._residual)) / float(
-                xp.sum(root_column * root_column)
-            )
-            self._residual = self._residual - amount * root_column
-            self._pending = root_column, amount
+            amount = self._fit_alone(root_column)
         if self._refit == "basic":
             self._amounts.append(amount)
-            self._values, self._refitted = self._values + amount * values, self._residual
-        elif is_new and not self._add_direction(root_column, values) and self._refit != "final":
-            self._bar(atom)  # rounding hid that it adds nothing
-            return
+            self._refitted = self._residual
+            predictions = self.predictions[-1] + amount * values
+        else:
+            predictions = self.predictions[-1]
+            if is_new:
+                added = self._add_direction(root_column, values)
+                if added is not None:
+                    predictions = predictions + added
+                elif self._refit != "final":
+                    self._bar(atom)  # rounding hid that it adds nothing
+                    return
         if is_new:
             self.entered.append(atom)
         self.steps.append(atom)
         self._n_directions.append(len(self._bearers))
-        self.losses.append(float(xp.sum(self._refitted * self._refitted)))
-        self.predictions.append(self._values)
+        self.losses.append(float(namespace(column).sum(self._refitted * self._refitted)))
+        self.predictions.append(predictions)
 
-    def _add_direction(self, root_column: Array, values: Array) -> bool:
-        """Refit on one more direction; False where the column adds none."""
+    def _fit_alone(self, root_column: Array) -> float:
+        """The weight of the atom that enters, all others as they are."""
+        xp = namespace(root_column)
+        square = float(xp.sum(root_column * root_column))
+        amount = float(xp.sum(root_column * self._residual)) / square
+        self._residual = self._residual - amount * root_column
+        self._pending = root_column, amount
+        return amount
+
+    def _add_direction(self, root_column: Array, values: Array) -> Array | None:
+        """Refit on one more direction: what that adds to the predictions; None where the column
+        brings none.
+        """
         added = self._columns.add(root_column, values)
         if added is None:
-            return False
+            return None
         q, elsewhere = added
         amount = float(namespace(q).sum(q * self._refitted))
         self._refitted = self._refitted - amount * q
-        self._values = self._values + amount * elsewhere
         self._amounts.append(amount)
         self._bearers.append(len(self.entered))
         if self._refit != "final":
             self._pending = q, amount
-        return True
+        return amount * elsewhere
 
     def weights(self) -> FloatArray:
         """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹.
@@ -224,53 +214,177 @@ class PursuitRun:
         return weights
 
 
-def scattered_sums(values: Array, rows: Index, n: int) -> Array:
-    """Values (k,) of some rows at their places among n, zeros elsewhere; those of a row that comes
-    twice are added.
-    """
-    if isinstance(values, np.ndarray):
-        return np.bincount(rows, values, minlength=n)
-    return segment_sum(values[:, None], like(rows, values, "int64"), n)[:, 0]
-
-
 def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
     """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all
     runs together.
     """
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
-        waiting = [(run, vector) for run in active if (vector := run.pending) is not None]
+        pending = [(run, run.pending) for run in active]
+        waiting = [(run, vector) for run, vector in pending if vector is not None]
         if waiting:
-            products = dictionary.products(
-                namespace(waiting[0][1]).stack([vector for _, vector in waiting])
-            )
+            vectors = [vector for _, vector in waiting]
+            products = dictionary.products(namespace(vectors[0]).stack(vectors))
             for number, (run, _) in enumerate(waiting):
                 run.absorb(products[number, ...])
-        choices = [(run, atom) for run in active if (atom := run.choose()) is not None]
+        chosen = [(run, run.choose()) for run in active]
+        choices = [(run, atom) for run, atom in chosen if atom is not None]
         if choices:
             columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
             for number, (run, atom) in enumerate(choices):
                 run.enter(atom, columns[number, ...])
 
 
-# ---------------------------------------------------------------- the kernel width and the number of atoms
+# ---------------------------------------------------------------- what is held out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class PursuitFold(RowSet):
+    """The rows that a run fits, all or those of a fold, and the rows that are held out.
+
+    target : (k,) = J s, with the offset taken out of the scores
+    left : (m,) numbers of the rows held out; held_out : these rows, without their features
+    """
+
+    target: Array
+    offset: float
+    left: Index
+    held_out: ScoredRows
+
+    @classmethod
+    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
+        """A split of a problem."""
+        kept, held_out = problem.take(train), problem.take(test)
+        offset = kept.mean_score if centred else 0.0
+        return cls(
+            problem=kept,
+            n_rows=len(problem.rows),
+            rows=train,
+            cut=_cuts(problem, train),
+            target=_target(kept, offset),
+            offset=offset,
+            left=test,
+            held_out=held_out,
+        )
+
+    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
+        """Errors of predictions (m, k) of the rows held out."""
+        fold = np.zeros(len(self.left), dtype=np.int64)
+        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
+
+
+def _target(problem: ScoredRows, offset: float) -> Array:
+    """J s, with an offset taken out of the scores: (k,)."""
+    return problem.targets[:, 0] - offset * problem.targets[:, 1]
+
+
+def _cuts(problem: ScoredRows, rows: Index) -> bool:
+    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
+    one by one.
+    """
+    if not problem.comparison.needs_queries:
+        return True
+    if problem.groups is None:
+        return False
+    sizes = np.bincount(problem.groups, minlength=problem.n_queries)
+    counts = np.bincount(problem.groups[rows], minlength=problem.n_queries)
+    whole = (counts == 0) | (counts == sizes)
+    return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
+
+
+def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is
+    held out.
+    """
+    given = settings.splits
+    if given is None:  # at most ten folds of queries, items or rows
+        given = default_codes(problem, settings.seed, n_features=0)
+    if given is None:
+        return []
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
+    bare = problem.with_features(nothing)  # kernels come from the dictionary
+    folds = [
+        PursuitFold.of(bare, train, test, centred=settings.centred)
+        for train, test in fold_splits(given)
+    ]
+    constants = [zeros_beside((len(fold.left), 1), problem.reference) for fold in folds]
+    return folds if len(_pooled(folds, constants, settings.scoring).sizes) else []
+
+
+def _pooled(
+    folds: Sequence[PursuitFold], predictions: Sequence[Array], scoring: Scoring
+) -> HeldOut:
+    """The errors of predictions of every fold."""
+    pairs = zip(folds, predictions, strict=True)
+    return pooled([fold.errors(values, scoring) for fold, values in pairs])
+
+
+# ---------------------------------------------------------------- the number of atoms
+
+
+def search_steps(
+    n_atoms: int | str | Sequence[int],
+    limit: int,
+    stride: int,
+    go_on: Callable[[int, int], tuple[HeldOut, int]],
+) -> tuple[Index, HeldOut]:
+    """The numbers of atoms to try, and their held-out errors.
+
+    A search for them ends where PATIENCE_STEPS more have not helped, or where no run goes on.
+
+    Parameters
+    ----------
+    n_atoms : candidates in increasing order, or "tune"
+    limit : how many steps are taken at most
+    stride : how many steps are taken at once
+    go_on : takes all runs from so many steps to so many; gives the errors after every one of them,
+        and how many steps the longest run has now
+    """
+    tables: list[HeldOut] = []
+    tried = longest = 0
+    end: int | None = None
+    while tried == longest and tried < limit and end is None:
+        begin, tried = tried, min(tried + stride, limit)
+        table, longest = go_on(begin, tried)
+        tables.append(table)
+        if isinstance(n_atoms, str):
+            end = _end_of_search(np.concatenate([table.mean for table in tables]))
+    numbers = np.atleast_1d(np.asarray(n_atoms))
+    if isinstance(n_atoms, str):
+        numbers = np.arange(1, max(1, min(end or tried, longest)) + 1)
+    errors = np.concatenate([table.errors for table in tables], axis=1)
+    return numbers, HeldOut(errors[:, np.minimum(numbers, tried) - 1], tables[0].sizes)
+
+
+def _end_of_search(means: FloatArray) -> int | None:
+    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
+    still may fall.
+    """
+    best, since = means[0], 0
+    for step, error in enumerate(means[1:], start=2):
+        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
+        best = min(best, error)
+        if since == PATIENCE_STEPS:
+            return step
+    return None
+
+
+# ---------------------------------------------------------------- from training data to a model
+
+
+@dataclass(frozen=True, kw_only=True)
 class PursuitSettings(KernelSettings):
     """What a learner was asked for, checked.
 
     n_atoms : steps, candidates in increasing order, or "tune"
-    centred : the mean score of the rows at hand is taken out first (an intercept)
     """
 
     n_atoms: int | tuple[int, ...] | str
     refit: Refit
-    centred: bool
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return not isinstance(self.n_atoms, int) or self.tunes_width
+        return is_open(self.n_atoms) or is_open(self.gamma)
 
 
 @dataclass(frozen=True)
@@ -294,93 +408,38 @@ class PursuitSolution:
 
 
 @dataclass(frozen=True)
-class _PursuitFold:
-    """Rows that are kept, as a set and its target, and rows that are held out, without their
-    features.
-    """
-
-    kept: RowSet
-    target: Array
-    held_out: ScoredRows
-    rows: Index
-    offset: float
-
-    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
-        """Errors of predictions (m, k) of the rows held out."""
-        fold = np.zeros(len(self.rows), dtype=np.int64)
-        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
-
-
-@dataclass(frozen=True)
 class _PursuitTrial:
-    """One kernel: the run on all rows, the numbers of steps tried and their held-out errors."""
+    """One kernel: the run on all rows, and how many steps it shall have."""
 
     kernel: Kernel
     run: PursuitRun
-    numbers: Index
-    errors: HeldOut | None = None
+    asked: int
+    path: Path | None
 
 
-def pursue(
-    training: Training, settings: PursuitSettings, atoms: Atoms, splits: Index | Splits | None
-) -> PursuitSolution:
+def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> PursuitSolution:
     """Choose by held-out error what is to be tuned; the model is the beginning of the run on all
     rows.
-
-    splits : None for the default hold-out
     """
     problem = training.problem
     assert isinstance(problem, ScoredRows)
-    tied = nothing_to_learn(problem, centred=settings.centred)
-    offset = problem.mean_score if settings.centred else 0.0
-    folds = _folds(training, settings, splits) if settings.tunes and not tied else []
-    target = (problem.targets[:, 0] - offset * problem.targets[:, 1]) * (0.0 if tied else 1.0)
-    rank = problem.freedom()
-
-    def trial(kernel: Kernel) -> _PursuitTrial:
-        dictionary = atoms.dictionary(kernel, problem.features)
-        whole = RowSet(problem.operator)
-        lengths = dictionary.squared_lengths([whole, *(fold.kept for fold in folds)])
-        free = np.ones(lengths.shape)
-        for number, fold in enumerate(folds, start=1):
-            free[number, atoms.at(training.index[fold.rows])] = 0.0  # such atoms may not enter
-        lengths = lengths * like(free, lengths)
-
-        def start(number: int, rows: RowSet, goal: Array, watched: Index | None) -> PursuitRun:
-            n, alike = whole.operator.n_rows, atoms.points is not None
-            return PursuitRun(
-                rows, n, goal, lengths[number, ...], settings.refit, watched, alike=alike
-            )
-
-        runs = [start(0, whole, target, None)]
-        runs += [
-            start(number, fold.kept, fold.target, fold.rows)
-            for number, fold in enumerate(folds, start=1)
-        ]
-        return _trial(dictionary, runs, folds, kernel, settings, rank)
-
-    trials = [trial(kernel) for kernel in _kernels(training, settings, atoms, tuned=bool(folds))]
-    best, asked, path = trials[0], int(trials[0].numbers[0]), None
-    if folds:
-        constant = constant_error([problem], offset, settings.scoring)
-        paths = [_path(candidate, settings.scoring, constant) for candidate in trials]
-        best = min(
-            zip(trials, paths, strict=True), key=lambda pair: float(pair[1].error[pair[1].best])
-        )[0]
-        path = joined_path(paths)
-        assert path.n_atoms is not None
-        asked = int(path.n_atoms[path.best])
-    used = min(asked, len(best.run.steps))
-    steps = np.asarray(best.run.steps[:used], dtype=np.int64)
-    n_distinct = len(dict.fromkeys(steps.tolist()))
+    whole = _whole(problem, centred=settings.centred)
+    folds = []
+    if settings.tunes and not nothing_to_learn(problem, centred=settings.centred):
+        folds = _folds(problem, settings)
+    kernels = _kernels(training, settings, atoms, tuned=bool(folds))
+    trials = (_trial(training, settings, atoms, whole, folds, kernel) for kernel in kernels)
+    best, path = best_of(trials)
+    run, used = best.run, min(best.asked, len(best.run.steps))
+    n_distinct = len(set(run.steps[:used]))
     return PursuitSolution(
         kernel=best.kernel,
-        steps=steps,
-        atoms=np.asarray(best.run.entered[:n_distinct], dtype=np.int64),
-        weights=best.run.weights()[:n_distinct, :used],
-        losses=np.asarray(best.run.losses[: used + 1]),
-        intercept=offset,
-        asked=asked,
+        steps=np.asarray(run.steps[:used], dtype=np.int64),
+        atoms=np.asarray(run.entered[:n_distinct], dtype=np.int64),
+        weights=run.weights()[:n_distinct, :used],
+        losses=np.asarray(run.losses[: used + 1]),
+        intercept=whole.offset,
+        asked=best.asked,
         path=path,
     )
 
@@ -394,6 +453,22 @@ def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
     return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
 
 
+def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
+    """All rows, none held out."""
+    offset = problem.mean_score if centred else 0.0
+    target = _target(problem, offset)
+    if nothing_to_learn(problem, centred=centred):
+        target = 0.0 * target
+    return PursuitFold(
+        problem=problem,
+        n_rows=len(problem.rows),
+        target=target,
+        offset=offset,
+        left=np.zeros(0, dtype=np.int64),
+        held_out=problem,
+    )
+
+
 def _kernels(
     training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool
 ) -> list[Kernel]:
@@ -402,144 +477,75 @@ def _kernels(
     """
     if atoms.points is None:
         return [Kernel("linear")]
-    gamma = settings.gamma
-    if not tuned:
-        gamma = untuned_width(gamma)
+    gamma = settings.gamma if tuned else untuned_width(settings.gamma)
     return kernels_to_try(training, settings.kernel, gamma, "all", settings.seed)
 
 
 def _trial(
-    dictionary: Dictionary,
-    runs: Sequence[PursuitRun],
-    folds: Sequence[_PursuitFold],
-    kernel: Kernel,
+    training: Training,
     settings: PursuitSettings,
-    rank: int,
+    atoms: Atoms,
+    whole: PursuitFold,
+    folds: Sequence[PursuitFold],
+    kernel: Kernel,
 ) -> _PursuitTrial:
-    """Runs, the first on all rows and then one per fold, taken as far as they must go."""
-    n_atoms, carried = settings.n_atoms, min(dictionary.size, rank)
-    tunes = isinstance(n_atoms, str)
-    given = np.atleast_1d(np.asarray(0 if tunes else n_atoms, dtype=np.int64))
+    """The runs of one kernel, on all rows and on every fold, taken as far as they must go."""
+    problem, n_atoms = whole.problem, settings.n_atoms
+    dictionary = atoms.dictionary(kernel, problem.features)
+    lengths = dictionary.squared_lengths([whole, *folds])
+    runs = []
+    for number, fold in enumerate([whole, *folds]):
+        free = np.ones(atoms.size)
+        free[atoms.at(training.index[fold.left])] = 0.0  # such atoms may not enter
+        own_lengths = lengths[number, ...] * like(free, lengths)
+        runs.append(PursuitRun(fold, own_lengths, settings.refit, alike=atoms.points is not None))
+    carried = min(dictionary.size, problem.freedom())
     if not folds:
-        steps = min(UNTUNED_COLUMNS, carried) if tunes else int(given[0])
-        advance(dictionary, runs, steps)
-        return _PursuitTrial(kernel, runs[0], np.asarray([steps]))
-    limit = int(given[-1])
-    if tunes:  # with "basic" and "final" an atom may come again
-        limit = (
-            MAX_TUNED_STEPS
-            if settings.refit in ("basic", "final")
-            else min(MAX_TUNED_STEPS, carried)
-        )
-    tables: list[HeldOut] = []
-    n_tried = 0
-    while n_tried < limit and (n_tried == 0 or not all(run.ended for run in runs[1:])):
-        upto = min(n_tried + PATIENCE_STEPS, limit)
-        advance(dictionary, runs, upto)
-        tables.append(_errors(folds, runs[1:], n_tried, upto, settings.scoring))
-        n_tried = upto
-        end = _end_of_search(np.concatenate([table.mean for table in tables])) if tunes else None
-        if end is not None:
-            n_tried = end
-            break
-    numbers = given
-    if tunes:
-        longest = max(1, max(len(run.steps) for run in runs[1:]))
-        numbers = np.arange(1, min(n_tried, longest) + 1)
+        tunes = isinstance(n_atoms, str)
+        asked = min(UNTUNED_COLUMNS, carried) if tunes else int(np.min(n_atoms))
+        advance(dictionary, runs, asked)
+        return _PursuitTrial(kernel, runs[0], asked, None)
+
+    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
+        advance(dictionary, runs[1:], end)
+        errors = _errors(folds, runs[1:], begin, end, settings.scoring)
+        return errors, max(len(run.steps) for run in runs[1:])
+
+    numbers, errors = search_steps(n_atoms, _limit(settings, carried), PATIENCE_STEPS, go_on)
     advance(dictionary, runs[:1], int(numbers[-1]))
-    errors = np.concatenate([table.errors for table in tables], axis=1)[
-        :, np.minimum(numbers, n_tried) - 1
-    ]
-    return _PursuitTrial(kernel, runs[0], numbers, HeldOut(errors, tables[0].sizes))
-
-
-def _end_of_search(means: FloatArray) -> int | None:
-    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
-    still may fall.
-    """
-    best, since = means[0], 0
-    for step, error in enumerate(means[1:], start=2):
-        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
-        best = min(best, error)
-        if since == PATIENCE_STEPS:
-            return step
-    return None
-
-
-def _path(trial: _PursuitTrial, scoring: Scoring, constant: float) -> Path:
-    """The held-out errors of one kernel; the fewest steps among equals are chosen."""
-    errors, numbers = trial.errors, trial.numbers.astype(np.float64)
-    assert errors is not None
-    best = chosen_position(errors, -numbers, scoring)
-    return Path.of(
-        errors, best, scoring, constant, alpha=np.nan, gamma=trial.kernel.gamma, n_atoms=numbers
+    # the fewest steps among equals
+    best = chosen_position(errors, -numbers.astype(np.float64), settings.scoring)
+    path = Path.of(
+        errors,
+        best,
+        settings.scoring,
+        constant_error([problem], whole.offset, settings.scoring),
+        alpha=np.nan,
+        gamma=kernel.gamma,
+        n_atoms=numbers.astype(np.float64),
     )
+    return _PursuitTrial(kernel, runs[0], int(numbers[best]), path)
 
 
-# ---------------------------------------------------------------- what is held out
-
-
-def _folds(
-    training: Training, settings: PursuitSettings, given: Index | Splits | None
-) -> list[_PursuitFold]:
-    """Every split as what is kept and what is held out; none where no error can be told on what is
-    held out.
-    """
-    problem = training.problem
-    assert isinstance(problem, ScoredRows)
-    if given is None:  # at most ten folds of queries, items or rows
-        given = default_codes(problem, settings.seed, n_features=0)
-    if given is None:
-        return []
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    # kernels come from the dictionary
-    bare = replace(problem, rows=replace(problem.rows, features=nothing))
-    folds = [_fold(bare, train, test, settings.centred) for train, test in fold_splits(given)]
-    constants = [0.0 * fold.held_out.reference[:, None] for fold in folds]
-    tables = [
-        fold.errors(constant, settings.scoring)
-        for fold, constant in zip(folds, constants, strict=True)
-    ]
-    return folds if len(pooled(tables).sizes) else []
-
-
-def _fold(problem: ScoredRows, train: Index, test: Index, centred: bool) -> _PursuitFold:
-    kept, held_out = problem.take(train), problem.take(test)
-    offset = kept.mean_score if centred else 0.0
-    target = kept.targets[:, 0] - offset * kept.targets[:, 1]
-    return _PursuitFold(
-        RowSet(kept.operator, train, _cuts(problem, train)), target, held_out, test, offset
-    )
-
-
-def _cuts(problem: ScoredRows, rows: Index) -> bool:
-    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
-    one by one.
-    """
-    if not problem.comparison.needs_queries:
-        return True
-    if problem.groups is None:
-        return False
-    counts, sizes = (
-        np.bincount(g, minlength=problem.n_queries) for g in (problem.groups[rows], problem.groups)
-    )
-    return len(np.unique(rows)) == len(rows) and bool(np.all((counts == 0) | (counts == sizes)))
+def _limit(settings: PursuitSettings, carried: int) -> int:
+    """How many steps are tried at most, where rows and dictionary carry so many atoms."""
+    if not isinstance(settings.n_atoms, str):
+        return int(np.max(settings.n_atoms))
+    again = settings.refit in ("basic", "final")  # an atom may come again
+    return MAX_TUNED_STEPS if again else min(MAX_TUNED_STEPS, carried)
 
 
 def _errors(
-    folds: Sequence[_PursuitFold],
+    folds: Sequence[PursuitFold],
     runs: Sequence[PursuitRun],
     begin: int,
     end: int,
     scoring: Scoring,
 ) -> HeldOut:
     """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
-    tables = []
+    predictions = []
     for fold, run in zip(folds, runs, strict=True):
-        path = run.predictions or [
-            namespace(fold.held_out.reference).zeros_like(fold.held_out.reference)
-        ]
-        values = [path[min(step, len(path) - 1)] for step in range(begin, end)]
-        predictions = namespace(path[0]).stack(values, axis=1) + fold.offset
-        tables.append(fold.errors(predictions, scoring))
-    return pooled(tables)
+        last = len(run.steps)
+        values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
+        predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
+    return _pooled(folds, predictions, scoring)

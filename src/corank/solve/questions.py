@@ -9,16 +9,143 @@ involved; the first of equals is taken.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import ndtr, xlogy
 
-from corank.core.arrays import FloatArray, Index
+from corank.core.arrays import Array, FloatArray, Index, take, to_numpy
+from corank.solve.function import Function, Span
+from corank.solve.posterior import Posterior
 
+Question: TypeAlias = Literal["score", "comparison"]
+
+MOST, MOST_PAIRED = 2_000, 1_000  # rows of a pool that are looked at one by one, and in pairs
+SETTLED = 0.1  # of a usual disagreement is what may be left of one once it was asked about
+LEAST_NOISE = 1e-12  # of an answer, of the variances of the whole pool
 # of the Gaussian that stands for the entropy of a probit answer
 ENTROPY_WIDTH = np.sqrt(np.pi * np.log(2) / 2)
 # share of the largest gain: others that fall short of it by less are equal but for rounding
 GAIN_ROUNDING = 1e-12
+
+
+# ---------------------------------------------------------------- out of a pool
+
+
+def ask(posterior: Posterior, rows: Any, kind: Any, n: Any) -> Index:
+    """The n questions about the rows of a pool whose answers say most about a function.
+
+    Parameters
+    ----------
+    posterior : what is believed about the function
+    rows : of the pool, as the posterior takes them
+    kind : "score" or "comparison"
+
+    Returns
+    -------
+    row numbers: (n,) for scores, (n, 2) for comparisons
+    """
+    m = rows.shape[0]
+    check_question(n, m, kind)
+    compares = kind == "comparison"
+    chosen = _sample(m, n)
+    if compares:
+        chosen = _shortlist(lambda: to_numpy(posterior.moments(rows)[1]), m, n)
+    mean, covariance = map(to_numpy, posterior.covariance(take(rows, chosen)))
+    noise = max(posterior.answer_noise, LEAST_NOISE * float(np.trace(covariance)), 1e-300)
+    if compares and posterior.answers_measure:
+        return chosen[pairs_to_measure(covariance, noise, n)]
+    if compares:
+        return chosen[pairs_to_compare(mean / noise**0.5, covariance / noise, n)]
+    if posterior.free_level:  # which says nothing about the order
+        covariance = covariance - covariance.mean(axis=0)
+        covariance = covariance - covariance.mean(axis=1, keepdims=True)
+    return chosen[rows_to_score(covariance, noise / 2, n)]
+
+
+def ask_views(function: Function, features: Array, kind: Any, n: Any) -> Index:
+    """The n rows of a pool, or pairs of them, on which the views of a function disagree most.
+
+    Parameters
+    ----------
+    function : with one part per view
+    features : (m, d) the pool
+    kind : "score" or "comparison"
+
+    Returns
+    -------
+    row numbers: (n,) for scores, (n, 2) for comparisons
+    """
+    spans = [part.span for part in function.parts]
+    if len(spans) < 2:
+        raise ValueError("suggest needs at least two views that can disagree; this model has one.")
+    if any(span.kernel.precomputed for span in spans):
+        raise ValueError(
+            "suggest needs the rows themselves; a precomputed kernel does not give the similarity"
+            " of new rows."
+        )
+    m = features.shape[0]
+    check_question(n, m, kind)
+    values = np.stack([to_numpy(values) for values in function.part_values(features)], axis=1)
+    gaps = values - values.mean(axis=1, keepdims=True)
+    gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
+    n_pairs = n * n if kind == "score" else n
+    chosen = _shortlist(lambda: np.sum(gaps**2, axis=1), m, n_pairs)
+    gaps, degrees = gaps[chosen], len(spans) - 1
+    alike = sum(_likeness(span, take(features, chosen)) for span in spans) / len(spans)
+    covariance = (gaps @ gaps.T) * alike / degrees
+    noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
+    if kind == "score":
+        return chosen[contested_rows(covariance, noise, n)]
+    contested = cdist(gaps, gaps, "sqeuclidean") / degrees
+    return chosen[contested_pairs(contested, covariance, noise, n)]
+
+
+def check_question(n: Any, m: int, kind: Any) -> None:
+    """Refuse an unknown kind, and more questions than a pool of m rows allows."""
+    if not isinstance(kind, str) or kind not in ("score", "comparison"):
+        raise ValueError(f"kind {kind!r} is not known; use 'score' or 'comparison'.")
+    most = m * (m - 1) // 2 if kind == "comparison" else m
+    if most == 0:
+        raise ValueError("X_pool has one row, and a comparison needs two.")
+    if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= int(n) <= most:
+        raise ValueError(
+            f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most}"
+            f" {kind}s."
+        )
+
+
+def _shortlist(uncertainty: Callable[[], FloatArray], m: int, n: int) -> Index:
+    """The rows of a pool whose n pairs are looked at, in order: all, or the most uncertain ones of
+    a large pool.
+    """
+    most = max(MOST_PAIRED, int(np.ceil((1 + np.sqrt(1 + 8 * n)) / 2)))
+    if m <= most:
+        return np.arange(m)
+    return np.sort(np.argsort(-uncertainty(), kind="stable")[:most])
+
+
+def _sample(m: int, n: int) -> Index:
+    """The rows of a pool that stand for all where n of them are to be chosen: all, or the same ones
+    every time.
+    """
+    most = max(MOST, n)
+    if m <= most:
+        return np.arange(m)
+    return np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
+
+
+def _likeness(span: Span, features: Array) -> FloatArray:
+    """The kernel of a view between rows, 1 for a row with itself: (m, m)."""
+    values = to_numpy(span.kernel.block(span.seen(features), span.seen(features)))
+    scale = np.sqrt(np.maximum(np.diag(values), 0.0))
+    scale = np.where(scale > 0, scale, 1.0)
+    return values / scale[:, None] / scale[None, :]
+
+
+# ---------------------------------------------------------------- by a covariance
 
 
 def rows_to_score(covariance: FloatArray, noise: float, count: int) -> Index:
@@ -28,7 +155,16 @@ def rows_to_score(covariance: FloatArray, noise: float, count: int) -> Index:
     Uncertainty is the sum of all variances: a row that lies apart from the others may have the
     largest variance, but its score says little about them.
     """
-    return _rows(covariance, noise, count, lambda c: np.sum(c * c, axis=0) / (np.diag(c) + noise))
+    return _rows(covariance, noise, count, lambda c: score_gains(c, noise))
+
+
+def score_gains(
+    covariance: FloatArray, noise: float, weights: FloatArray | None = None
+) -> FloatArray:
+    """By how much the score of each row would lower the variances of all, weighted: (m,)."""
+    squares = covariance * covariance
+    total = np.sum(squares, axis=0) if weights is None else weights @ squares
+    return np.asarray(total / (np.diag(covariance) + noise))
 
 
 def contested_rows(covariance: FloatArray, noise: float, count: int) -> Index:
@@ -86,7 +222,7 @@ def contested_pairs(
         has settled
     """
     ends = np.triu_indices(len(covariance), k=1)
-    share = contested[ends] / np.maximum(_difference_variances(covariance, *ends), 1e-300)
+    share = contested[ends] / np.maximum(difference_variances(covariance, *ends), 1e-300)
     return _pairs(covariance, noise, count, lambda variances: share * variances)
 
 
@@ -102,7 +238,7 @@ def _pairs(
     first, second = np.triu_indices(len(covariance), k=1)
     free = np.ones(len(first), dtype=bool)
     for _ in range(count):
-        variances = _difference_variances(covariance, first, second)
+        variances = difference_variances(covariance, first, second)
         pair = _first_best(np.where(free, gain(variances), -np.inf))
         a, b = int(first[pair]), int(second[pair])
         chosen.append((a, b))
@@ -112,7 +248,7 @@ def _pairs(
     return np.asarray(chosen, dtype=np.int64).reshape(-1, 2)
 
 
-def _difference_variances(covariance: FloatArray, first: Index, second: Index) -> FloatArray:
+def difference_variances(covariance: FloatArray, first: Index, second: Index) -> FloatArray:
     """Variances of the differences between rows `first` and rows `second`."""
     variances = np.diag(covariance)
     return np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0)

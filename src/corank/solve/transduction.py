@@ -14,8 +14,8 @@ any number of rows (a basis of r functions).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Self, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import lapack
@@ -30,6 +30,7 @@ from corank.core.arrays import (
     centre_runs,
     cholesky,
     float64,
+    inverse_where,
     like,
     namespace,
     runs_of_rows,
@@ -40,10 +41,38 @@ from corank.core.arrays import (
     to_numpy,
     zeros_beside,
 )
-from corank.core.basis import Basis, FeatureBasis
-from corank.core.observations import ScoredRows
+from corank.core.basis import (
+    Basis,
+    BasisSpec,
+    FeatureBasis,
+    KernelBasis,
+    Selection,
+    candidate_limit,
+    candidate_rows,
+    make_basis,
+)
+from corank.core.folds import default_codes, split_codes
+from corank.core.kernels import Kernel, basis_points, is_named
+from corank.core.observations import Problem, ScoredRows
+from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
+from corank.solve.function import predict_in_blocks
+from corank.solve.holdout import chosen_position, errors_of, pooled
+from corank.solve.path import Path, Tried, joined_path
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
+from corank.solve.tuning import (
+    Candidates,
+    HeldProblem,
+    KernelSettings,
+    Settings,
+    Solution,
+    Training,
+    constant_error,
+    is_open,
+    kernels_to_try,
+    tune,
+    untuned_width,
+)
 
 # from which a query is solved for alone, without the columns whose answer is the identity
 LARGE_QUERY_ROWS = 128
@@ -52,7 +81,8 @@ MIRROR_ROWS = 256
 # of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
 MIN_LENGTH = 1e-12
 
-Sums = TypeVar("Sums", bound="_Sums")
+# in units of the weight of an unscored row in the loss; the strongest first
+PULL_GRID = np.logspace(3, -3, 7)
 
 
 @dataclass(frozen=True)
@@ -199,24 +229,19 @@ class DualTransduction:
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
         """One Cholesky factorisation with inverse, and one of size m."""
-        n, targets, inverse = (
-            self.layout.n_scored,
-            self.problem.targets[:, :1],
-            self._inverse(alpha),
-        )
-        xp = namespace(inverse)
+        problem, n, inverse = self.problem, self.layout.n_scored, self._inverse(alpha)
+        xp, targets = namespace(inverse), problem.targets[:, :1]
         columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
-        left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
+        left = held_out_residuals(inverse, columns, self.layout.runs)
         products = left.T @ left
-        target = root_of_unscored(self.problem, predicted)
-        weights = pull / row_weights(self.problem)[n:]
+        target = root_of_unscored(problem, predicted)
+        weights = pull / row_weights(problem)[n:]
         z = _solve_pulled(products[:-1, :-1], weights, target, products[:-1, -1:])
-        coefficients = self.problem.operator.root_transposed(
-            inverse @ xp.concat([targets[:n, :], z])
-        )
+        roots = inverse @ xp.concat([targets[:n, :], z])
+        coefficients = problem.operator.root_transposed(roots)
         if isinstance(self.basis, FeatureBasis):
-            coefficients = like(float64(self.problem.features).T @ coefficients, coefficients)
-        return Completion(completed_scores(self.problem, predicted, z), coefficients[:, 0])
+            coefficients = like(float64(problem.features).T @ coefficients, coefficients)
+        return Completion(completed_scores(problem, predicted, z), coefficients[:, 0])
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
@@ -224,7 +249,7 @@ class DualTransduction:
         """
         layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
         xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
-        left = held_out_residuals(inverse, inverse, layout.runs, first=0)
+        left = held_out_residuals(inverse, inverse, layout.runs)
         products = left.T @ left
         result = []
         for fold in range(layout.n_folds):
@@ -232,13 +257,10 @@ class DualTransduction:
             unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
             scored = np.setdiff1d(np.arange(n), fold_rows)
             z, strength = take(targets, scored), 1 / take(weights, unscored)
-            predicted = -solve_positive(
-                block_of(inverse, unscored, unscored), block_of(inverse, unscored, scored) @ z
-            )
-            inner, right = (
-                block_of(products, unscored, unscored),
-                block_of(products, unscored, scored) @ z,
-            )
+            inner = block_of(inverse, unscored, unscored)
+            predicted = -solve_positive(inner, block_of(inverse, unscored, scored) @ z)
+            inner = block_of(products, unscored, unscored)
+            right = block_of(products, unscored, scored) @ z
             columns = [
                 _solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls
             ]
@@ -253,42 +275,24 @@ def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) 
     return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
 
 
-def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
-    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
-
-    The first columns of B are those of S from row `first` on: for a large query, those at its rows
-    become the identity.
-    """
+def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -> Array:
+    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows."""
     xp = namespace(inverse)
-    blocks = []
+    residuals = []
     for run in runs:
         if run.size >= LARGE_QUERY_ROWS:
-            queries = (query.rows for query in run.pieces(1))
-            blocks += [
-                _large_query(inverse[rows, rows], right[rows, :], rows.start - first)
-                for rows in queries
-            ]
+            for query in run.pieces(1):
+                inner = xp.asarray(inverse[query.rows, query.rows], copy=True)
+                residuals.append(solve_positive(inner, right[query.rows, :]))
             continue
-        run_right = right[run.rows, :]
         ends = run.begin + run.size * np.arange(run.count + 1)
         pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
         inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
         # as products: `solve` copies all columns there and back
-        residuals = xp.linalg.inv(inner) @ xp.reshape(run_right, (run.count, run.size, -1))
-        blocks.append(xp.reshape(residuals, run_right.shape))
-    return xp.concat(blocks, axis=0)
-
-
-def _large_query(inner: Array, right: Array, column: int) -> Array:
-    """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
-    xp, m = namespace(inner), inner.shape[0]
-    inner = xp.asarray(inner, copy=True)
-    if column < 0:
-        return solve_positive(inner, right)
-    others = xp.concat([right[:, :column], right[:, column + m :]], axis=1)
-    residuals = solve_positive(inner, others) if others.shape[1] else others
-    identity = like(np.eye(m), inner)
-    return xp.concat([residuals[:, :column], identity, residuals[:, column:]], axis=1)
+        solved = xp.linalg.inv(inner) @ cube
+        residuals.append(xp.reshape(solved, (run.count * run.size, -1)))
+    return xp.concat(residuals, axis=0)
 
 
 def inverse_positive(matrix: Array) -> Array:
@@ -344,56 +348,53 @@ class PrimalTransduction:
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
         self.problem, self.basis, self.layout = problem, basis, layout
-        white, n = basis.whitening, len(problem.rows)
         step = max(64, BLOCK_ENTRIES // basis.size)
-        blocks = (basis.features(take(problem.features, run)) for run in runs_of_rows(n, step))
-        phi = namespace(problem.reference).concat(
-            [b if white.trivial else b @ white.matrix for b in blocks], axis=0
-        )
-        phi, _, _ = centre_runs(phi, layout.starts, None)
-        phi *= namespace(phi).sqrt(row_weights(problem))[:, None]
-        self.features = phi  # J Φ
-        self.gram = phi.T @ phi
+        phi = [
+            self._whitened(take(problem.features, run))
+            for run in runs_of_rows(len(problem.rows), step)
+        ]
+        xp = namespace(problem.reference)
+        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), layout.starts, None)
+        rooted *= xp.sqrt(row_weights(problem))[:, None]
+        self.features = rooted  # J Φ
+        self.gram = rooted.T @ rooted
+
+    def _whitened(self, X: Array) -> Array:
+        white, phi = self.basis.whitening, self.basis.features(X)
+        return phi if white.trivial else phi @ white.matrix
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
         """Two passes over the rows of size N r², and a system of size 2 r."""
         state = _AtAlpha(self, alpha)
         *scored_blocks, unscored_blocks = state.blocks
-        scored = ScoredSums.of(
-            [block for blocks in scored_blocks for block in blocks], self.problem.targets[:, :1]
+        z = self.problem.targets[:, :1]
+        scored = sum(block.scored_sums(z) for blocks in scored_blocks for block in blocks)
+        unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
+        alone, change, multiplier = state.solve(scored, unscored)
+        completed = [block.completed(alone, change, multiplier, pull) for block in unscored_blocks]
+        scores = completed_scores(
+            self.problem, predicted, namespace(self.gram).concat(completed, axis=0)
         )
-        solution = state.solve(scored, UnscoredSums.of(unscored_blocks, pull))
-        z = namespace(self.gram).concat(
-            [solution.values(block, pull) for block in unscored_blocks], axis=0
-        )
-        coefficients = (self.basis.whitening.matrix @ solve_upper(state.lower.T, solution.right))[
-            :, 0
-        ]
-        return Completion(completed_scores(self.problem, predicted, z), coefficients)
+        white = solve_upper(state.lower.T, alone + change)
+        return Completion(scores, (self.basis.whitening.matrix @ white)[:, 0])
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """The sums of every fold once, and those of all unscored rows once per pull."""
-        state, xp = _AtAlpha(self, alpha), namespace(self.gram)
+        state, n_folds = _AtAlpha(self, alpha), self.layout.n_folds
         *scored_blocks, unscored_blocks = state.blocks
-        scored = [
-            ScoredSums.of(blocks, self.problem.targets[:, :1]) if blocks else None
-            for blocks in scored_blocks
-        ]
-        never = zeros_beside((len(self.layout.rows(self.layout.n_folds)), 1), self.gram)
+        z = self.problem.targets[:, :1]
+        scored = [sum(block.scored_sums(z) for block in blocks) for blocks in scored_blocks]
+        xp = namespace(self.gram)
+        never = zeros_beside((len(self.layout.rows(n_folds)), 1), self.gram)
         columns = []
-        for pull in (float(pull) for pull in pulls):
-            unscored = UnscoredSums.of(unscored_blocks, pull)
+        for pull in pulls.tolist():
+            unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
             values = []
-            for fold, blocks in enumerate(scored_blocks[: self.layout.n_folds]):
-                kept = _summed(
-                    [
-                        sums
-                        for number, sums in enumerate(scored)
-                        if number != fold and sums is not None
-                    ]
-                )
-                solution = state.solve(kept, unscored + UnscoredSums.of(blocks, pull))
-                values += [solution.values(block, pull) for block in blocks]
+            for fold, blocks in enumerate(scored_blocks[:n_folds]):
+                kept = sum(scored[:fold] + scored[fold + 1 :])
+                hidden = sum(block.unscored_sums(pull) for block in blocks)
+                solution = state.solve(kept, unscored + hidden)
+                values += [block.completed(*solution, pull) for block in blocks]
             columns.append(xp.concat([*values, never], axis=0))
         return xp.concat(columns, axis=1)
 
@@ -423,53 +424,33 @@ class _AtAlpha:
                 rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
                 self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
 
-    def solve(self, scored: ScoredSums, unscored: UnscoredSums) -> PrimalCompletion:
-        """The system in the docstring of `PrimalTransduction`. O(r³)."""
+    def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
+        """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).
+
+        scored, unscored : sums over all rows; see `Turned`
+        """
         xp, r = namespace(self.lower), self.lower.shape[0]
-        alone = solve_positive(self.penalty + scored.plain, scored.right)
-        across = self.penalty + scored.plain + unscored.across
-        top = xp.concat([scored.telling + unscored.pulled, -across], axis=1)
-        bottom = xp.concat([across, unscored.held], axis=1)
-        right = xp.concat(
-            [scored.telling_right - scored.telling @ alone, xp.zeros_like(alone)], axis=0
-        )
+        plain, telling = scored[0, ...], scored[1, ...]
+        pulled, across, held = unscored[0, ...], unscored[1, ...], unscored[2, ...]
+        inner = self.penalty + plain[:r, :r]
+        alone = solve_positive(inner, plain[:r, r:])
+        across = inner + across
+        top = xp.concat([telling[:r, :r] + pulled, -across], axis=1)
+        bottom = xp.concat([across, held], axis=1)
+        right = telling[:r, r:] - telling[:r, :r] @ alone
+        right = xp.concat([right, xp.zeros_like(alone)], axis=0)
         both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
-        return PrimalCompletion(alone, both[:r, :], both[r:, :])
-
-
-@dataclass(frozen=True)
-class PrimalCompletion:
-    """The solution of the system of size 2 r: v, δ and μ, (r, 1) each."""
-
-    alone: Array
-    change: Array
-    multiplier: Array
-
-    @property
-    def right(self) -> Array:
-        """b = Fᵀ z with the completed scores."""
-        return self.alone + self.change
-
-    def values(self, block: Turned, pull: float) -> Array:
-        """z of the rows of a block: (rows, 1)."""
-        kept = block.kept[:, None]
-        free = block.free(pull)[:, None]
-        f = block.features
-        return block.back(
-            f @ self.alone + free * (f @ self.change) - kept**2 * free * (f @ self.multiplier)
-        )
+        return alone, both[:r, :], both[r:, :]
 
 
 @dataclass(frozen=True)
 class Turned:
     """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is
-    diagonal.
+    diagonal. A query of more rows than basis functions has r turned rows, the others are zero.
 
     rows : their place in the layout
     features : (k, r) turned rows of F; kept : (k,) h, the diagonal; weight : d²
-    vectors : (queries, size, size) what they were turned by; for a query of more rows than basis
-        functions the (r, r) directions of its `source` (size, r), rows of F: it has r turned rows,
-        the others are zero
+    vectors : (queries, size, k / queries) what they were turned by
     """
 
     rows: slice
@@ -477,7 +458,6 @@ class Turned:
     kept: Array
     weight: float
     vectors: Array
-    source: Array | None
 
     @classmethod
     def of(cls, run: QueryRun, features: Array, weight: float) -> Turned:
@@ -486,104 +466,326 @@ class Turned:
 
         O(count·size²·(size + r)), for such a large query O(size·r²).
         """
-        xp, (k, r) = namespace(features), features.shape
+        xp, r = namespace(features), features.shape[1]
+        cube = xp.reshape(features, (run.count, run.size, r))
+        transposed = xp.matrix_transpose(cube)
         if run.size <= r:
-            cube = xp.reshape(features, (run.count, run.size, r))
-            squares, vectors = xp.linalg.eigh(cube @ xp.matrix_transpose(cube))
-            turned, source = xp.reshape(xp.matrix_transpose(vectors) @ cube, (k, r)), None
+            squares, vectors = xp.linalg.eigh(cube @ transposed)
+            turned = xp.matrix_transpose(vectors) @ cube
         else:
-            squares, vectors = xp.linalg.eigh(features.T @ features)
-            turned, source = xp.sqrt(at_least_zero(squares))[:, None] * vectors.T, features
+            squares, directions = xp.linalg.eigh(transposed @ cube)
+            lengths = xp.sqrt(at_least_zero(squares))
+            turned = lengths[:, :, None] * xp.matrix_transpose(directions)
+            shares = inverse_where(lengths > MIN_LENGTH, lengths)
+            vectors = cube @ (directions * shares[:, None, :])
         kept = xp.reshape(1 - squares, (-1,))
-        return cls(
-            run.rows,
-            turned,
-            xp.where(kept > EPSILON, kept, 0 * kept + EPSILON),
-            weight,
-            vectors,
-            source,
-        )
+        kept = xp.where(kept > EPSILON, kept, 0 * kept + EPSILON)
+        return cls(run.rows, xp.reshape(turned, (-1, r)), kept, weight, vectors)
 
     def free(self, pull: float) -> Array:
         """w = 1/(1 + p h²): (k,)."""
         return 1 / (1 + (pull / self.weight) * self.kept**2)
 
-    def gram(self, weights: Array) -> Array:
+    def turn(self, z: Array) -> Array:
+        """Values of the rows (count·size, 1), turned like them: (k, 1)."""
+        return self._product(namespace(z).matrix_transpose(self.vectors), z)
+
+    def back(self, z: Array) -> Array:
+        """The inverse of `turn`, for values in the span of F."""
+        return self._product(self.vectors, z)
+
+    def _product(self, matrices: Array, z: Array) -> Array:
+        """The matrix of every query times its values."""
+        xp = namespace(z)
+        cube = xp.reshape(z, (matrices.shape[0], matrices.shape[2], 1))
+        return xp.reshape(matrices @ cube, (-1, 1))
+
+    def scored_sums(self, z: Array) -> Array:
+        """Σ FᵀF and Σ Fᵀ h⁻² F over scored rows, given z (N, 1) of all rows, which is one more
+        column of F here: (2, r + 1, r + 1).
+        """
+        xp = namespace(z)
+        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
+        telling = columns / self.kept[:, None]
+        return xp.stack([columns.T @ columns, telling.T @ telling])
+
+    def unscored_sums(self, pull: float) -> Array:
+        """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (3, r, r)."""
+        free, strength = self.free(pull), pull / self.weight
+        held = self._gram(self.kept**2 * free)
+        return namespace(free).stack([strength * self._gram(free), strength * held, held])
+
+    def _gram(self, weights: Array) -> Array:
         """Fᵀ diag(weights) F for weights (k,) of 0 or more: (r, r)."""
         rooted = namespace(weights).sqrt(weights)[:, None] * self.features
         return rooted.T @ rooted
 
-    def turn(self, z: Array) -> Array:
-        """Values of the rows (count·size, 1), turned like them: (k, 1)."""
-        xp = namespace(z)
-        if self.source is not None:
-            return self._in_lengths(self.vectors.T @ (self.source.T @ z))
-        cube = xp.reshape(z, (*self.vectors.shape[:2], 1))
-        return xp.reshape(xp.matrix_transpose(self.vectors) @ cube, z.shape)
+    def completed(self, alone: Array, change: Array, multiplier: Array, pull: float) -> Array:
+        """z of unscored rows, given v, δ and μ: (rows, 1)."""
+        f, kept, free = self.features, self.kept[:, None], self.free(pull)[:, None]
+        held = kept**2 * free * (f @ multiplier)
+        return self.back(f @ alone + free * (f @ change) - held)
 
-    def back(self, z: Array) -> Array:
-        """The inverse of `turn`, for values in the span of F."""
-        if self.source is not None:
-            return self.source @ (self.vectors @ self._in_lengths(z))
-        xp = namespace(z)
-        return xp.reshape(self.vectors @ xp.reshape(z, (*self.vectors.shape[:2], 1)), z.shape)
 
-    def _in_lengths(self, z: Array) -> Array:
-        """Values (k, 1) divided by the lengths of the turned rows; 0 where a row is zero."""
-        xp = namespace(z)
-        lengths = xp.sqrt(xp.sum(self.features**2, axis=1))[:, None]
-        there = lengths > MIN_LENGTH
-        return xp.where(there, z / xp.where(there, lengths, 0 * lengths + 1), 0 * z)
+# ---------------------------------------------------------------- kernel width, alpha and pull
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransductionSettings(KernelSettings):
+    """What a learner was asked for, checked.
+
+    alpha, pull : a number, "tune" or candidates
+    basis : what to take of all rows
+    """
+
+    alpha: Candidates
+    pull: Candidates
+    basis: BasisSpec
+    selection: Selection
+
+    @property
+    def tunes(self) -> bool:
+        """Whether kernel width or alpha is chosen by held-out error."""
+        return is_open(self.alpha) or is_open(self.gamma)
+
+
+@storable("PullPath")
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
+    queries.
+    """
+
+    pull: Tried | None = None
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Sums over rows, which add up field by field."""
+class Completed:
+    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to
+    all of them.
+    """
 
-    def __add__(self, other: Self) -> Self:
-        names = [field.name for field in fields(self)]
-        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
-
-
-@dataclass(frozen=True)
-class ScoredSums(_Sums):
-    """Σ FᵀF, Σ Fᵀ h⁻² F (r, r) and Σ Fᵀ z, Σ Fᵀ h⁻² z (r, 1) over scored rows."""
-
-    plain: Array
-    telling: Array
-    right: Array
-    telling_right: Array
-
-    @classmethod
-    def of(cls, blocks: Sequence[Turned], z: Array) -> ScoredSums:
-        """The sums over blocks of rows, given z (N, 1) of all rows."""
-        return _summed([cls._of_block(block, block.turn(z[block.rows, :])) for block in blocks])
-
-    @classmethod
-    def _of_block(cls, block: Turned, z: Array) -> ScoredSums:
-        f, telling = block.features, 1 / block.kept**2
-        return cls(f.T @ f, block.gram(telling), f.T @ z, f.T @ (telling[:, None] * z))
+    scores: Array
+    coefficients: Array
+    basis: Basis
+    rows: Index | None
+    alpha: float
+    pull: float
+    path: Path | None
 
 
-@dataclass(frozen=True)
-class UnscoredSums(_Sums):
-    """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (r, r) each."""
+def complete(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Completed:
+    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
+    scores; RankRLS where all rows are scored.
 
-    pulled: Array
-    across: Array
-    held: Array
+    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then
+    `pull` is chosen, where it is not given: each fold of scored queries in turn counts as unscored
+    together with the rows that are. The strongest pull is taken whose completed scores err, within
+    one standard error, no more than those of any other; the differences are paired by what was held
+    out, since few queries cannot tell from luck what a weak pull gains.
 
-    @classmethod
-    def of(cls, blocks: Sequence[Turned], pull: float) -> UnscoredSums:
-        """The sums over blocks of rows."""
-        return _summed([cls._of_block(block, pull) for block in blocks])
+    Parameters
+    ----------
+    training : the scored rows
+    everything : all rows, those of X and then those of `unscored`; scores 0 where there are none.
+        Scored and unscored rows share no query
+    n_given : how many of them are those of X
+    """
+    if len(training.index) == len(everything.rows):
+        return _nothing_to_complete(training, settings)
+    one_query = training.problem.groups is None  # then none can be left out
+    candidates = _candidates(training, everything, n_given, settings)
+    inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
+    tunes_pull = is_open(settings.pull) and not one_query
+    folds = np.zeros(len(training.index), dtype=np.int64)
+    if tunes_pull:
+        folds = _folds(training.problem, settings)
+    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
+    problem = everything.take(layout.order)
+    system = _system(settings, inductive, layout, problem)
+    n, path = layout.n_scored, inductive.path
+    scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
+    pull = untuned_pull(settings.pull, scale)
+    if tunes_pull:
+        tried = _pull_path(system, inductive, settings, scale)
+        if tried is not None and tried.pull is not None:
+            path, pull = tried, float(tried.pull[tried.best])
+    (view,), (coefficients,) = inductive.views, inductive.coefficients
+    unscored = take(problem.features, slice(n, len(layout.order)))
+    predicted = predict_in_blocks(view.basis, coefficients, unscored)
+    completion = system.solve(inductive.alpha, pull, predicted)
+    scores = take(completion.scores, np.argsort(layout.order[n:]))
+    basis, rows, coefficients = view.basis, view.rows, completion.coefficients
+    if is_named(settings.basis, "all"):
+        kernel, rows = _kernel_of(inductive, settings), np.arange(len(layout.order))
+        points = basis_points(kernel, everything.features, rows)
+        basis = KernelBasis(kernel, points if kernel.precomputed else everything.features)
+        coefficients = take(coefficients, np.argsort(layout.order))
+    return Completed(scores, coefficients, basis, rows, inductive.alpha, pull, path)
 
-    @classmethod
-    def _of_block(cls, block: Turned, pull: float) -> UnscoredSums:
-        free, strength = block.free(pull), pull / block.weight
-        held = block.gram(block.kept**2 * free)
-        return cls(strength * block.gram(free), strength * held, held)
+
+def _nothing_to_complete(training: Training, settings: TransductionSettings) -> Completed:
+    """RankRLS on rows that are all scored."""
+    fitted = fit_scored(training, settings, training)
+    (view,), (coefficients,) = fitted.views, fitted.coefficients
+    pull = untuned_pull(settings.pull, 1.0)
+    return Completed(
+        coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
+    )
 
 
-def _summed(terms: Sequence[Sums]) -> Sums:
-    return sum(terms[1:], terms[0])
+def untuned_pull(pull: Candidates, scale: float) -> float:
+    """The pull where nothing can be held out: the largest of a list, or what an unscored row weighs
+    in the loss.
+    """
+    return scale if isinstance(pull, str) else float(np.max(pull))
+
+
+def _candidates(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Training:
+    """The rows that a basis is chosen from and a kernel width is scaled to.
+
+    All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
+    the others.
+    """
+    spec, seed = settings.basis, settings.seed
+    if is_named(spec, "scored"):
+        return training
+    numbers = np.arange(len(everything.rows))
+    if not isinstance(spec, str):
+        size = spec if isinstance(spec, int) else len(spec)
+        others = np.setdiff1d(numbers, training.index)
+        if settings.kernel.precomputed:  # values among the others were not given
+            others = others[others < n_given]
+        numbers = training.index[candidate_rows(training.index, size, seed)]
+        room = max(candidate_limit(size) - len(numbers), 0)
+        if len(others) > room:
+            others = np.random.default_rng(seed).choice(others, size=room, replace=False)
+        numbers = np.sort(np.concatenate([numbers, others]))
+    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    return Training(chosen, numbers, everything.features)
+
+
+def fit_scored(
+    training: Training,
+    settings: TransductionSettings,
+    candidates: Training,
+    *,
+    holds_out: bool = True,
+) -> Solution:
+    """RankRLS on the scored rows, whose basis is chosen from candidates.
+
+    Where nothing can be held out an open alpha is the scale of the data, or the last of a list; an
+    open width that of the scale of the rows, or the first of a list.
+    """
+    gamma = settings.gamma if holds_out else untuned_width(settings.gamma)
+    kernels = kernels_to_try(candidates, settings.kernel, gamma, settings.basis, settings.seed)
+    problem = HeldProblem(
+        choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
+        dual=isinstance(settings.basis, str),
+        splits=settings.splits,
+        holds_out=holds_out,
+    )
+    asked = Settings(
+        settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1
+    )
+    solution = tune(problem, asked)
+    path = solution.path
+    return solution if path is None else replace(solution, path=replace(path, agreement=None))
+
+
+def _view(
+    training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
+) -> ViewData:
+    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
+    spec, chosen_from = settings.basis, training
+    if isinstance(spec, int):
+        spec, chosen_from = min(spec, len(candidates.index)), candidates
+    elif is_named(spec, "all"):
+        spec = "scored"
+    basis, rows = make_basis(
+        spec,
+        kernel,
+        chosen_from.problem.features,
+        chosen_from.index,
+        training.everything,
+        settings.selection,
+        settings.seed,
+    )
+    return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
+
+
+def _folds(problem: Problem, settings: TransductionSettings) -> Index:
+    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten
+    folds of queries.
+    """
+    if settings.splits is None:
+        folds = default_codes(problem, settings.seed, n_features=0)
+        return np.zeros(problem.targets.shape[0], dtype=np.int64) if folds is None else folds
+    folds = split_codes(problem, settings.splits)
+    if folds is None:
+        raise ValueError(
+            "cv: to choose pull every split must leave out whole queries, none of them twice, and"
+            " train on all others; use cv=None, a splitter of groups, or give pull as a number."
+        )
+    return folds
+
+
+def _kernel_of(inductive: Solution, settings: TransductionSettings) -> Kernel:
+    """The kernel with the width that was chosen."""
+    basis = inductive.views[0].basis
+    return basis.kernel if isinstance(basis, KernelBasis) else settings.kernel
+
+
+def _system(
+    settings: TransductionSettings, inductive: Solution, layout: Layout, problem: ScoredRows
+) -> Transduction:
+    """All rows in either form: the dual where they are the basis, or fewer than the columns that
+    are.
+    """
+    basis = inductive.views[0].basis
+    if is_named(settings.basis, "all"):
+        kernel, points = _kernel_of(inductive, settings), problem.features
+        if kernel.precomputed:
+            points = like(layout.order, problem.reference, "int64")
+        return DualTransduction(problem, KernelBasis(kernel, points), layout)
+    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
+        return DualTransduction(problem, basis, layout)
+    return PrimalTransduction(problem, basis, layout)
+
+
+def _pull_path(
+    system: Transduction, inductive: Solution, settings: TransductionSettings, scale: float
+) -> PullPath | None:
+    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows
+    can be compared.
+
+    The layout of the system has the folds as parts.
+    """
+    layout, scoring = system.layout, settings.scoring
+    scored = system.problem.take(np.arange(layout.n_scored))
+    pulls = PULL_GRID * scale
+    if not isinstance(settings.pull, str):
+        pulls = np.sort(np.atleast_1d(settings.pull))[::-1]
+    completed = scored.operator.unroot(system.held_out(inductive.alpha, pulls))
+    offsets = np.zeros(layout.n_folds)
+    errors = pooled([errors_of(scored, completed, layout.folds, scoring, offsets)])
+    if len(errors.sizes) == 0:
+        return None
+    path = PullPath.of(
+        errors,
+        chosen_position(errors, pulls, "rescaled"),
+        scoring,
+        constant_error([scored], 0.0, scoring),
+        alpha=inductive.alpha,
+        gamma=_kernel_of(inductive, settings).gamma,
+        pull=pulls,
+    )
+    before = inductive.path
+    if before is None:
+        return path
+    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
+    return joined_path([alone, path], best=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from corank.core.folds import (
     has_item_form,
     same_scores,
 )
-from corank.core.kernels import Kernel, scale_gamma
+from corank.core.kernels import Kernel, is_named, scale_gamma
 from corank.core.observations import Problem
 from corank.solve.descent import descend
 from corank.solve.effect import Evidence
@@ -85,8 +85,33 @@ class Training:
     weights: Array | None = None
 
 
-@dataclass(frozen=True)
-class KernelSettings:
+# ---------------------------------------------------------------- what a learner was asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningSettings:
+    """What every learner that chooses by held-out error was asked for, checked. A kind of learner
+    adds its parameters.
+
+    centred : whether the mean score is taken out first and put back (an intercept)
+    compared : whether held-out errors are wanted although nothing is chosen by them here
+    splits : what `read_splits` read, None for the default hold-out
+    """
+
+    scoring: Scoring = "squared"
+    centred: bool = False
+    seed: int = 0
+    compared: bool = False
+    splits: Index | Splits | None = None
+
+
+def is_open(value: Any) -> bool:
+    """Whether a parameter is to be chosen: "tune", or several candidates."""
+    return isinstance(value, tuple) or is_named(value, "tune")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSettings(TuningSettings):
     """What a learner with one kernel was asked for, checked.
 
     kernel : its width still open; gamma : a number, "scale", "tune" or candidates
@@ -94,13 +119,6 @@ class KernelSettings:
 
     kernel: Kernel
     gamma: Candidates
-    scoring: Scoring
-    seed: int
-
-    @property
-    def tunes_width(self) -> bool:
-        """Whether the kernel width is chosen by held-out error."""
-        return self.gamma == "tune" or isinstance(self.gamma, tuple)
 
 
 def untuned_width(gamma: Candidates) -> Candidates:
@@ -135,22 +153,20 @@ def kernels_to_try(
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a learner was asked for, checked.
+class Settings(TuningSettings):
+    """What a learner of least squares was asked for, checked.
 
     alpha, agreement : a number, "tune" or candidates
-    centred : whether the mean score is taken out first and put back (an intercept)
-    compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by
-        them
+    kernel, gamma : of views that have none of their own, the width still open
+    judged : whether what it takes to judge the choice afterwards is kept
     solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
     """
 
     alpha: Candidates
     agreement: Candidates = 0.0
-    scoring: Scoring = "squared"
-    centred: bool = False
-    seed: int = 0
-    compared: bool = False
+    kernel: Kernel | None = None
+    gamma: Candidates | None = None
+    judged: bool = False
     solver: str = "direct"
     max_iter: int = 1000
     tol: float = 1e-8
@@ -158,9 +174,7 @@ class Settings:
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return self.compared or not (
-            isinstance(self.alpha, float) and isinstance(self.agreement, float)
-        )
+        return self.compared or is_open(self.alpha) or is_open(self.agreement)
 
 
 @dataclass(frozen=True)
@@ -171,12 +185,14 @@ class HeldProblem:
     dual : whether the basis of every view is its scored and all unscored rows, or the columns of
         one view
     splits : what `read_splits` read, None for the default
+    holds_out : whether anything may be held out
     """
 
     choices: Iterable[Sequence[ViewData]]
     unscored: Unscored | None = None
     dual: bool = False
     splits: Index | Splits | None = None
+    holds_out: bool = True
 
     def prepared(
         self, views: Sequence[ViewData], settings: Settings
@@ -186,7 +202,7 @@ class HeldProblem:
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
         system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
-        if not settings.tunes:
+        if not (settings.tunes and self.holds_out):
             return system, None
         folds = self._folds(system, settings.seed)
         if (
@@ -281,11 +297,7 @@ class Trial:
     grid: Grid
     errors: HeldOut | None
     best: int = -1
-
-    @property
-    def error(self) -> float:
-        """The least error, infinite where there is none."""
-        return float("inf") if self.errors is None else float(self.errors.mean[self.best])
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -313,36 +325,59 @@ class Solution:
         return self.trial.system
 
 
-def tune(problem: TuningProblem, settings: Settings) -> Solution:
-    """Choose what is to be tuned by held-out error, then solve.
+class Attempt(Protocol):
+    """One choice of kernel widths, or of anything that needs a fit of its own."""
 
-    Choices come one by one, and only the best so far is kept: each holds a factorised system. Among
-    equals it is the first: rounding does not choose.
+    @property
+    def path(self) -> Path | None:
+        """What was tried with it; None where nothing could be held out."""
+        ...
+
+
+T = TypeVar("T", bound=Attempt)
+
+
+def best_of(trials: Iterable[T]) -> tuple[T, Path | None]:
+    """The trial of the least held-out error, and all that was tried.
+
+    Trials come one by one, and only the best so far is kept: each may hold a factorised system.
+    Among equals it is the first: rounding does not choose. Where nothing can be held out the first
+    trial is taken, and no other is made.
     """
-    best: Trial | None = None
+    best: T | None = None
     paths: list[Path] = []
     number = 0  # of the path of the best
-    for views in problem.choices:
-        system, folds = problem.prepared(views, settings)
-        grid = parameter_grid(system, settings)
-        trial = Trial(system, folds, grid, None)
-        if folds is not None:
-            errors = held_out(
-                system, folds, grid, scoring=settings.scoring, centred=settings.centred
-            )
-            if len(errors.sizes):  # else nothing that was held out can be told apart
-                trial = replace(
-                    trial,
-                    errors=errors,
-                    best=chosen_pair(errors, grid, np.arange(grid.size), settings.scoring),
-                )
-                paths.append(_path(problem, trial, settings))
-        if best is None or trial.error < (1 - EQUAL) * best.error:
-            best, number = trial, max(len(paths) - 1, 0)
-        if trial.errors is None:
+    for trial in trials:
+        if trial.path is None:
+            best = trial if best is None else best
             break
+        paths.append(trial.path)
+        if best is None or trial.path.least < (1 - EQUAL) * paths[number].least:
+            best, number = trial, len(paths) - 1
     assert best is not None
-    return _solved(best, joined_path(paths, number), settings)
+    return best, joined_path(paths, number)
+
+
+def tune(problem: TuningProblem, settings: Settings) -> Solution:
+    """Choose what is to be tuned by held-out error, then solve."""
+    trials = (_trial(problem, views, settings) for views in problem.choices)
+    trial, path = best_of(trials)
+    return _solved(trial, path, settings)
+
+
+def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings) -> Trial:
+    """The system of one choice of kernel widths, and the errors of its pairs of parameters."""
+    system, folds = problem.prepared(views, settings)
+    grid = parameter_grid(system, settings)
+    trial = Trial(system, folds, grid, None)
+    if folds is None:
+        return trial
+    errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+    if len(errors.sizes) == 0:  # nothing that was held out can be told apart
+        return trial
+    best = chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
+    trial = replace(trial, errors=errors, best=best)
+    return replace(trial, path=_path(problem, trial, settings))
 
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from corank.core.arrays import Arrays, digest
+from corank.core.storable import ModelFileError
 from corank.inputs import is_frame
-from corank.model_files.container import ModelFileError, read_model, write_model
+from corank.model_files.container import read_model, write_model
 from corank.tables import replacing
 
 ABOUT = "about.json"

@@ -1,5 +1,6 @@
-"""One pass over a scan: every chunk becomes a partial result, and partial results are merged in the
-order of the rows.
+"""One pass over a scan: a job makes a partial result of every chunk, and partial results are merged
+in the order of the rows. `SumJob` makes the Gram sums of rows, `JointSumJob` those of two kinds of rows
+in one pass.
 
 What is merged with what follows from the files alone, never from where a pass broke off or how fast
 chunks were read, so that a resumed pass gives the same bits.
@@ -9,17 +10,22 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from corank.core.arrays import Array
-from corank.model_files.container import ModelFileError
+from corank.core.arrays import Array, Index, digest, first_appearance, like, take, zeros_beside
+from corank.core.basis import FeatureMap, KernelBasis
+from corank.core.loss import Loss
+from corank.core.sampling import fold_numbers
+from corank.core.storable import ModelFileError, storable
+from corank.core.sums import Accumulator, Spans
+from corank.core.views import SideBySide
 from corank.model_files.packing import Packer, Unpacker
-from corank.streaming.checkpoint import Checkpoint
+from corank.streaming.checkpoint import Checkpoint, in_words
 from corank.streaming.chunks import Chunk, Cursor
 from corank.streaming.dask import batches, chunk_results
 from corank.streaming.scan import Scan
@@ -154,6 +160,145 @@ class Passes:
             "done": done,
         }
         self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
+
+
+# ---- sums
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Numbers of rows and of scored rows before a chunk, and the number of its first scored query."""
+
+    rows: int
+    scored: int
+    query: int
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The fold of every row: by its query, or by its number where rows are held out one by one."""
+
+    by: Literal["query", "row"]
+    n_folds: int
+    seed: int
+    offsets: Mapping[Cursor, Offsets]
+
+
+@dataclass(frozen=True)
+class SumJob:
+    """Sums over the scored rows of a chunk, over its unscored rows, or over all.
+
+    features : as in `Accumulator`, with their number as `size`
+    columns : of every view, where features take the rows of all views side by side
+    items : whether all rows are one query without a name, of which each has its fold
+    level : is subtracted from the scores
+    """
+
+    comparison: Loss
+    features: Any
+    which: Literal["scored", "unscored", "all"]
+    columns: Sequence[Index] | None
+    folds: Folds | None = None
+    items: bool = False
+    level: float = 0.0
+
+    def __call__(self, chunk: Chunk) -> Spans:
+        """The sums of a chunk. O(n r (r + d))."""
+        rows = self._rows(chunk)
+        X = take(chunk.features, rows)
+        n = X.shape[0]
+        zeros = like(np.zeros(n), X)
+        scores = zeros
+        if self.which == "scored":
+            scores = take(like(chunk.scores, X), rows) - self.level
+        if self.columns is not None:
+            X = SideBySide.of(X, self.columns)
+        runs = chunk.runs.codes(chunk.n_rows)[rows]
+        codes, n_runs = first_appearance(runs)
+        present = runs[np.searchsorted(codes, np.arange(n_runs))]
+        needs_queries = self.comparison.needs_queries
+        by_rows = not needs_queries and (self.folds is None or self.folds.by == "row")
+        if by_rows:
+            codes = np.arange(n)
+        folds = self._folds(chunk, n if by_rows or self.items else n_runs)
+        sums = Accumulator(
+            self.comparison,
+            self.features,
+            self.features.size,
+            zeros if n else zeros_beside(1, zeros),
+            None if self.items else folds,
+            n_folds=1 if self.folds is None else self.folds.n_folds,
+            keeps_ends=needs_queries and not self.items,
+        )
+        if n and self.items:
+            item_folds = np.zeros(n, dtype=np.int64) if folds is None else folds
+            sums.add_items(X, scores, None, item_folds)
+        elif n:
+            sums.add(X, scores, codes, None)
+        return Spans.of(sums, chunk.runs.ids[present])
+
+    def _rows(self, chunk: Chunk) -> Any:
+        if self.which == "all":
+            return slice(0, chunk.n_rows)
+        summed = chunk.is_scored if self.which == "scored" else ~chunk.is_scored
+        return slice(0, chunk.n_rows) if summed.all() else np.flatnonzero(summed)
+
+    def _folds(self, chunk: Chunk, count: int) -> Index | None:
+        """The folds of the scored queries of a chunk, or of its scored rows."""
+        if self.folds is None:
+            return None
+        offsets = self.folds.offsets[chunk.cursor]
+        begin = offsets.query if self.folds.by == "query" else offsets.scored
+        return fold_numbers(begin, count, self.folds.n_folds, self.folds.seed)
+
+    def digest(self) -> str:
+        """A digest of everything that the sums depend on beside the rows."""
+        folds = self.folds and (self.folds.by, self.folds.n_folds, self.folds.seed)
+        values = [self.comparison, self.features.size, self.which, folds, self.items, self.level]
+        single = isinstance(self.features, FeatureMap)
+        for feature_map in [self.features] if single else self.features.maps:
+            basis = feature_map.basis
+            values.append(feature_map.whitened)
+            if isinstance(basis, KernelBasis):
+                values += [in_words(basis.kernel), basis.points]
+            if feature_map.whitened:
+                values.append(basis.whitening.matrix)
+        return digest(*values, *(self.columns or ()))
+
+
+@storable("JointSums")
+@dataclass(frozen=True)
+class JointSums:
+    """The results of several jobs for the same stretch of rows."""
+
+    sums: tuple[Spans, ...]
+
+    def merged(self, other: JointSums) -> JointSums:
+        """The sums over these rows and the rows that follow them."""
+        both = zip(self.sums, other.sums, strict=True)
+        return JointSums(tuple(before.merged(after) for before, after in both))
+
+    def beside(self, reference: Array) -> JointSums:
+        """The sums in the library and on the device of a reference."""
+        return JointSums(tuple(sums.beside(reference) for sums in self.sums))
+
+
+@dataclass(frozen=True)
+class JointSumJob:
+    """Several jobs in one pass over the rows."""
+
+    jobs: tuple[SumJob, ...]
+
+    def __call__(self, chunk: Chunk) -> JointSums:
+        """The sums of a chunk, one per job."""
+        return JointSums(tuple(job(chunk) for job in self.jobs))
+
+    def digest(self) -> str:
+        """A digest of everything that the sums depend on beside the rows."""
+        return digest(*(job.digest() for job in self.jobs))
+
+
+# ---- progress
 
 
 @contextmanager

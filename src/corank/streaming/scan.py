@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -314,33 +314,43 @@ class Scan:
             raise TypeError(f"map needs a function of the features, got {f!r}")
         return replace(self, maps=(*self.maps, f))
 
-    def seen_by(self, names: Sequence[str] | None, n_features: int, learner: str) -> Scan:
-        """The scan with the features that a model was fitted on, in its order.
+    def seen_by(self, learner: Any) -> Scan:
+        """The scan with the features that a learner was fitted on, in its order.
 
-        Features that were not named are picked by the names of the model; those that were must be
+        Features that were not named are picked by the names of the learner; those that were must be
         the same.
         """
-        if (
-            names is not None
-            and not (self.chosen or self.unnamed)
-            and self.encoder is None
-            and not self.maps
-        ):
+        names, n_features = learner.feature_names, learner.n_features_in_
+        is_open = not (self.chosen or self.unnamed or self.maps) and self.encoder is None
+        if names is not None and is_open:
             roles = replace(self.roles, features=tuple(str(name) for name in names))
             self.source.check(roles)
             return replace(self, roles=roles)
-        given = self.feature_names
+        fitted, given = type(learner).__name__, self.feature_names
         if names is not None and given is not None and list(names) != given:
             missing = [name for name in names if name not in given]
             difference = f"{missing[0]!r} is missing" if missing else "their order differs"
             raise ValueError(
-                f"the scan has other features than {learner} was fitted on: {difference}."
+                f"the scan has other features than {fitted} was fitted on: {difference}."
             )
         if self.n_features != n_features:
             raise ValueError(
-                f"the scan has {self.n_features} features, but {learner} is expecting {n_features}."
+                f"the scan has {self.n_features} features, but {fitted} is expecting {n_features}."
             )
         return self
+
+    def check_alone(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments, by name, that the scan brings itself; and a scan without scores."""
+        brought = {"y": "score=", "qid": "query="}
+        for name, value in arguments.items():
+            if value is not None and name in brought:
+                raise ValueError(
+                    f"{name} comes from the scan: name its column in scan(..., {brought[name]})."
+                )
+            if value is not None:
+                raise ValueError(f"{name} does not go with a scan.")
+        if self.roles.score is None:
+            raise ValueError("the scan has no score column; name it in scan(..., score=).")
 
     # ---- reading
 

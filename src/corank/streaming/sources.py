@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,7 +38,7 @@ from corank.streaming.chunks import (
     runs_of,
     scores_of,
 )
-from corank.tables import TableError, check_unique, is_number, plain_type
+from corank.tables import TableError, TableFile, check_unique, is_number, plain_type
 from corank.tables.columns import usual_types
 from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
@@ -70,12 +70,15 @@ class File:
     """A file as it was when the scan was made.
 
     keys : columns that its folders name, as in `year=2024/part-0.parquet`
+    format, has_header : how a CSV is written, as for `read_table`
     """
 
     path: str
     size: int
     changed: int  # nanoseconds
     keys: tuple[tuple[str, str | None], ...]
+    format: str | None = None
+    has_header: bool = True
 
     def check(self) -> None:
         """Refuse a file that was changed or removed since."""
@@ -91,6 +94,8 @@ class File:
 
 def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
     """The files behind names, folders and patterns, in order, and their format."""
+    if isinstance(paths, TableFile) and paths.format is not None:
+        format = "csv" if paths.format == "tsv" else paths.format
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     if not isinstance(given, Iterable) or isinstance(given, bytes):
         raise TypeError(
@@ -115,7 +120,10 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
             f"the files are of several kinds ({', '.join(sorted(formats))}); scan one kind at a"
             " time"
         )
-    return [_file(path, root) for path, root in located], formats.pop()
+    files = [_file(path, root) for path, root in located]
+    if isinstance(paths, TableFile):
+        files = [replace(file, format=paths.format, has_header=paths.has_header) for file in files]
+    return files, formats.pop()
 
 
 def _expanded(path: Any, format: str | None) -> list[tuple[Path, Path | None]]:
@@ -493,7 +501,7 @@ class CsvSource(TableSource):
         self.units = [Unit(file) for file in files]
 
     def _schema_of(self, file: File) -> pa.Schema:
-        with reading(file.path), open_csv(Path(file.path), self._text) as reader:
+        with reading(file.path), self._open(file, {}) as reader:
             first = next(iter(reader), None)
             if first is None or first.num_rows == 0:
                 raise TableError(f"{file.path} has a header but no rows")
@@ -515,9 +523,21 @@ class CsvSource(TableSource):
                 types[name] = pa.string()  # 007 is written as it was read
             elif is_numeric and not pa.types.is_boolean(kind):
                 types[name] = pa.float64()  # whole numbers or nothing at first, others later
-        with open_csv(Path(unit.file.path), {**types, **self._text}, names) as reader:
+        with self._open(unit.file, types, names) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
+
+    def _open(
+        self, file: File, types: dict[str, pa.DataType], names: list[str] | None = None
+    ) -> Any:
+        """The rows of a file in batches, as `open_csv` gives them."""
+        return open_csv(
+            Path(file.path),
+            {**types, **self._text},
+            names,
+            file.format,
+            has_header=file.has_header,
+        )
 
 
 # ---- SVMlight and LETOR

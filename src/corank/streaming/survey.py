@@ -3,15 +3,14 @@ where they are few.
 
 Of Parquet files only score and query are read for the counts, then the features of the rows that
 are needed; other files are read whole. Scored rows are held in memory as long as they are few; else
-they are only counted, and summed in later passes. `ScannedRows` are the unscored rows of a scan,
-summed pass by pass.
+they are only counted, and summed in later passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,16 +29,13 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.loss import Loss
 from corank.core.observations import Rows
-from corank.core.sampling import spread_places, uniform_draws
+from corank.core.sampling import spread_places
 from corank.core.storable import storable
-from corank.core.sums import Statistics
-from corank.core.unscored import Piece, Reservoir
+from corank.core.unscored import Reservoir
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
-from corank.streaming.passes import Passes
+from corank.streaming.passes import Offsets, Passes
 from corank.streaming.scan import Scan
-from corank.streaming.sums import Offsets, SumJob
 
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
 # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
@@ -93,25 +89,35 @@ class ChunkCounts:
 
 @storable("HeldScores")
 @dataclass(frozen=True)
-class HeldScores:
-    """Scored rows in memory: pieces of features, scores, query ids and row numbers."""
+class RowPieces:
+    """Rows in memory, piece by piece: features, and of scored rows scores, query ids and row
+    numbers.
+    """
 
-    pieces: tuple[tuple[Array, Array, Index, Index], ...] = ()
+    pieces: tuple[tuple[Array, ...], ...] = ()
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return sum(len(numbers) for *_, numbers in self.pieces)
+        return sum(features.shape[0] for features, *_ in self.pieces)
 
-    def joined(self) -> tuple[Array, Array, Index, Index]:
-        """Features, scores, query ids and row numbers of all pieces."""
-        X, y, ids, numbers = zip(*self.pieces, strict=True)
-        return (
-            stack_rows(list(X)),
-            namespace(y[0]).concat(list(y)),
-            np.concatenate(ids),
-            np.concatenate(numbers),
-        )
+    def joined(self) -> tuple[Array, ...]:
+        """What every piece has, of all rows."""
+        columns = zip(*self.pieces, strict=True)
+        return tuple(stack_rows(list(column)) for column in columns)
+
+    def merged(self, other: RowPieces) -> RowPieces:
+        """These rows and those that follow them."""
+        return RowPieces((*self.pieces, *other.pieces))
+
+    def beside(self, reference: Array) -> RowPieces:
+        """The rows as one piece, in the library and on the device of a reference."""
+        if not self.pieces:
+            return self
+        features, *others = self.joined()
+        features = like(features, reference, dtype_name(features))
+        scores = [like(values, reference) for values in others[:1]]
+        return RowPieces(((features, *scores, *others[1:]),))
 
 
 @storable("Survey")
@@ -128,7 +134,7 @@ class Survey:
     chunks: tuple[ChunkCounts, ...]
     scored: Reservoir
     unscored: Reservoir
-    held: HeldScores | None
+    held: RowPieces | None
     level: float
     max_held: int
 
@@ -142,20 +148,28 @@ class Survey:
         """Number of rows with a score."""
         return sum(chunk.scored for chunk in self.chunks)
 
+    @property
+    def n_unscored(self) -> int:
+        """Number of rows without a score."""
+        return self.n_rows - self.n_scored
+
     def merged(self, other: Survey) -> Survey:
         """The survey of these rows and the rows that follow them."""
         held = None
         if self.held is not None and other.held is not None:
-            held = HeldScores((*self.held.pieces, *other.held.pieces))
-            held = held if held.n_rows <= self.max_held else None
-        n, m = self.n_scored, other.n_scored
+            both = self.held.merged(other.held)
+            held = both if both.n_rows <= self.max_held else None
+        level, n_other = self.level, other.n_scored
+        if n_other:
+            share = n_other / (self.n_scored + n_other)
+            level = level + (other.level - level) * share
         return Survey(
-            (*self.chunks, *other.chunks),
-            self.scored.merged(other.scored),
-            self.unscored.merged(other.unscored),
-            held,
-            self.level + (other.level - self.level) * (m / (n + m) if m else 0.0),
-            self.max_held,
+            chunks=(*self.chunks, *other.chunks),
+            scored=self.scored.merged(other.scored),
+            unscored=self.unscored.merged(other.unscored),
+            held=held,
+            level=level,
+            max_held=self.max_held,
         )
 
     def offsets(self) -> tuple[dict[Cursor, Offsets], int]:
@@ -181,30 +195,46 @@ class Survey:
     def n_queries(self) -> int:
         """Number of queries, scored or not."""
         filled = [chunk for chunk in self.chunks if chunk.rows]
-        return sum(chunk.runs for chunk in filled) - sum(
-            a.last == b.first for a, b in pairwise(filled)
-        )
+        n_runs = sum(chunk.runs for chunk in filled)
+        n_cut = sum(before.last == after.first for before, after in pairwise(filled))
+        return n_runs - n_cut
 
     @property
     def rises(self) -> bool:
         """Whether labels rise throughout, so that no query can come back."""
-        bounds = [chunk.bounds for chunk in self.chunks if chunk.rows]
-        if None in bounds:
-            return False
-        return all(before[1] <= after[0] for before, after in pairwise(bounds))  # type: ignore[index]
+        last = None
+        for chunk in self.chunks:
+            if chunk.rows == 0:
+                continue
+            if chunk.bounds is None:
+                return False
+            lowest, highest = chunk.bounds
+            if last is not None and last > lowest:
+                return False
+            last = highest
+        return True
 
     def beside(self, reference: Array) -> Survey:
         """The survey, in as few pieces as can be, in the library and on the device of a reference."""
+        return replace(
+            self,
+            scored=self.scored.beside(reference),
+            unscored=self.unscored.beside(reference),
+            held=None if self.held is None else self.held.beside(reference),
+        )
+
+    def with_features(self, features: Callable[[Index], Array]) -> Survey:
+        """The survey with the features of candidates and of held rows, by their numbers."""
         held = self.held
         if held is not None and held.pieces:
-            X, y, ids, numbers = held.joined()
-            held = HeldScores(
-                ((like(X, reference, dtype_name(X)), like(y, reference), ids, numbers),)
-            )
-        scored, unscored = (
-            reservoir.beside(reference) for reservoir in (self.scored, self.unscored)
+            _, *others, numbers = held.joined()
+            held = RowPieces(((features(numbers), *others, numbers),))
+        return replace(
+            self,
+            scored=self.scored.with_features(features),
+            unscored=self.unscored.with_features(features),
+            held=held,
         )
-        return replace(self, scored=scored, unscored=unscored, held=held)
 
 
 @dataclass(frozen=True)
@@ -228,31 +258,36 @@ class SurveyJob:
     def __call__(self, chunk: Chunk) -> Survey:
         """The survey of a chunk."""
         is_scored = chunk.is_scored & (not self.all_unscored)
-        scored = np.flatnonzero(is_scored)
-        held, level = HeldScores(), 0.0
-        if len(scored):
-            assert chunk.scores is not None
-            scores = take(chunk.scores, scored)
+        rows = np.flatnonzero(is_scored)
+        held, level = RowPieces(), 0.0
+        if len(rows):
+            scores = take(chunk.scores, rows)
             level = float(namespace(scores).mean(scores))
-            ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(chunk.n_rows)[scored]]
-            numbers = self.first_number + chunk.first_row + scored
-            held = HeldScores(((take(chunk.features, scored), scores, ids, numbers),))
+            codes = chunk.runs.codes(chunk.n_rows)[rows]
+            ids = chunk.runs.ids.view(np.int64)[codes]
+            features = take(chunk.features, rows)
+            held = RowPieces(((features, scores, ids, self._numbers(chunk, rows)),))
         return Survey(
-            (ChunkCounts.of(chunk, is_scored),),
-            self._reservoir(chunk, is_scored),
-            self._reservoir(chunk, ~is_scored & self.unscored),
-            held if held.n_rows <= self.max_held else None,
-            level,
-            self.max_held,
+            chunks=(ChunkCounts.of(chunk, is_scored),),
+            scored=self._reservoir(chunk, is_scored),
+            unscored=self._reservoir(chunk, ~is_scored & self.unscored),
+            held=held if held.n_rows <= self.max_held else None,
+            level=level,
+            max_held=self.max_held,
         )
+
+    def _numbers(self, chunk: Chunk, rows: Index) -> Index:
+        return self.first_number + chunk.first_row + rows
 
     def _reservoir(self, chunk: Chunk, may_serve: Mask) -> Reservoir:
         if self.limit == 0:
             return Reservoir(0)
         rows = np.flatnonzero(may_serve)
-        numbers = self.first_number + chunk.first_row + rows
         return Reservoir.of(
-            self.limit, numbers, self.seed, lambda kept: take(chunk.features, rows[kept])
+            self.limit,
+            self._numbers(chunk, rows),
+            self.seed,
+            lambda kept: take(chunk.features, rows[kept]),
         )
 
     def digest(self) -> str:
@@ -298,113 +333,97 @@ def run_survey(
     scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool
 ) -> Survey:
     """The first look at a scan; `contiguous` refuses queries that come back."""
-    seen, first_job = scan, job
+    first, first_job = scan, job
+    is_large = scan.finds_rows and (scan.n_rows or 0) > MAX_EVEN_ROWS
     if scan.finds_rows:
-        seen = scan.without_features(score=not job.all_unscored, query=contiguous)
-        first_job = replace(job, limit=0) if (scan.n_rows or 0) > MAX_EVEN_ROWS else job
-    survey: Survey = passes.run(seen, first_job, f"look-{name}", f"looking at {name}")
+        first = scan.without_features(score=not job.all_unscored, query=contiguous)
+    if is_large:
+        first_job = replace(job, limit=0)
+    survey: Survey = passes.run(first, first_job, f"look-{name}", f"looking at {name}")
     if contiguous and scan.has_queries and not survey.rises:
-        closed = ClosedQueries()
-        with closing(scan.without_features().chunks()) as chunks:
-            for chunk in chunks:
-                closed.add(chunk.runs, chunk.place)
-    return survey if seen is scan else _with_features(survey, scan, seen, passes, job, name)
+        _check_queries(scan)
+    if is_large:
+        survey = _with_spread_candidates(survey, first, job)
+    return _with_features(survey, scan, passes, job, name) if scan.finds_rows else survey
 
 
-def _with_features(
-    survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: SurveyJob, name: str
-) -> Survey:
+def _check_queries(scan: Scan) -> None:
+    """Refuse a query that comes back after others."""
+    closed = ClosedQueries()
+    with closing(scan.without_features().chunks()) as chunks:
+        for chunk in chunks:
+            closed.add(chunk.runs, chunk.place)
+
+
+def _with_features(survey: Survey, scan: Scan, passes: Passes, job: SurveyJob, name: str) -> Survey:
     """A survey that was made without features, with those of the candidates and of the rows that it
     holds.
     """
-    scored, unscored = survey.scored.rows()[0], survey.unscored.rows()[0]
-    n_scored, n_unscored = survey.n_scored, survey.n_rows - survey.n_scored
-    if survey.n_rows > MAX_EVEN_ROWS:
-        scored, unscored = (
-            (
-                job.first_number + _spread_rows(survey, seen, job, is_scored)
-                if wanted
-                else np.zeros(0, dtype=np.int64)
-            )
-            for is_scored, wanted in ((True, survey.held is None), (False, job.unscored))
-        )
-    held = None if survey.held is None or not survey.held.pieces else survey.held.joined()
-    wanted = np.unique(np.concatenate([scored, unscored, *([] if held is None else [held[3]])]))
+    numbers = [survey.scored.rows()[0], survey.unscored.rows()[0]]
+    if survey.held is not None and survey.held.pieces:
+        numbers.append(survey.held.joined()[-1])
+    wanted = np.unique(np.concatenate(numbers))
     if len(wanted) == 0:
         return survey
-    rows = scan.picking(wanted - job.first_number)
-    job_of_rows, what = PickJob(digest(wanted)), f"reading rows of {name}"
-    features = passes.run(rows, job_of_rows, f"rows-{name}", what, len(wanted)).joined()
+    rows, pick = scan.picking(wanted - job.first_number), PickJob(digest(wanted))
+    what = f"reading rows of {name}"
+    picked: RowPieces = passes.run(rows, pick, f"rows-{name}", what, len(wanted))
+    [features] = picked.joined()
+    return survey.with_features(lambda some: take(features, np.searchsorted(wanted, some)))
 
-    def at(numbers: Index) -> Array:
-        return take(features, np.searchsorted(wanted, numbers))
 
-    def reservoir(numbers: Index, count: int) -> Reservoir:
+def _with_spread_candidates(survey: Survey, scan: Scan, job: SurveyJob) -> Survey:
+    """The survey of a large scan with candidates from a few stretches of it, their features still
+    missing.
+    """
+
+    def spread(count: int, *, scored: bool, wanted: bool) -> Reservoir:
+        if not wanted:
+            return Reservoir(job.limit)
+        numbers = job.first_number + _spread_rows(survey, scan, job, scored=scored)
         if len(numbers) == 0:
             return Reservoir(job.limit)
-        if survey.n_rows <= MAX_EVEN_ROWS:
-            draws = uniform_draws(numbers, job.seed)
         # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows
         # behind it
-        else:
-            draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * (
-                len(numbers) / count
-            )
-        return Reservoir(job.limit, ((numbers, draws, at(numbers)),))
+        share = len(numbers) / count
+        draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * share
+        return Reservoir(job.limit, ((numbers, draws, np.empty((len(numbers), 0))),))
 
     return replace(
         survey,
-        scored=reservoir(scored, n_scored),
-        unscored=reservoir(unscored, n_unscored),
-        held=survey.held if held is None else HeldScores(((at(held[3]), *held[1:]),)),
+        scored=spread(survey.n_scored, scored=True, wanted=survey.held is None),
+        unscored=spread(survey.n_unscored, scored=False, wanted=job.unscored),
     )
 
 
-def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, scored: bool) -> Index:
+def _spread_rows(survey: Survey, scan: Scan, job: SurveyJob, *, scored: bool) -> Index:
     """Row numbers in the scan of candidates out of the scored, or unscored, rows: from a few
     stretches of them.
     """
-    sizes = np.asarray(
-        [chunk.scored if scored else chunk.rows - chunk.scored for chunk in survey.chunks]
-    )
-    ends = np.cumsum(sizes)
+    rows = np.asarray([chunk.rows for chunk in survey.chunks])
+    sizes = np.asarray([chunk.scored for chunk in survey.chunks])
+    sizes = sizes if scored else rows - sizes
+    ends, row_ends = np.cumsum(sizes), np.cumsum(rows)
     count = int(ends[-1])
     width = WINDOW_ROWS * count // survey.n_rows
     ranks = spread_places(count, min(job.limit, count), job.seed, width)
-    begins = np.cumsum([0, *(chunk.rows for chunk in survey.chunks)])
-    numbers = []
+    numbers = [np.zeros(0, dtype=np.int64)]
     for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
-        chunk, first = survey.chunks[position], int(ends[position] - sizes[position])
-        places = (
-            ranks[slice(*np.searchsorted(ranks, (first, first + int(sizes[position]))))] - first
-        )
+        end, chunk = ends[position], survey.chunks[position]
+        first = end - sizes[position]
+        low, high = np.searchsorted(ranks, (first, end))
+        places = ranks[low:high] - first
         if sizes[position] < chunk.rows:
-            unit, end = chunk.cursor
-            with closing(seen.unit_chunks(unit, skipped=end - 1)) as chunks:
-                places = np.flatnonzero(next(chunks).is_scored == scored)[places]
-        numbers.append(begins[position] + places)
-    return np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
+            places = _rows_of_chunk(scan, chunk.cursor, scored=scored)[places]
+        numbers.append(row_ends[position] - chunk.rows + places)
+    return np.concatenate(numbers)
 
 
-@storable("PickedRows")
-@dataclass(frozen=True)
-class PickedRows:
-    """Features of rows that were picked, in the order of their numbers, piece by piece."""
-
-    pieces: tuple[Array, ...]
-
-    def merged(self, other: PickedRows) -> PickedRows:
-        """The features of these rows and of those that follow them."""
-        return PickedRows((*self.pieces, *other.pieces))
-
-    def joined(self) -> Array:
-        """The features of all rows: (n, d)."""
-        return stack_rows(list(self.pieces))
-
-    def beside(self, reference: Array) -> PickedRows:
-        """The features as one piece, in the library and on the device of a reference."""
-        features = self.joined()
-        return PickedRows((like(features, reference, dtype_name(features)),))
+def _rows_of_chunk(scan: Scan, cursor: Cursor, *, scored: bool) -> Index:
+    """The places of the scored, or unscored, rows in the chunk before a cursor."""
+    unit, end = cursor
+    with closing(scan.unit_chunks(unit, skipped=end - 1)) as chunks:
+        return np.flatnonzero(next(chunks).is_scored == scored)
 
 
 @dataclass(frozen=True)
@@ -413,23 +432,22 @@ class PickJob:
 
     rows: str
 
-    def __call__(self, chunk: Chunk) -> PickedRows:
+    def __call__(self, chunk: Chunk) -> RowPieces:
         """The features of a chunk."""
-        return PickedRows((chunk.features,))
+        return RowPieces(((chunk.features,),))
 
     def digest(self) -> str:
         """A text that differs between picks of different rows."""
         return self.rows
 
 
-def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
-    """The scored rows that a survey holds: as rows of the table that was scanned, and as rows to
-    learn from.
-    """
-    assert survey.held is not None
+def scored_rows(survey: Survey, *, with_queries: bool) -> Rows | None:
+    """The scored rows that a survey holds, as rows to learn from; None where it holds none."""
+    if survey.held is None:
+        return None
     features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
-    rows = Rows(
+    return Rows(
         features=features,
         scores=scores,
         queries=like(codes, scores, "int64") if with_queries else None,
@@ -437,70 +455,3 @@ def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows
         weights=None,
         index=like(numbers, scores, "int64"),
     )
-    return NumberedRows(features, numbers, survey.n_rows), rows
-
-
-@dataclass
-class ScannedRows:
-    """The unscored rows of a scan, or all of them where scores are ignored: a `Part` of
-    `UnscoredRows`.
-    """
-
-    scan: Scan
-    survey: Survey
-    passes: Passes
-    name: str
-    every: bool = True
-    with_queries: bool = True
-    _passed: int = field(default=0, init=False)
-    # by a pass that was made for other rows
-    _summed: tuple[str, Statistics] | None = field(default=None, init=False)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.survey.n_rows - self.survey.n_scored
-
-    def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` rows, drawn by row number in the first pass."""
-        reservoir = self.survey.unscored
-        assert min(size, self.n_rows) <= reservoir.limit
-        return reservoir.cut(size)
-
-    def pieces(self) -> Iterator[Piece]:
-        """Chunk by chunk, queries numbered through."""
-        code, last = -1, None
-        for chunk in self.scan.chunks():
-            runs = chunk.runs
-            rows = np.arange(chunk.n_rows) if self.every else np.flatnonzero(~chunk.is_scored)
-            if len(rows) == 0:
-                continue
-            present, codes = np.unique(runs.codes(chunk.n_rows)[rows], return_inverse=True)
-            goes_on = last == int(runs.ids[present[0]])
-            first = code if goes_on else code + 1
-            yield Piece(
-                take(chunk.features, rows),
-                codes.astype(np.int64) + first if self.with_queries else 0 * codes,
-            )
-            code, last = first + len(present) - 1, int(runs.ids[present[-1]])
-
-    def summed(
-        self, comparison: Loss, features: Any, columns: Sequence[Index] | None
-    ) -> Statistics:
-        """The sums over the rows, in one pass unless `keep` was given them."""
-        job = self.sum_job(comparison, features, columns)
-        if self._summed is not None and self._summed[0] == job.digest():
-            return self._summed[1]
-        self._passed += 1
-        name = f"sums-{self.name}-{self._passed}"
-        return self.passes.run(  # type: ignore[no-any-return]
-            self.scan, job, name, f"summing {self.name}", self.survey.n_rows
-        ).closed()
-
-    def sum_job(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> SumJob:
-        """The job that sums the rows."""
-        return SumJob(comparison, features, "all" if self.every else "unscored", columns)
-
-    def keep(self, job: SumJob, sums: Statistics) -> None:
-        """Remember the sums of a job, so that `summed` need not pass over the rows."""
-        self._summed = job.digest(), sums

@@ -27,6 +27,7 @@ from corank.tables.columns import (
 from corank.tables.read import (
     FORMATS,
     SVMLIGHT,
+    TableFile,
     ending_of,
     format_of_file,
     is_svmlight,
@@ -50,6 +51,7 @@ __all__ = [
     "MISSING",
     "SVMLIGHT",
     "TableError",
+    "TableFile",
     "cast_like",
     "check_target",
     "check_unique",

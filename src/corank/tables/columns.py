@@ -20,6 +20,8 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None",
 NUMBER_START = re.compile(r"\s*(?:[-+]\s*)?(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
+# what an index without a name is called in a file
+UNNAMED_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 # of the years 1 to 9999, counted from 1970
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 

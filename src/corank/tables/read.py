@@ -1,5 +1,5 @@
-"""Tables from files: CSV and TSV, Parquet, JSON lines, SVMlight and LETOR; the kind follows from
-the ending of a name.
+"""Tables from files: CSV and TSV, Parquet, JSON lines, SVMlight and LETOR; the format is given, or
+follows from the ending of a name.
 
 `read_table` reads a whole table. Scans read the same files chunk by chunk, with what this module
 says about kinds, CSV layouts and SVMlight lines.
@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,8 +68,14 @@ _FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
 
-def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.Table:
-    """Read a table; its kind follows from the ending of its name.
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    text: Iterable[str] = (),
+    format: str | None = None,
+    has_header: bool = True,
+) -> pa.Table:
+    """Read a table; its format is given, or follows from the ending of its name.
 
     CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks
     (NA, N/A, #N/A, NaN, NULL, None, ?, -) are missing. The separator of a `.csv` is the first of
@@ -85,6 +92,8 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     text : names
         Columns of a CSV that stay text even where they look like numbers or dates, such as the
         label `007`. Names that the file does not have are ignored.
+    format : one of `FORMATS`, or None to go by the ending
+    has_header : whether the first row of a CSV names its columns, which are else called 1, 2, …
 
     Returns
     -------
@@ -93,7 +102,8 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     path = Path(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
-    kind_of_file(path)
+    if format is None:
+        kind_of_file(path)  # refuses names that say nothing
     if not path.exists():
         raise TableError(f"there is no file {path}")
     if not path.is_file():
@@ -101,20 +111,53 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     with reading(path):
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
-        format = format_of_file(path)
-        _check_beginning(path, is_parquet=format == "parquet")
-        if format == "parquet":
+        known = format or format_of_file(path)
+        _check_beginning(path, is_parquet=known == "parquet")
+        if known == "parquet":
             table = read_parquet(path)
-        elif format == "jsonl":
+        elif known == "jsonl":
             table = _read_json_lines(path)
-        elif format == "svmlight":
+        elif known == "svmlight":
             table = _read_svmlight(path)
         else:
-            table = _read_csv(path, {text} if isinstance(text, str) else set(text))
+            layout = csv_layout(path, format, has_header=has_header)
+            table = _read_csv(path, layout, {text} if isinstance(text, str) else set(text))
     check_unique(table.column_names, str(path))
     if table.num_rows == 0:
         raise TableError(f"{path} has a header but no rows")
     return table
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table in a file, and how to read it.
+
+    Attributes
+    ----------
+    path : where it is
+    format, has_header : as for `read_table`
+    """
+
+    path: Path
+    format: str | None = None
+    has_header: bool = True
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def is_svmlight(self) -> bool:
+        """Whether it is a file of SVMlight or LETOR."""
+        if self.format is not None:
+            return self.format == "svmlight"
+        return self.path.is_file() and is_table_name(self.path) and is_svmlight(self.path)
+
+    def read(self, text: Iterable[str] = ()) -> pa.Table:
+        """The table; columns `text` stay text."""
+        return read_table(self.path, text=text, format=self.format, has_header=self.has_header)
 
 
 @contextmanager
@@ -277,46 +320,53 @@ def _check_beginning(path: Path, *, is_parquet: bool) -> None:
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written: blank rows before its header, its separator, and whether numbers
-    have commas.
+    """How a CSV file is written: blank rows before its header, its separator, whether numbers have
+    commas, and the names of its columns where no header has them.
     """
 
     skipped_rows: int
     separator: str
     one_column: bool
     decimal_commas: bool
+    names: list[str] | None
 
 
-def csv_layout(path: Path) -> CsvLayout:
-    """The layout of a CSV file, by its header and first rows."""
-    kind, _ = _ending(path)
+def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True) -> CsvLayout:
+    """The layout of a CSV file, by its header and first rows.
+
+    `format`: "csv" or "tsv", None to go by the ending; `has_header` as for `read_table`.
+    """
+    separators = SEPARATORS.get(_ending(path)[0], SEPARATORS[".csv"])
+    if format == "tsv":
+        separators = SEPARATORS[".tsv"]
+    elif format == "csv":  # one of another name may have any separator
+        separators += SEPARATORS[".csv"]
     with _open_text(path) as file:
         skipped, header = next(
             ((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, "")
         )
         unquoted = re.sub(r'"[^"]*"', "", header)
-        separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
         separator = next(
             (candidate for candidate in separators if candidate in unquoted), separators[0]
         )
         MAX_COLUMNS.check(
             unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns"
         )
-        first_rows = [file.readline()]
-        while (
-            first_rows[-1]
-            and len(first_rows) < LAYOUT_ROWS
-            and sum(map(len, first_rows)) < LAYOUT_CHARACTERS
-        ):
-            first_rows.append(file.readline())
-        first_rows = [line for line in first_rows if line]
+        lines = [file.readline()] if has_header else [header]
+        while lines[-1] and len(lines) < LAYOUT_ROWS and sum(map(len, lines)) < LAYOUT_CHARACTERS:
+            lines.append(file.readline())
+        lines = [line for line in lines if line]
     if not header:
         raise TableError(f"{path} is empty")
-    if not first_rows:
+    if not lines:
         raise TableError(f"{path} has a header but no rows")
-    fields = (field.strip() for line in first_rows for field in line.split(separator))
+    fields = (field.strip() for line in lines for field in line.split(separator))
     decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
-    return CsvLayout(skipped, separator, separator not in unquoted, decimal_commas)
+    layout = CsvLayout(skipped, separator, separator not in unquoted, decimal_commas, None)
+    if has_header:
+        return layout
+    n_columns = len(first_rows(path, layout, 1)[0])
+    return layout._replace(names=[str(number) for number in range(1, n_columns + 1)])
 
 
 @contextmanager
@@ -326,14 +376,19 @@ def _open_text(path: Path) -> Iterator[Any]:
 
 
 def open_csv(
-    path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None
+    path: Path,
+    types: Mapping[str, pa.DataType],
+    columns: Sequence[str] | None = None,
+    format: str | None = None,
+    *,
+    has_header: bool = True,
 ) -> Any:
     """The rows of a CSV file in batches, as a `pyarrow.csv.CSVStreamingReader`.
 
     Columns without a given type have that of the first 16 MB. `columns` are those to read, None for
-    all.
+    all; `format` and `has_header` as for `read_table`.
     """
-    layout = csv_layout(path)
+    layout = csv_layout(path, format, has_header=has_header)
     decimal_point = "," if layout.decimal_commas else "."
     return arrow_csv.open_csv(
         *_csv_arguments(
@@ -356,7 +411,10 @@ def _csv_arguments(
     return (
         _byte_stream(path),
         arrow_csv.ReadOptions(
-            block_size=_block_bytes(), skip_rows=layout.skipped_rows, use_threads=threads
+            block_size=_block_bytes(),
+            skip_rows=layout.skipped_rows,
+            column_names=layout.names,
+            use_threads=threads,
         ),
         arrow_csv.ParseOptions(
             delimiter=layout.separator,
@@ -375,8 +433,7 @@ def _csv_arguments(
     )
 
 
-def _read_csv(path: Path, text: set[str]) -> pa.Table:
-    layout = csv_layout(path)
+def _read_csv(path: Path, layout: CsvLayout, text: set[str]) -> pa.Table:
     types = dict.fromkeys(text, pa.string())
     try:
         table = _read_even_rows(path, layout, _fractions(path, layout) | types)
@@ -411,9 +468,10 @@ def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
     the time.
     """
     try:
-        header, *others = first_rows(path, layout, 2)
+        rows = first_rows(path, layout, 2)
     except csv.Error:
         return {}
+    header, *others = rows if layout.names is None else [layout.names, *rows]
     if len(header) < WIDE or not others:
         return {}
     return {
@@ -443,8 +501,9 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
             if not uneven:
                 raise
     row = uneven[0]
+    number = row.number - layout.skipped_rows - (layout.names is None)  # less the header
     raise TableError(
-        f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns}"
+        f"data row {number} of {path} has {row.actual_columns}"
         f" fields, but the header has {row.expected_columns}"
     )
 

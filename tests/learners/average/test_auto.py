@@ -274,7 +274,7 @@ def test_an_update_counts_what_it_adds_and_says_what_is_alone_in_its_query():
         X[:40], TRUTH[:40], qid=np.repeat(range(4), 10)
     )
     ranker.update(X[40:46], np.append(TRUTH[40:44], [np.nan, np.nan]), qid=["a"] * 4 + ["b"] * 2)
-    assert ranker._summary() == {"rows": 44, "scored": 44, "queries": 5}
+    assert ranker.counts() == {"rows": 44, "scored": 44, "queries": 5}
     with pytest.warns(UserWarning, match=r"2 new rows of 2 alone in a query.*fit again"):
         ranker.update(X[46:48], TRUTH[46:48], qid=[0, 1])
 
@@ -433,7 +433,7 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
                 assert model.held_out_error_ == expected.held_out_error_
             np.testing.assert_array_equal(fits.predict(model), expected.predict(matrix))
             np.testing.assert_array_equal(model.predict(table[columns]), expected.predict(matrix))
-            assert model._summary() == expected._summary()
+            assert model.counts() == expected.counts()
             monkeypatch.setattr(
                 "corank.learners.average.model.fit_encoding", None
             )  # it was called for the first fit alone

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from corank import AutoRanker, AutoRegressor, Candidate
+from corank.core.arrays import take
 from corank.learners.average.fitting import fit_average
 from corank.learners.average.model import AverageSettings, score_units
 from corank.learners.average.similarity import Space
@@ -64,8 +65,9 @@ def fitted(request):
     else:
         order = np.argsort(-scores[:N])
         model = AutoRanker(candidates=CANDIDATES).fit_comparisons(rows[:N], order[:-1], order[1:])
-    belief = model._model.belief(rows, np.arange(N, N + N_NEW))
-    return model, rows[N:], belief
+    posterior, table = model.posterior_at(rows)
+    belief = posterior.covariance(take(table, np.arange(N, N + N_NEW)))
+    return model, rows[N:], (*belief, posterior.answer_noise / 2)
 
 
 def test_deviations_are_those_of_the_belief_and_the_noise(fitted):

@@ -13,7 +13,8 @@ from corank.encode.kinds import item_codes
 from corank.learners.average.encoding import IDENTITY, STANDARD
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import fit_average
-from corank.learners.average.model import CandidatePosterior, compared_units
+from corank.learners.average.model import compared_units
+from corank.learners.average.posterior import CandidateProcess, EncodedBlock
 from corank.learners.average.similarity import Distances, Space
 from corank.metrics import disagreement_error
 
@@ -62,6 +63,20 @@ def test_kernels_are_those_of_columns_and_of_the_same_item(candidate):
     np.testing.assert_allclose(SPACE.variances(built, NEW), np.diag(square))
 
 
+def block(rows):
+    return EncodedBlock(rows, len(next(iter(rows.values()))), SPACE)
+
+
+def covariances(process, rows):
+    """In units of the kernel."""
+    return process.covariance(block(rows))[1] / process.variance
+
+
+def variances_of_differences(process, left, right):
+    """In units of the kernel."""
+    return process.differences(block(left), block(right))[1] / process.variance
+
+
 @candidates
 def test_posteriors_are_those_of_a_gaussian_process(candidate):
     [fitted] = fit_average(SPACE, [candidate], UNITS, ranks=True, seed=0).candidates
@@ -71,16 +86,16 @@ def test_posteriors_are_those_of_a_gaussian_process(candidate):
         len(WINNERS)
     )
     covariance = square - cross @ np.linalg.solve(system, cross.T)
-    posterior = CandidatePosterior.of(fitted, SPACE, UNITS)
+    process = CandidateProcess.of(fitted, SPACE, UNITS, np.asarray)
     first, second = np.array([0, 0, 2, 3]), np.array([2, 3, 4, 5])
     left, right = ({name: rows[chosen] for name, rows in NEW.items()} for chosen in (first, second))
     expected = (
         np.diag(covariance)[first] + np.diag(covariance)[second] - 2 * covariance[first, second]
     )
-    np.testing.assert_allclose(posterior.difference_variances(left, right), expected, atol=1e-8)
+    np.testing.assert_allclose(variances_of_differences(process, left, right), expected, atol=1e-8)
     own = np.eye(7)[[0, 2, 3]] - 1 / 7  # of the differences from a mean, levels fall out
     np.testing.assert_allclose(
-        own @ posterior.covariance(NEW) @ own.T, own @ covariance @ own.T, atol=1e-8
+        own @ covariances(process, NEW) @ own.T, own @ covariance @ own.T, atol=1e-8
     )
 
 
@@ -89,9 +104,9 @@ def test_an_item_is_as_good_as_itself_and_an_unknown_one_has_no_effect():
     [values] = Expansions([fitted], SCORED, {}).values(NEW)
     assert values[0] == values[1] != values[2]
     np.testing.assert_allclose(values[3:], fitted.level)
-    posterior = CandidatePosterior.of(fitted, SPACE, UNITS)
+    process = CandidateProcess.of(fitted, SPACE, UNITS, np.asarray)
     left, right = ({name: rows[at] for name, rows in NEW.items()} for at in ([0, 3], [1, 4]))
-    np.testing.assert_allclose(posterior.difference_variances(left, right), [0, 2], atol=1e-9)
+    np.testing.assert_allclose(variances_of_differences(process, left, right), [0, 2], atol=1e-9)
 
 
 # ---- names

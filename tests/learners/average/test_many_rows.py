@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from corank import AutoRanker, AutoRegressor, Candidate
+from corank.core.arrays import take
 from corank.learners.average import fitting
 from corank.learners.average.weighing import convex_weights
 
@@ -37,6 +38,21 @@ def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
         model = AutoRanker(candidates=NARROW, random_state=0).fit(X[:n], y[:n], qid=queries[:n])
         scores.append(model.score(X[2_100:], y[2_100:], qid=queries[2_100:]))
     assert scores[1] >= scores[0] - 0.005
+
+
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+def test_the_posterior_on_a_basis_has_one_covariance(learner, monkeypatch):
+    for name, number in {"MANY_ROWS": 60, "MAX_DUAL": 80, "N_BASIS": 30}.items():
+        monkeypatch.setattr(fitting, name, number)
+    X, y = rough_surface(140, seed=3)
+    model = learner(candidates=[Candidate(), Candidate(kernel="linear")]).fit(X[:100], y[:100])
+    posterior, rows = model.posterior_at(X)
+    mean, variances = posterior.moments(rows)
+    centre, covariance = posterior.covariance(take(rows, slice(None)))
+    np.testing.assert_allclose(centre, mean, atol=1e-9)
+    np.testing.assert_allclose(np.diag(covariance), variances, rtol=1e-6)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9 * np.trace(covariance)
+    np.testing.assert_allclose(model.predict(X), mean, atol=1e-9)
 
 
 def test_convex_weights_have_the_least_squared_error():

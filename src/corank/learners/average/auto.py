@@ -5,14 +5,20 @@ and evidence.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array, FloatArray, Index, stack_rows
-from corank.inputs import as_numbers, read_comparisons, read_features, read_unscored
+from corank.inputs import (
+    as_numbers,
+    comparison_groups,
+    read_comparisons,
+    read_features,
+    read_unscored,
+)
 from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner, read_link_matrix
@@ -23,7 +29,7 @@ from corank.learners.average.model import (
     compared_units,
     fit_items,
 )
-from corank.learners.base import R2Mixin, RankerMixin, comparison_groups, finite_predictions
+from corank.learners.base import R2Mixin, RankerMixin, finite_predictions
 from corank.metrics import disagreement_error, misplaced_shares
 
 
@@ -95,7 +101,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     _ranks: ClassVar[bool] = False
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
+        """What the held-out error is an error of."""
         where = "rows of new queries" if self._with_queries and self._n_queries > 1 else "new rows"
         return f"squared error on {where}"
 
@@ -189,7 +196,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     _predicts_within_queries: ClassVar[bool] = True
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
+        """What the held-out error is an error of."""
         if self._kind == "comparison":
             return "share of new comparisons in the wrong order"
         where = "in new queries" if self._with_queries and self._n_queries > 1 else "of new rows"
@@ -351,13 +359,3 @@ class LiveFit:
     def predict(self, model: AutoRanker | AutoRegressor) -> FloatArray:
         """The predictions of a model for all items: (n,)."""
         return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
-
-    def belief(
-        self, model: AutoRanker | AutoRegressor, rows: Index
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (m,) and covariance (m, m) of the function of a model at some rows, and the noise
-        variance of a score.
-        """
-        belief = model._model.belief(self._items.features, rows)
-        model._model = replace(model._model)  # posteriors are large, and not needed again
-        return belief

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from corank.core.storable import ADDED_LATER, storable
+from corank.core.stored_fields import Finite
 from corank.learners.average.encoding import (
     AS_GIVEN,
     ENCODINGS,
@@ -35,6 +36,9 @@ WIDTHS_OF_KINDS = (1.0, 4.0)
 WIDTHS_OVER_LINKS = (1.0, 4.0)
 WIDTHS_BESIDE_ITEMS = (1.0, 4.0)
 SHARE_OF_ITEMS = 0.1  # of the kernel, where item effects stand beside columns
+
+
+MAX_HOPS = 1_000  # links that rows see each other over
 
 
 @storable("Candidate")
@@ -64,16 +68,22 @@ class Candidate:
 
     encoding: str = STANDARD
     kernel: str = "rbf"
-    width: float = 1.0
+    width: Finite = 1.0
     views: Combination = "all"
     of: tuple[int, ...] = ()
-    strength: float = 0.0
+    strength: Finite = 0.0
     relevance: bool = False
     second_order: bool = False
     hops: int = 0
     beside: bool = False
-    prior: float = 1.0
-    identity: float = field(default=0.0, metadata={ADDED_LATER: True})
+    prior: Finite = 1.0
+    identity: Finite = field(default=0.0, metadata={ADDED_LATER: True})
+
+    def is_sound(self) -> bool:
+        """Whether a fitted average can have such a candidate."""
+        if not (self.width > 0 and self.prior > 0 and self.strength >= 0):
+            return False
+        return self.hops <= MAX_HOPS and 0 <= self.identity <= 1
 
     @property
     def rows(self) -> str:

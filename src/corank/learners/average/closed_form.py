@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -20,6 +21,7 @@ import scipy.linalg
 from corank.core.arrays import FloatArray, Index, segment_sum, take
 from corank.core.folds import fold_blocks
 from corank.core.storable import storable
+from corank.core.stored_fields import are_below, floats, whole
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 FEW_GROUPS = 32  # whose levels are taken out by a product of matrices
@@ -44,15 +46,21 @@ class Units:
     queries : (N,) codes of the queries that were given, None without
     """
 
-    scores: FloatArray
-    roots: FloatArray
-    first: Index
-    second: Index | None
-    groups: Index | None
-    folds: Index
+    scores: Annotated[FloatArray, floats("e")]
+    roots: Annotated[FloatArray, floats("e")]
+    first: Annotated[Index, whole("e")]
+    second: Annotated[Index | None, whole("e") | None]
+    groups: Annotated[Index | None, whole("e", below="e") | None]
+    folds: Annotated[Index, whole("e", below="e")]
     whole: bool
     n_points: int
-    queries: Index | None = None
+    queries: Annotated[Index | None, whole("e", below="e") | None] = None
+
+    def is_sound(self) -> bool:
+        """Whether a model can have kept such units."""
+        if len(self) == 0 or not (self.roots > 0).all():
+            return False
+        return are_below(self.first, self.n_points) and are_below(self.second, self.n_points)
 
     def __len__(self) -> int:
         return len(self.scores)

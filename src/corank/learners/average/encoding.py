@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse
 from corank.core.storable import storable
+from corank.core.stored_fields import any_floats, floats, whole
 
 STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = (
     "standardised",
@@ -42,11 +43,15 @@ class ScaledColumns:
     """
 
     name: str
-    columns: Index
-    low: FloatArray
-    high: FloatArray
-    centre: FloatArray
-    scale: FloatArray
+    columns: Annotated[Index, whole(".k")]
+    low: Annotated[FloatArray, any_floats(".k")]
+    high: Annotated[FloatArray, any_floats(".k")]
+    centre: Annotated[FloatArray, floats(".k")]
+    scale: Annotated[FloatArray, floats(".k")]
+
+    def is_sound(self) -> bool:
+        """Whether columns can be cut and scaled like this."""
+        return bool((self.scale > 0).all() and (self.low <= self.high).all())
 
     @classmethod
     def fit(
@@ -110,9 +115,9 @@ class NormalScores:
     """
 
     name: str
-    columns: Index
-    knots: FloatArray
-    quantiles: FloatArray
+    columns: Annotated[Index, whole(".k")]
+    knots: Annotated[FloatArray, floats(".k", ".q")]
+    quantiles: Annotated[FloatArray, floats(".k", ".q")]
 
     @classmethod
     def fit(cls, X: FloatArray) -> NormalScores:
@@ -150,7 +155,7 @@ class QueryNormalScores:
     """
 
     name: str
-    columns: Index
+    columns: Annotated[Index, whole("_")]
 
     @classmethod
     def fit(cls, X: FloatArray, queries: Index) -> QueryNormalScores:
@@ -179,7 +184,7 @@ class EncodingBeside:
     """
 
     name: str
-    plain: Index
+    plain: Annotated[Index, whole("_")]
     ranked: NormalScores | QueryNormalScores
     grouped: ScaledColumns
 
@@ -203,7 +208,7 @@ class ItemIdentity:
     """
 
     name: str
-    columns: Index
+    columns: Annotated[Index, whole("_")]
 
     def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
         """The columns of X: (n, k)."""

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
 
 from corank.core.arrays import FloatArray, Index, in_one_thread, segment_sum, take
 from corank.core.storable import storable
+from corank.core.stored_fields import Finite, floats, pair
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import LEAST_SCALE, Units
 from corank.learners.average.encoding import QUERY_RANKS
@@ -58,6 +60,9 @@ SIDES = ((True, True), (False, True), (True, False), (False, False))
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
+BASIS = pair(floats(".b", ".b"), floats("f", ".b"))
+
+
 @storable("FittedCandidate")
 @dataclass(frozen=True)
 class FittedCandidate(CandidateKernel):
@@ -72,15 +77,15 @@ class FittedCandidate(CandidateKernel):
         directions (r, k) that it is a matrix of
     """
 
-    weights: tuple[float, ...]
-    multipliers: tuple[float, ...]
-    alpha: float
-    amplitude: float
-    coefficients: FloatArray
-    view_coefficients: FloatArray | None
-    level: float
-    basis: tuple[FloatArray, FloatArray] | None = None
-    means: FloatArray | None = None
+    weights: tuple[Finite, ...]
+    multipliers: tuple[Finite, ...]
+    alpha: Finite
+    amplitude: Finite
+    coefficients: Annotated[FloatArray, floats("f")]
+    view_coefficients: Annotated[FloatArray | None, floats("_", "_") | None]
+    level: Finite
+    basis: Annotated[tuple[FloatArray, FloatArray] | None, BASIS | None] = None
+    means: Annotated[FloatArray | None, floats("_") | None] = None
 
     def variance(self, side: int) -> float:
         """The prior variance of its function, as it counts on a side."""

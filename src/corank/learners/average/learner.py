@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -26,6 +26,17 @@ from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.storable import storable
+from corank.core.stored_fields import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    names,
+    per_view,
+    several,
+    size,
+    stored,
+)
 from corank.core.views import View, encoded_views, read_views
 from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
@@ -50,25 +61,16 @@ from corank.learners.average.model import (
     extended,
     fit_table,
 )
-from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictions, seed
+from corank.learners.average.posterior import RowsToEncode
+from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
-from corank.learners.suggest import check_question, sample, shortlist
+from corank.learners.parameters import WITH_UNSCORED, seed
 from corank.links import read_links
 from corank.model_files import Saveable
-from corank.model_files.schema import (
-    COUNT,
-    FLAG,
-    NUMBER,
-    TEXT,
-    Contents,
-    names,
-    per_view,
-    several,
-    size,
-    stored,
-)
+from corank.model_files.schema import Contents
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
-from corank.solve.questions import pairs_to_measure, rows_to_score
+from corank.solve.posterior import Posterior
+from corank.solve.questions import ask
 from corank.tables import to_arrow
 
 MAX_REASONS = 3  # candidates that `reason_` names
@@ -97,6 +99,9 @@ class WeighedCandidate:
 @dataclass(eq=False, repr=False, kw_only=True)
 class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
+
+    is_average = has_posterior = suggests = True
+    takes = frozenset({"qid", "links", "return_std"})
 
     __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
@@ -176,9 +181,12 @@ class AverageLearner(Saveable, QueryEstimator):
         self.encoder_ = encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
-            # as they were before they were encoded
-            self._scored_rows = to_arrow(given).take(pa.array(table.scored))
+            self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
         return self
+
+    def keep_scored_rows(self, rows: pa.Table) -> None:
+        """Keep the scored rows as they were before they were encoded, for `unscored_effect_`."""
+        self._scored_rows = rows
 
     def _fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
@@ -493,8 +501,10 @@ class AverageLearner(Saveable, QueryEstimator):
                 f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with"
                 " row i."
             )
-        chances = self._model.chances(as_numbers(first), as_numbers(second), observed=observed)
-        return _beside(chances, first)
+        (posterior, rows), (_, others) = map(
+            self._model.posterior, map(as_numbers, (first, second))
+        )
+        return _beside(posterior.chances(rows, others, observed=observed), first)
 
     def explain_pair(
         self,
@@ -559,25 +569,19 @@ class AverageLearner(Saveable, QueryEstimator):
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
-        features = as_numbers(self._read(X_pool))
-        matrix = self._read_links(links, features.shape[0])
-        kind = self._kind if kind is None else kind
-        m = features.shape[0]
-        check_question(n, m, kind)
-        rows = sample(m, n)
-        if kind == "comparison":
-            rows = shortlist(lambda: self._model.deviations(features, None, matrix), m, n)
-        _, covariance, noise = self._model.belief(features, rows, matrix)
-        noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
-        if kind == "comparison":
-            return rows[pairs_to_measure(covariance, 2 * noise, n)]
-        return rows[rows_to_score(covariance, noise, n)]
+        posterior, rows = self.posterior_at(X_pool, links=links)
+        return ask(posterior, rows, self._kind if kind is None else kind, n)
 
-    def _covariance_of(self, X: Any, links: Any) -> Callable[[Index], FloatArray]:
-        """What gives the covariance (m, m) of the function at chosen rows of X."""
+    def posterior_at(self, X: Any, *, links: Any = None) -> tuple[Posterior, RowsToEncode]:
+        """What is believed about the function, and the rows of X as it takes them.
+
+        Parameters
+        ----------
+        X, links : as in `predict`
+        """
         features = as_numbers(self._read(X))
         matrix = self._read_links(links, features.shape[0])
-        return lambda rows: self._model.belief(features, rows, matrix)[1]
+        return self._model.posterior(features, None, matrix)
 
     # ---------------------------------------------------------------- what came out
 
@@ -612,14 +616,14 @@ class AverageLearner(Saveable, QueryEstimator):
         return "\n".join(lines)
 
     @property
-    def _error_name(self) -> str:
+    def error_name(self) -> str:
         """What the held-out error is an error of."""
         raise AssertionError("a learner says what its error is")
 
     def _error_sentence(self) -> str:
         if np.isnan(self.held_out_error_):
             return "There are too few scores to estimate the error on new rows."
-        meaning = f"{self._error_name}, not used to choose the weights"
+        meaning = f"{self.error_name}, not used to choose the weights"
         return (
             "The held-out error is"
             f" {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
@@ -636,7 +640,18 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         return summarise(self)
 
-    def _at_a_glance(self) -> Self:
+    @property
+    def constant_error(self) -> float:
+        """The held-out error of a constant prediction."""
+        return self._constant_error
+
+    @property
+    def known_effect(self) -> UnscoredEffect | None:
+        """The `unscored_effect_` where it was asked for before; finding it takes a fit."""
+        return self._effect
+
+    def at_a_glance(self) -> Self:
+        """The model without what `unscored_effect_` is found from."""
         seen = copy(self)
         seen._training = seen._average = seen._scored_rows = None
         return seen

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
-import scipy.linalg
 from scipy import sparse
-from scipy.special import ndtr
 
 from corank.core.arrays import (
     Array,
@@ -21,10 +20,15 @@ from corank.core.arrays import (
     stack_rows,
     take,
 )
-from corank.core.kernels import squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
 from corank.core.views import View
-from corank.learners.average.candidates import Candidate, check_candidates, default_candidates
+from corank.learners.average.candidates import (
+    MAX_HOPS,
+    Candidate,
+    check_candidates,
+    default_candidates,
+)
 from corank.learners.average.closed_form import LEAST_SCALE, Units
 from corank.learners.average.encoding import (
     IDENTITY,
@@ -40,14 +44,16 @@ from corank.learners.average.fitting import (
     FittedAverage,
     FittedCandidate,
     base_score,
-    basis_factor,
-    dual_factor,
     fit_average,
     sees,
     side_of,
 )
+from corank.learners.average.posterior import (
+    CandidateProcess,
+    ConstantProcess,
+    RowsToEncode,
+)
 from corank.learners.average.similarity import (
-    Distances,
     Encoded,
     Space,
     row_products,
@@ -55,6 +61,7 @@ from corank.learners.average.similarity import (
     view_positions,
 )
 from corank.links import propagated, spread_matrix
+from corank.solve.posterior import Posterior
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
@@ -192,18 +199,25 @@ class AverageModel:
     """
 
     encodings: list[Encoding]
-    points: Mapping[str, Array]
-    unscored: Mapping[str, Array]
-    view_columns: Mapping[str, Sequence[Index]]
+    points: Annotated[Mapping[str, Array], by_name(feature_rows("f", "_"))]
+    unscored: Annotated[Mapping[str, Array], by_name(feature_rows("_", "_"))]
+    view_columns: Annotated[Mapping[str, Sequence[Index]], by_name(several(whole("_")))]
     candidates: list[FittedCandidate]
-    base: float
+    base: Finite
     low: float
     high: float
-    factor: float
-    least_deviation: float
+    factor: Finite
+    least_deviation: Finite
     units: Units | None
-    scored: Mapping[str, Array] | None
+    scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
+
+    def is_sound(self) -> bool:
+        """Whether what was kept goes together."""
+        fits = True
+        if self.scored is not None and self.units is not None:
+            fits = all(rows.shape[0] == self.units.n_points for rows in self.scored.values())
+        return fits and max(self.hops, default=0) <= MAX_HOPS
 
     # ---------------------------------------------------------------- predictions
 
@@ -222,7 +236,7 @@ class AverageModel:
             lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side
         )
 
-    def _means(self, encode: Callable[[slice], Encoded], n: int, side: int) -> FloatArray:
+    def _means(self, encode: Callable[[slice | Index], Encoded], n: int, side: int) -> FloatArray:
         if not self.candidates:
             return np.full(n, self.base)
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
@@ -253,11 +267,13 @@ class AverageModel:
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
 
         def values(encoded: Encoded) -> FloatArray:
-            return np.clip(
-                self.base + multipliers * expansions.values(encoded), self.low, self.high
-            )
+            return self._limited(multipliers * expansions.values(encoded))
 
         return values
+
+    def _limited(self, values: FloatArray) -> FloatArray:
+        """Values around the level as predictions."""
+        return np.clip(self.base + values, self.low, self.high)
 
     def encode(
         self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
@@ -285,7 +301,7 @@ class AverageModel:
 
     def _encoder(
         self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
-    ) -> Callable[[slice], Encoded]:
+    ) -> Callable[[slice | Index], Encoded]:
         """A function that encodes a run of rows; columns that depend on other rows are encoded
         once, for all rows.
         """
@@ -305,7 +321,7 @@ class AverageModel:
             whole |= rows_beyond(encoded_whole, used, links)
         others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
 
-        def encode(rows: slice) -> Encoded:
+        def encode(rows: slice | Index) -> Encoded:
             block = take(features, rows)
             encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
             return encoded | {name: matrix[rows] for name, matrix in whole.items()}
@@ -324,199 +340,62 @@ class AverageModel:
         return Space(self.points, self.unscored, self.view_columns)
 
     @cached_property
-    def _posteriors(self) -> dict[int, CandidatePosterior]:
+    def _processes(self) -> dict[int, CandidateProcess]:
         return {}
 
-    def _heaviest(
-        self, side: int
-    ) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
-        """The posteriors that make up the uncertainty, their weights, which sum to 1, and what
-        gives their values.
+    def _process(self, number: int, side: int) -> CandidateProcess:
+        """The Gaussian process of a candidate; its system is factorised once."""
+        if number not in self._processes:
+            self._processes[number] = CandidateProcess.of(
+                self.candidates[number], self._space, self.units, self._limited
+            )
+        return replace(self._processes[number], context=side)
+
+    def posterior(
+        self, features: Array, queries: Index | None = None, links: sparse.csr_array | None = None
+    ) -> tuple[Posterior, RowsToEncode]:
+        """What is believed about the function, by the heaviest candidates, and rows as it takes
+        them.
         """
-        order = sorted(
-            range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side]
-        )
+        side = self._side(queries=queries is not None, links=links is not None)
+        encode = self._encoder(features, queries, links)
+        rows = RowsToEncode(encode, features.shape, self._space)
+        if not self.candidates:
+            return Posterior([ConstantProcess(self.base)], [1.0], 2.0, free_level=False), rows
+        weights = np.asarray([candidate.weights[side] for candidate in self.candidates])
         n_points = len(self.candidates[0].coefficients)
         count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
-        chosen = [number for number in order[:count] if self.candidates[number].weights[side] > 0]
-        used = [self.candidates[number] for number in chosen]
-        weights = np.asarray([candidate.weights[side] for candidate in used])
-        for number in chosen:
-            if number not in self._posteriors:
-                self._posteriors[number] = CandidatePosterior.of(
-                    self.candidates[number], self._space, self.units
-                )
-        posteriors = [self._posteriors[number] for number in chosen]
-        return posteriors, weights / weights.sum(), self._functions(used, side)
+        heaviest = np.argsort(-weights, kind="stable")[:count]
+        chosen = [int(number) for number in heaviest if weights[number] > 0]
+        processes = [self._process(number, side) for number in chosen]
+        shares = weights[chosen] / weights[chosen].sum()
+        noise = float(shares @ [process.noise for process in processes])
+        posterior = Posterior(
+            processes,
+            shares.tolist(),
+            answer_noise=2 * self.factor**2 * noise,
+            factor=self.factor,
+            block_rows=self._block_rows,
+            as_one=True,
+            free_level=False,
+        )
+        return posterior, rows
 
     def deviations(
         self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
     ) -> FloatArray:
         """Standard deviations (n,) of new scores of the rows, noise included."""
-        n = features.shape[0]
         if not self.candidates:
-            return np.full(n, self.least_deviation / LEAST_DEVIATION)
-        side = self._side(queries=queries is not None, links=links is not None)
-        posteriors, weights, functions = self._heaviest(side)
-        encode = self._encoder(features, queries, links)
-
-        def deviations(rows: slice) -> FloatArray:
-            encoded = encode(rows)
-            values = functions(encoded)
-            variances = weights @ (values - weights @ values) ** 2
-            distances = Distances(encoded, self.points), Distances(encoded, self.unscored)
-            for posterior, weight in zip(posteriors, weights, strict=True):
-                scale = weight * posterior.fitted.variance(side)
-                variances += scale * (
-                    posterior.variances(encoded, *distances) + posterior.fitted.alpha
-                )
-            return self.factor * np.sqrt(variances)
-
-        return np.maximum(_by_rows(deviations, n, self._block_rows), self.least_deviation)
-
-    def belief(
-        self, features: Array, rows: Index, links: sparse.csr_array | None = None
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise
-        variance of a score.
-        """
-        n = len(rows)
-        side = self._side(queries=False, links=links is not None)
-        if not self.candidates:
-            return np.full(n, self.base), np.eye(n), 1.0
-        posteriors, weights, functions = self._heaviest(side)
-        if links is None:
-            encoded = self.encode(take(features, rows), None)
-        else:
-            encoded = {
-                name: take(matrix, rows)
-                for name, matrix in self.encode(features, None, links).items()
-            }
-        values = functions(encoded)
-        mean = weights @ values
-        covariance = (values - mean).T @ ((values - mean) * weights[:, None])
-        noise = 0.0
-        for posterior, weight in zip(posteriors, weights, strict=True):
-            scale = weight * posterior.fitted.variance(side)
-            covariance = covariance + scale * posterior.covariance(encoded)
-            noise += scale * posterior.fitted.alpha
-        return mean, self.factor**2 * covariance, self.factor**2 * noise
-
-    def chances(self, first: Array, second: Array, *, observed: bool) -> FloatArray:
-        """The probability (n,) that rows of `first` are above those of `second`, row by row."""
-        n = first.shape[0]
-        if not self.candidates:
-            return np.full(n, 0.5)
-        side = self._side(queries=False, links=False)
-        posteriors, weights, functions = self._heaviest(side)
-        encode_first, encode_second = self._encoder(first, None), self._encoder(second, None)
-
-        def chances(rows: slice) -> FloatArray:
-            left, right = encode_first(rows), encode_second(rows)
-            gaps = functions(left) - functions(right)
-            mean = weights @ gaps
-            variance = weights @ (gaps - mean) ** 2
-            for posterior, weight in zip(posteriors, weights, strict=True):
-                scale = weight * posterior.fitted.variance(side)
-                variance += scale * posterior.difference_variances(left, right)
-                variance += scale * 2 * posterior.fitted.alpha * observed
-            deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
-            return ndtr(mean / deviation)
-
-        return _by_rows(chances, n, MIN_BLOCK_ROWS)
+            return np.full(features.shape[0], self.least_deviation / LEAST_DEVIATION)
+        posterior, rows = self.posterior(features, queries, links)
+        variances = posterior.moments(rows)[1] + posterior.answer_noise / 2
+        return np.asarray(np.maximum(np.sqrt(variances), self.least_deviation))
 
 
 def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
     """Values of n rows, so many rows at a time, in threads: (n,)."""
     runs = runs_of_rows(n, step)
     return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
-
-
-@dataclass(frozen=True)
-class CandidatePosterior:
-    """The posterior of the function of a candidate, in units of its amplitude, around its mean over
-    the units.
-
-    root : (k, r) turns kernel values with the points into what the units explain, by its squares
-    mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean;
-        mean_square : meanᵀ K mean
-    """
-
-    fitted: FittedCandidate
-    space: Space
-    root: FloatArray
-    kernel_mean: FloatArray
-    mean: FloatArray
-    mean_square: float
-    basis_root: FloatArray | None = None
-
-    @classmethod
-    def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
-        """Factorise the system of a fitted candidate again. O(r³)."""
-        kernel = space.new_kernel(fitted)
-        r = len(kernel)
-        if fitted.basis is not None:
-            gram, directions = fitted.basis
-            basis_root = directions.T
-            lower = basis_factor(gram, fitted.alpha)[0]
-            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(
-                lower, basis_root, lower=True
-            )
-            has_level = units is None or units.groups is not None or units.second is not None
-            mean = np.full(r, 1 / r if has_level else 0.0)
-            return cls(
-                fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root
-            )
-        assert units is not None
-        lower = dual_factor(kernel, units, fitted.alpha)[0]
-        root = scipy.linalg.solve_triangular(np.tril(lower), units.root(np.eye(r)), lower=True)
-        mean = np.zeros(r)
-        if units.second is not None:
-            mean = np.full(r, 1 / r)
-        elif units.groups is not None:
-            np.add.at(mean, units.first, units.roots**2 / np.sum(units.roots**2))
-        kernel_mean = kernel @ mean
-        return cls(fitted, space, root, kernel_mean, mean, float(mean @ kernel_mean))
-
-    def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
-        """(n,), for the distances of the rows to the points and to the unscored rows."""
-        cross = self.space.kernel_to_scored(self.fitted, points, unscored)
-        prior = (
-            self.space.variances(self.fitted, encoded) - 2 * (cross @ self.mean) + self.mean_square
-        )
-        cross -= self.kernel_mean
-        return np.maximum(self._explained(prior, cross), 0.0)
-
-    def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
-        squares: FloatArray = squared_norms(cross @ self.root.T)
-        if self.basis_root is None:
-            return prior - squares
-        outside = np.maximum(prior - squared_norms(cross @ self.basis_root.T), 0.0)
-        return np.asarray(outside + squares)
-
-    def covariance(self, encoded: Encoded) -> FloatArray:
-        """(n, n)."""
-        cross = self.space.cross_kernel(self.fitted, encoded)
-        prior = self.space.square_kernel(self.fitted, encoded)
-        levels = cross @ self.mean
-        prior = prior - levels[:, None] - levels[None, :] + self.mean_square
-        roots = (cross - self.kernel_mean) @ self.root.T
-        if self.basis_root is None:
-            return prior - roots @ roots.T
-        inner = cross @ self.basis_root.T
-        return prior - inner @ inner.T + roots @ roots.T
-
-    def difference_variances(self, left: Encoded, right: Encoded) -> FloatArray:
-        """Variances of the differences between rows of two blocks, row by row: (n,)."""
-        joined = {name: stack_rows([left[name], right[name]]) for name in left}
-        square = self.space.square_kernel(self.fitted, joined)
-        n = len(square) // 2
-        diagonal = np.diag(square)
-        prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
-        cross = self.space.cross_kernel(self.fitted, left) - self.space.cross_kernel(
-            self.fitted, right
-        )
-        return np.maximum(self._explained(prior, cross), 0.0)
 
 
 # ---------------------------------------------------------------- from rows to a model

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,7 @@ from scipy import sparse
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.kernels import manhattan_distances, product, squared_norms
 from corank.core.storable import storable
+from corank.core.stored_fields import Finite, floats, whole
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Units
 from corank.learners.average.encoding import IDENTITY, Encoding
@@ -54,8 +55,8 @@ class Sight:
 
     name: str
     encoding: str
-    columns: Index | None = None
-    factors: FloatArray | None = None
+    columns: Annotated[Index | None, whole("_") | None] = None
+    factors: Annotated[FloatArray | None, floats("_") | None] = None
 
     def rows(self, encoded: Encoded) -> Array:
         """The columns that are seen of encoded rows: (n, k)."""
@@ -82,8 +83,8 @@ class Similarity:
 
     sight: Sight
     kernel: str
-    gamma: float
-    scale: float
+    gamma: Finite
+    scale: Finite
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.cli.comparisons import ReadPairs
-from corank.core.arrays import FloatArray, Mask, NumpyArray
+from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 
 MARKS = "marks"  # what the note on its table in a model file calls them
 MARK_BYTES, MARK_LETTERS = 6, 8
@@ -60,19 +59,23 @@ def row_marks(
     ]
 
 
-def pair_marks(names: Sequence[str | None], pairs: ReadPairs) -> list[str]:
-    """Marks of comparisons between items of these names."""
-    n = len(pairs.winners)
+def pair_marks(
+    names: Sequence[str | None],
+    winners: Index,
+    losers: Index,
+    margins: FloatArray | None = None,
+    weights: FloatArray | None = None,
+) -> list[str]:
+    """Marks of comparisons between items of these names: rows (p,) of the items, by how much the
+    winner won and how often, once and by 1 where that is not given.
+    """
+    n = len(winners)
     if n > MAX_MARKED:
         return []
-    margins, counts = (
-        np.ones(n) if values is None else values for values in (pairs.margins, pairs.counts)
-    )
+    margins, weights = (np.ones(n) if values is None else values for values in (margins, weights))
     return [
-        _mark(names[winner], names[loser], f"{margin:.6g}", f"{count:g}")
-        for winner, loser, margin, count in zip(
-            pairs.winners, pairs.losers, margins, counts, strict=True
-        )
+        _mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}")
+        for winner, loser, margin, weight in zip(winners, losers, margins, weights, strict=True)
     ]
 
 

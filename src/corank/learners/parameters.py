@@ -1,0 +1,211 @@
+"""Parameters that learners share: their fields, and what they may be.
+
+Every check here looks at one parameter and knows no rows, but for `read_splits`, which turns `cv`
+into folds of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from corank.core.arrays import Index, NumpyArray, to_numpy
+from corank.core.folds import Splits
+from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
+from corank.core.loss import WEIGHTINGS, Loss, blend
+from corank.core.observations import Problem, ScoredRows
+
+# what searches hand on to `fit`
+WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters of learners that choose by held-out errors; a learner declares its own before
+    them.
+    """
+
+    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BasisParameters(KernelParameters):
+    """Parameters of learners whose basis may be a number of rows."""
+
+    basis_selection: Any = "pivoted"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WidthParameters(BasisParameters):
+    """Parameters of learners with one view, which choose the width of their kernel where scored
+    rows are few.
+    """
+
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune")
+
+    gamma: Any = "auto"
+
+
+# ---------------------------------------------------------------- checks
+
+
+def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
+    """The kernel, its width still open."""
+    if isinstance(kernel, str):
+        if kernel not in kernel_names():
+            raise ValueError(
+                f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
+            )
+    elif not callable(kernel):
+        raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
+    if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
+        raise ValueError(f"kernel_params go with a kernel function, not with kernel={kernel!r}.")
+    for name, value in (("degree", degree), ("coef0", coef0)):
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"{name} must be a number, got {value!r}.")
+    return Kernel(kernel, None, degree, coef0, dict(kernel_params or {}))
+
+
+def read_comparison(weighting: Any, beta: Any) -> Loss:
+    """What a ranker compares."""
+    if weighting not in WEIGHTINGS:
+        raise ValueError(f"weighting {weighting!r} is not known; use 'size', 'unit' or 'query'.")
+    if not isinstance(beta, Real) or not 0 <= float(beta) <= 1:
+        raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {beta!r}.")
+    return blend(weighting, float(beta))
+
+
+def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if not any(
+        value is choice or (isinstance(value, str) and value == choice) for choice in choices
+    ):
+        raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, choices))}.")
+
+
+def check_weights(comparison: Loss, sample_weight: Any) -> None:
+    """Refuse weights where every query counts the same."""
+    if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
+        raise ValueError(
+            "sample_weight does not go with weighting='query', which gives every query the same"
+            " weight; use weighting='size' or 'unit'."
+        )
+
+
+def candidates(
+    value: Any, name: str, words: tuple[str, ...], *, zero: bool = False
+) -> float | str | tuple[float, ...]:
+    """A number, one of the words, or a list of numbers; greater than 0, or 0 too where `zero`."""
+    if isinstance(value, str):
+        if value not in words:
+            choices = [*map(repr, words), "a number or a list"]
+            raise ValueError(f"{name} {value!r} is not known; use {', '.join(choices)}.")
+        return value
+    if isinstance(value, Mapping | bool) or value is None:
+        choices = ["a number", *map(repr, words)]
+        raise ValueError(
+            f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}."
+        )
+    try:
+        numbers = np.asarray(to_numpy(value), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
+    fitting = np.isfinite(numbers) & ((numbers >= 0) if zero else (numbers > 0))
+    if numbers.size == 0 or numbers.ndim > 1 or not np.all(fitting):
+        raise ValueError(
+            f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}."
+        )
+    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1, or several of them in increasing order."""
+    if is_named(value, "tune"):
+        return "tune"
+    if is_whole(value):
+        return int(value)
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if (
+        not isinstance(numbers, list | tuple | range)
+        or not numbers
+        or not all(map(is_whole, numbers))
+    ):
+        raise ValueError(
+            f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}."
+        )
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def seed(random_state: Any) -> int:
+    """None means the same choices every time."""
+    if random_state is None:
+        return 0
+    from sklearn.utils import check_random_state
+
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+# ---------------------------------------------------------------- what is held out
+
+
+def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index | Splits | None:
+    """What `cv` asks for: fold numbers where it leaves one unit or group out at a time, else
+    splits; None for None.
+
+    A splitter is asked about the scored rows (or comparisons); lists of splits speak of the n_rows
+    rows of X, of which `index` take part.
+    """
+    if cv is None:
+        return None
+    from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, check_cv
+
+    scores, groups = problem.labels
+    n = problem.targets.shape[0]
+    if isinstance(cv, LeaveOneOut):
+        return np.arange(n)
+    if isinstance(cv, LeaveOneGroupOut) and groups is not None:
+        return groups
+    pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
+    units = np.arange(n)
+    if (
+        not hasattr(cv, "split")
+        and not isinstance(cv, Integral)
+        and isinstance(problem, ScoredRows)
+    ):
+        units = np.full(n_rows, -1, dtype=np.int64)
+        units[index] = np.arange(n)
+    splits = []
+    for train, test in pairs:
+        both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
+        splits.append((both[0][both[0] >= 0], both[1][both[1] >= 0]))
+    if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
+        raise ValueError("cv gives no split, or one without scored rows to train or test on.")
+    return splits
+
+
+def _checked_rows(given: Any, n_rows: int) -> Index:
+    rows: NumpyArray = np.asarray(given)
+    if rows.ndim != 1 or (
+        rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)
+    ):
+        raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
+    return rows.astype(np.int64)
