@@ -175,7 +175,9 @@ def _digits(rng: Rng, folder: Path) -> Path:
     return _text_file(rng, folder / "rows.csv", f"score,b\n{begin}{run},5\n{rows}{begin}{run}x,6\n")
 
 
-def _parquet(folder: Path, rng: Rng, columns: dict[str, pa.Array]) -> Path:
+def _parquet(
+    folder: Path, rng: Rng, columns: dict[str, pa.Array], *, writes_all: bool = True
+) -> Path:
     path = folder / "rows.parquet"
     n_rows = len(next(iter(columns.values())))
     columns = {"score": pa.array(rng.random(n_rows)), **columns}
@@ -184,7 +186,7 @@ def _parquet(folder: Path, rng: Rng, columns: dict[str, pa.Array]) -> Path:
         path,
         compression=str(rng.choice(["zstd", "snappy", "gzip", "none"])),
         row_group_size=int(rng.choice([n_rows, max(n_rows // 3, 1)])),
-        use_dictionary=bool(rng.random() < 0.8),
+        use_dictionary=bool(rng.random() < 0.8) or not writes_all,
         store_schema=bool(rng.random() < 0.5),
         data_page_version=str(rng.choice(["1.0", "2.0"])),
     )
@@ -216,7 +218,7 @@ def _repeated(rng: Rng, folder: Path) -> Path:
     if rng.random() < 0.3:
         ends = np.linspace(0, n_values, min(n_values, 50) + 1).astype(np.int32)
         column = pa.ListArray.from_arrays(pa.array(ends), values)
-    return _parquet(folder, rng, {"b": column})
+    return _parquet(folder, rng, {"b": column}, writes_all=n_values * length < 10**8)
 
 
 def _wide(rng: Rng, folder: Path) -> Path:

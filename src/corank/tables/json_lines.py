@@ -119,13 +119,13 @@ class ShallowStream:
         levels -= np.minimum.accumulate(np.minimum(levels, 0))
         too_deep = levels > MAX_DEPTH
         if too_deep.any():
-            self._n_lines += np.count_nonzero(codes[: too_deep.argmax()] == ord("\n"))
+            self._n_lines += int(np.count_nonzero(codes[: too_deep.argmax()] == ord("\n")))
             raise TableError(
                 f"{self._path} has a value in line {self._lines_before() + self._n_lines + 1:,} that"
                 f" is nested more than {MAX_DEPTH} levels deep: leave it out, or write it as text,"
                 " in quotes"
             )
-        self._n_lines += np.count_nonzero(codes == ord("\n"))
+        self._n_lines += int(np.count_nonzero(codes == ord("\n")))
         self._n_levels = int(levels[-1])
         self._is_text = bool(is_text[-1])
 
