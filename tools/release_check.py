@@ -26,7 +26,7 @@ CLEAN = {
     name: value for name, value in os.environ.items() if name != "PYTHONPATH"
 }  # no sources beside what is installed
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/cli/test_journey.py", "tests/cli/test_bad_input.py"]
+TESTS = ["tests/cli/test_journey.py", "tests/cli/test_refusals.py"]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 The files in `0.1.0` were written so by version 0.1.0 and stay as they are: later versions must read
 them. After a change of the format, write a folder for the new version beside them;
-`tests/test_old_models.py` reads every folder here.
+`tests/model_files/test_old_models.py` reads every folder here.
 """
 
 import json

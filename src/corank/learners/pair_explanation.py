@@ -1,9 +1,9 @@
 """Why one item is above another: the difference of two predictions as a sum over items, over views
 and over columns.
 
-`PairExplanation` is what people see. `explain_function` makes one for models that are sums of
-kernels at items; for the average see `average/explanation.py`. Columns share the difference by
-Shapley values where it is no sum over columns.
+`PairExplanation` is what people see. `explain_terms` makes one of what the parts of a function
+contribute: those of functions of spans here, those of an average in `average/explanation.py`.
+Columns share the difference by Shapley values where it is no sum over columns.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     Mask,
+    first_appearance,
     float64,
     is_foreign,
     is_sparse,
@@ -367,24 +368,6 @@ def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
     return [rows.indices[begin:end].tobytes() + cells[begin:end].tobytes() for begin, end in bounds]
 
 
-def item_contributions(
-    values: FloatArray, labels: Sequence[str], matches: tuple[Index, Index] | None, pair: Pair
-) -> list[Contribution]:
-    """A part per item of a model; names are those of `pair.items` where the item was found there."""
-    contributions = []
-    for at, value in enumerate(values.tolist()):
-        row = -1 if matches is None else int(matches[0][at])
-        if row < 0:
-            contributions.append(Contribution(labels[at], value))
-            continue
-        name = f"row {row}" if pair.names is None else pair.names[row]
-        alike = int(matches[1][at]) if matches is not None else 1
-        contributions.append(
-            Contribution(name if alike == 1 else f"{name} (one of {alike} alike)", value, row)
-        )
-    return contributions
-
-
 def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
     """Parts in order of size, which sum to the difference: rounding goes into the largest part."""
     sizes = abs(difference) + math.fsum(abs(contribution.value) for contribution in contributions)
@@ -406,14 +389,6 @@ def summed(contributions: Sequence[Contribution], difference: float) -> list[Con
         )
     largest, *others = contributions
     return [replace(largest, value=largest.value + missing), *others]
-
-
-def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
-    """Names of the items that are most like one, other than itself; similarity (r,) is 1 for the
-    same.
-    """
-    order = np.argsort(-similarity, kind="stable")
-    return [contributions[at].name for at in order if 0 < similarity[at] < 1 - 1e-9][:MAX_ALIKE]
 
 
 # ---------------------------------------------------------------- columns
@@ -500,33 +475,155 @@ def shapley_values(
     return shares / len(both_ways), SUM if additive and n_steps == n else SAMPLED
 
 
-def column_values(
+def column_contributions(
+    columns: ColumnOwners,
     players: Index,
-    owners: Index,
-    value: Callable[[Mask], FloatArray],
+    value: Callable[[Mask], FloatArray] | None,
     width: int,
     *,
     additive: bool = False,
-) -> tuple[FloatArray, str]:
-    """Shapley values of columns of a table, and how they were computed.
+    linear: FloatArray | None = None,
+) -> tuple[list[Contribution], str]:
+    """What columns of a table contribute, by Shapley values, and how these were computed.
 
-    players : numbers of the columns; owners : (d,) number of the column that each feature comes
-        from
+    players : numbers of the columns in which the items differ
     value : of rows by which features (m, d) they have of the first item; with `width` columns they
-        fit into a block
+        fit into a block. None where nothing is left to share out
+    additive : whether it is a sum over columns
+    linear : (q,) what all columns contribute beside that
     """
-    places = np.searchsorted(players, owners).clip(max=len(players) - 1)
-    step = max(16, BLOCK_ENTRIES // max(width, 1))
+    shares, columns_by = np.zeros(len(players)), SUM
+    if value is not None and len(players):
+        places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
+        step = max(16, BLOCK_ENTRIES // max(width, 1))
 
-    def values(masks: Mask) -> FloatArray:
-        return np.concatenate(
-            [value(masks[run][:, places]) for run in runs_of_rows(len(masks), step)]
-        )
+        def values(masks: Mask) -> FloatArray:
+            runs = runs_of_rows(len(masks), step)
+            return np.concatenate([value(masks[run][:, places]) for run in runs])
 
-    return shapley_values(values, len(players), additive=additive)
+        shares, columns_by = shapley_values(values, len(players), additive=additive)
+    if linear is not None:
+        shares = shares + linear[players]
+    pairs = zip(players, shares.tolist(), strict=True)
+    return [Contribution(columns.names[player], share) for player, share in pairs], columns_by
 
 
-# ---------------------------------------------------------------- models that are sums of kernels at items
+# ---------------------------------------------------------------- from parts of a function to an explanation
+
+
+@dataclass(frozen=True)
+class PartTerms:
+    """What a part of a function contributes to a difference.
+
+    view : what the part sees
+    values : (r,) terms, one per item that it consists of
+    items : (r,) numbers by which parts know the same item, None where they count as one
+    labels : what they are called
+    alike : (2, r) how alike the two items are to them, 1 for the same, 0 where that is not known
+    weight : of what the part says about that
+    """
+
+    view: str
+    values: FloatArray
+    items: Index | None
+    labels: Sequence[str]
+    alike: FloatArray | float = 0.0
+    weight: float = 0.0
+
+
+def item_sums(parts: Sequence[PartTerms]) -> tuple[Index, list[str], FloatArray, FloatArray]:
+    """Numbers and labels of the items that parts consist of, in order of first appearance, the sums
+    of their terms (k,), and how alike the two items are to them (2, k).
+    """
+    parts = [part for part in parts if part.items is not None]
+    rows = [np.zeros((3, 0))]
+    for part in parts:
+        alike = np.broadcast_to(part.weight * part.alike, (2, len(part.values)))
+        rows.append(np.vstack([part.values, alike]))
+    numbers = np.concatenate([np.zeros(0, np.int64), *(part.items for part in parts)])
+    codes, n = first_appearance(numbers)
+    sums = np.asarray([np.bincount(codes, row, n) for row in np.hstack(rows)])
+    labels = [label for part in parts for label in part.labels]
+    first = np.unique(codes, return_index=True)[1]
+    return numbers[first], [labels[place] for place in first], sums[0], sums[1:]
+
+
+def item_contributions(
+    values: FloatArray, labels: Sequence[str], found: tuple[Index, Index] | None, pair: Pair
+) -> list[Contribution]:
+    """A part per item; names are those of `pair.items` where the item was `found` there, as
+    `matched_rows` says.
+    """
+    if found is None:
+        return list(map(Contribution, labels, values.tolist()))
+    contributions = []
+    for label, value, row, n_alike in zip(labels, values.tolist(), *found, strict=True):
+        if row < 0:
+            contributions.append(Contribution(label, value))
+            continue
+        name = f"row {row}" if pair.names is None else pair.names[row]
+        name = name if n_alike == 1 else f"{name} (one of {n_alike} alike)"
+        contributions.append(Contribution(name, value, int(row)))
+    return contributions
+
+
+def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
+    """Names of the items that are most like one, other than itself; similarity (k,) is 1 for the
+    same.
+    """
+    order = np.argsort(-similarity, kind="stable")
+    return [contributions[at].name for at in order if 0 < similarity[at] < 1 - 1e-9][:MAX_ALIKE]
+
+
+def explain_terms(
+    pair: Pair,
+    difference: float,
+    parts: Sequence[PartTerms],
+    by_column: tuple[list[Contribution], str],
+    *,
+    find: Callable[[Index], tuple[Index, Index] | None],
+    items_are: str,
+    limits: Sequence[Contribution] = (),
+    answers: Callable[[Sequence[Contribution]], list[Contribution]] | None = None,
+) -> PairExplanation:
+    """The explanation of a difference by what the parts of a function contribute.
+
+    Parameters
+    ----------
+    by_column : what columns contribute, and how that was computed
+    find : rows of `pair.items` that are items of some numbers, and how many are alike
+    limits : what is no part of the function
+    answers : what the answers behind the items contribute, for the contributions of items
+    """
+    numbers, labels, values, alike = item_sums(parts)
+    alike = alike / (sum(part.weight for part in parts) or 1.0)
+    by_item = item_contributions(values, labels, find(numbers), pair)
+    views: dict[str, float] = {}
+    together: dict[str, float] = {}
+    for part in parts:
+        value = math.fsum(part.values)
+        views[part.view] = views.get(part.view, 0.0) + value
+        if part.items is None:
+            (label,) = part.labels
+            together[label] = together.get(label, 0.0) + value
+    others = [Contribution(label, value) for label, value in together.items()]
+    by_view = [Contribution(name, value) for name, value in views.items()]
+    of_columns, columns_by = by_column
+    by_answer = [] if answers is None else answers(by_item)
+    return PairExplanation(
+        *pair.labels,
+        difference,
+        summed([*by_item, *others, *limits], difference),
+        summed([*by_view, *limits], difference),
+        summed([*of_columns, *(limits if columns_by == SUM else ())], difference),
+        columns_by,
+        (most_alike(alike[0], by_item), most_alike(alike[1], by_item)),
+        items_are,
+        summed([*by_answer, *limits], difference) if by_answer else [],
+    )
+
+
+# ---------------------------------------------------------------- functions of spans
 
 
 def explain_function(
@@ -552,106 +649,77 @@ def explain_function(
         return np.asarray(np.sum(shares, axis=0))
 
     first, second = values(pair.rows)
-    difference = float(first - second)
-    items = _ItemTerms(pair, item_names)
-    names = view_names or [ALL_COLUMNS] * len(function.parts)
-    views = dict.fromkeys(names, 0.0)
-    for number, (part, name) in enumerate(zip(function.parts, names, strict=True)):
-        phi = _dense(part.features(pair.rows))
-        terms = part.share * to_numpy(part.coefficients) * (phi[0] - phi[1])
-        views[name] += math.fsum(terms)
-        items.add(0 if view_names is None else number, part, phi, terms)
-    by_item, alike = items.contributions()
-    by_column, columns_by = _column_contributions(function.parts, pair, columns, values)
-    return PairExplanation(
-        *pair.labels,
-        difference,
-        summed(by_item, difference),
-        summed([Contribution(name, value) for name, value in views.items()], difference),
-        summed(by_column, difference),
-        columns_by,
-        alike,
-        items_are,
+    parts, known = _function_terms(function, pair, view_names, item_names)
+    return explain_terms(
+        pair,
+        float(first - second),
+        parts,
+        _column_contributions(function.parts, pair, columns, values),
+        find=lambda numbers: _find_points(numbers, known, pair),
+        items_are=items_are,
     )
 
 
-class _ItemTerms:
-    """The parts of items, which may be basis rows of several views."""
-
-    def __init__(self, pair: Pair, names: Sequence[str] | None) -> None:
-        self.pair, self.names = pair, names
-        self._terms: dict[Any, float] = {}
-        self._similarity: dict[Any, FloatArray] = {}
-        # item → view → its points, and its place there
-        self._points: dict[Any, dict[int, tuple[Span, int]]] = {}
-        self._labels: dict[Any, str] = {}
-
-    def add(self, view: int, part: Expansion, phi: FloatArray, terms: FloatArray) -> None:
-        """Add what the items contribute in one function of a view."""
-        span = part.span
+def _function_terms(
+    function: Function, pair: Pair, view_names: Sequence[str] | None, names: Sequence[str] | None
+) -> tuple[list[PartTerms], list[tuple[Span, Index]]]:
+    """What every part contributes, and the points of the views with the numbers of their items."""
+    parts: list[PartTerms] = []
+    known: list[tuple[Span, Index]] = []
+    unnumbered = 0
+    for number, part in enumerate(function.parts):
+        span, view = part.span, ALL_COLUMNS if view_names is None else view_names[number]
+        phi = _dense(part.features(pair.rows))
+        terms = part.share * to_numpy(part.coefficients) * (phi[0] - phi[1])
         if span.of_columns:
-            self._terms[None] = self._terms.get(None, 0.0) + math.fsum(terms)
-            self._labels[None] = "weights of columns"
-            return
-        similarity = self._similarities(span, phi)
-        for at, term in enumerate(terms.tolist()):
-            key = (view, at) if span.rows is None else int(span.rows[at])
-            self._terms[key] = self._terms.get(key, 0.0) + term
-            self._similarity[key] = (
-                self._similarity.get(key, np.zeros(2)) + part.share * similarity[:, at]
-            )
-            label = f"basis row {at}" if span.rows is None else f"row {key}"
-            self._labels[key] = label if self.names is None else self.names[at]
-            if span.points is not None and not span.kernel.precomputed:
-                self._points.setdefault(key, {})[view] = (span, at)
+            parts.append(PartTerms(view, terms, None, ["weights of columns"], 0.0, part.share))
+            continue
+        items, labels = span.rows, names
+        if items is None:  # points of one view are the same items whatever the kernel width
+            items = -1 - unnumbered - np.arange(len(terms))
+            unnumbered += 0 if view_names is None else len(terms)
+            labels = labels or [f"basis row {at}" for at in range(len(terms))]
+        labels = labels or [f"row {row}" for row in items]
+        has_points = span.points is not None and not span.kernel.precomputed
+        alike = _likeness(span, pair.rows, phi) if has_points else 0.0
+        parts.append(PartTerms(view, terms, items, labels, alike, part.share))
+        if has_points and (view_names is not None or not known):
+            known.append((span, items))
+    return parts, known
 
-    def _similarities(self, span: Span, phi: FloatArray) -> FloatArray:
-        """How alike the two items are to the items of a function, 1 for the same: (2, r); 0 where
-        that is not known.
-        """
-        if span.points is None or span.kernel.precomputed:
-            return np.zeros_like(phi)
-        sizes = to_numpy(span.kernel.diagonal(span.seen(self.pair.rows)))
-        item_sizes = to_numpy(span.kernel.diagonal(span.points))
-        sizes = np.sqrt(np.maximum(sizes[:, None] * item_sizes[None, :], 0.0))
-        return phi / np.where(sizes > 0, sizes, np.inf)
 
-    def contributions(self) -> tuple[list[Contribution], tuple[list[str], list[str]]]:
-        """A part per item, and the names of the items that are most like the first and the second."""
-        keys = list(self._terms)
-        values = np.asarray([self._terms[key] for key in keys])
-        contributions = item_contributions(
-            values, [self._labels[key] for key in keys], self._matches(keys), self.pair
-        )
-        similarity = np.asarray([self._similarity.get(key, np.zeros(2)) for key in keys]).reshape(
-            -1, 2
-        )
-        return contributions, (
-            most_alike(similarity[:, 0], contributions),
-            most_alike(similarity[:, 1], contributions),
-        )
+def _likeness(span: Span, rows: Array, phi: FloatArray) -> FloatArray:
+    """How alike two rows, with kernel values phi, are to the points, 1 for the same: (2, r)."""
+    sizes = to_numpy(span.kernel.diagonal(span.seen(rows)))
+    point_sizes = to_numpy(span.kernel.diagonal(span.points))
+    sizes = np.sqrt(np.maximum(sizes[:, None] * point_sizes[None, :], 0.0))
+    return phi / np.where(sizes > 0, sizes, np.inf)
 
-    def _matches(self, keys: Sequence[Any]) -> tuple[Index, Index] | None:
-        """Rows of `pair.items` that are the same as the items in all views in which these are basis
-        rows.
-        """
-        if self.pair.items is None:
-            return None
-        rows, counts = np.full(len(keys), -1), np.ones(len(keys), dtype=np.int64)
-        by_views: dict[tuple[int, ...], list[int]] = {}
-        for at, key in enumerate(keys):
-            by_views.setdefault(tuple(sorted(self._points.get(key, {}))), []).append(at)
-        for views, places in by_views.items():
-            if not views:
-                continue
-            points, items = [], []
-            for view in views:
-                chosen = [self._points[keys[at]][view] for at in places]
-                span = chosen[0][0]
-                points.append(take(span.points, np.asarray([at for _, at in chosen])))
-                items.append(span.seen(self.pair.items))
-            rows[places], counts[places] = matched_rows(points, items)
-        return rows, counts
+
+def _find_points(
+    numbers: Index, known: Sequence[tuple[Span, Index]], pair: Pair
+) -> tuple[Index, Index] | None:
+    """Rows of `pair.items` that are the same as items in all views in which these are points.
+
+    known : points of every view, with the numbers of their items
+    """
+    if pair.items is None:
+        return None
+    rows, counts = np.full(len(numbers), -1), np.ones(len(numbers), dtype=np.int64)
+    held = np.asarray([np.isin(numbers, items) for _, items in known]).reshape(len(known), -1)
+    for in_views in np.unique(held, axis=1).T:
+        if not in_views.any():
+            continue
+        chosen = np.flatnonzero((held == in_views[:, None]).all(axis=0))
+        points, others = [], []
+        for (span, items), is_in in zip(known, in_views, strict=True):
+            if is_in:
+                order = np.argsort(items, kind="stable")
+                places = order[np.searchsorted(items, numbers[chosen], sorter=order)]
+                points.append(take(span.points, places))
+                others.append(span.seen(pair.items))
+        rows[chosen], counts[chosen] = matched_rows(points, others)
+    return rows, counts
 
 
 def _dense(rows: Array) -> FloatArray:
@@ -665,12 +733,12 @@ def _column_contributions(
     columns: ColumnOwners,
     values: Callable[..., FloatArray],
 ) -> tuple[list[Contribution], str]:
-    """A part per column: of linear functions exactly, of the others by Shapley values; and how they
-    were computed.
+    """What columns contribute: in linear functions exactly, in the others by Shapley values; and how
+    these were computed.
     """
     first, second = _dense(pair.rows)
     gap = first - second
-    shares = np.zeros(len(columns.names))
+    linear = np.zeros(len(columns.names))
     others = []
     for part in parts:
         slopes = part.slopes(len(gap))
@@ -678,16 +746,11 @@ def _column_contributions(
             others.append(part)
             continue
         seen = slice(None) if part.span.columns is None else part.span.columns
-        np.add.at(shares, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
+        np.add.at(linear, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
+
+    def value(chosen: Mask) -> FloatArray:
+        return values(mixed_rows(pair.rows, chosen), others)
+
     players = np.unique(columns.owners[gap != 0])
-    columns_by = SUM
-    if others and len(players):
-
-        def value(chosen: Mask) -> FloatArray:
-            return values(mixed_rows(pair.rows, chosen), others)
-
-        shapley, columns_by = column_values(players, columns.owners, value, len(gap))
-        shares[players] += shapley
-    return [
-        Contribution(columns.names[player], float(shares[player])) for player in players
-    ], columns_by
+    shared = value if others else None
+    return column_contributions(columns, players, shared, len(gap), linear=linear)

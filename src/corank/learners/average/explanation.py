@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +13,8 @@ from corank.learners.average.candidates import Candidate
 from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
 from corank.learners.average.fitting import FittedCandidate
 from corank.learners.average.model import AverageModel
-from corank.learners.average.similarity import (
-    Distances,
-    Encoded,
-    Sight,
-    Space,
-    second_order_features,
-)
+from corank.learners.average.posterior import EncodedBlock
+from corank.learners.average.similarity import Encoded, Sight, Space, second_order_features
 from corank.learners.pair_explanation import (
     ALL_COLUMNS,
     LIMITED,
@@ -31,12 +24,11 @@ from corank.learners.pair_explanation import (
     Contribution,
     Pair,
     PairExplanation,
-    column_values,
-    item_contributions,
+    PartTerms,
+    column_contributions,
+    explain_terms,
     matched_rows,
     mixed_rows,
-    most_alike,
-    summed,
 )
 
 MAX_ANSWERS = 400  # scores or comparisons whose parts are worked out one by one
@@ -69,26 +61,15 @@ def explain_average(
     clipped, raw = terms.clipped(terms.encoded), terms.raw(terms.encoded)
     difference = float(terms.weights @ (clipped[:, 0] - clipped[:, 1]))
     limited = difference - float(terms.weights @ (raw[:, 0] - raw[:, 1]))
-    limits = [] if np.array_equal(clipped, raw) else [Contribution(LIMITED, limited)]
-    of_points, of_unscored, of_views = terms.add_up(view_names)
-    labels = [f"{items_are} {number}" for number in range(len(of_points))]
-    by_item = item_contributions(of_points, labels, terms.matches(pair), pair)
-    similarity = terms.similarity()
-    alike = (most_alike(similarity[0], by_item), most_alike(similarity[1], by_item))
-    by_answer = terms.by_answer(by_item)
-    by_item.append(Contribution(UNSCORED, of_unscored))
-    by_view = [Contribution(name, value) for name, value in of_views.items()]
-    by_column, columns_by = terms.by_column(columns, pair.rows)
-    return PairExplanation(
-        *pair.labels,
+    return explain_terms(
+        pair,
         difference,
-        summed([*by_item, *limits], difference),
-        summed([*by_view, *limits], difference),
-        summed([*by_column, *(limits if columns_by == SUM else [])], difference),
-        columns_by,
-        alike,
-        items_are,
-        summed([*by_answer, *limits], difference) if by_answer else [],
+        list(terms.parts(view_names, items_are)),
+        terms.by_column(columns, pair.rows),
+        find=lambda _: terms.matches(pair),
+        items_are=items_are,
+        limits=[] if np.array_equal(clipped, raw) else [Contribution(LIMITED, limited)],
+        answers=terms.by_answer,
     )
 
 
@@ -108,6 +89,7 @@ class _PairTerms:
     used: Sequence[FittedCandidate]
     weights: FloatArray
     side: int
+    space: Space
     clipped: Callable[[Encoded], FloatArray]
     raw: Callable[[Encoded], FloatArray]
 
@@ -125,7 +107,7 @@ class _PairTerms:
         cls, model: AverageModel, pair: Pair, queries: Index | None, links: sparse.csr_array | None
     ) -> _PairTerms:
         """Encode two items, with the queries and links of all items where there are any."""
-        side = model._side(queries=queries is not None, links=links is not None)
+        side = model.side(queries=queries is not None, links=links is not None)
         used = [candidate for candidate in model.candidates if candidate.weights[side] > 0]
         weights = np.asarray([candidate.weights[side] for candidate in used])
         encoded: dict[str, Array] = model.encode(pair.rows, None)
@@ -139,41 +121,39 @@ class _PairTerms:
                         context[name] = encoding.columns
                         encoded[name] = take(rows_beyond[name], pair.numbers)
         unlimited = replace(model, low=-np.inf, high=np.inf)
-        functions = (model._functions(used, side), unlimited._functions(used, side))
-        return cls(model, encoded, context, used, weights, side, *functions)
+        functions = (model.functions(used, side), unlimited.functions(used, side))
+        # that of the model would stay in memory
+        space = Space(model.points, model.unscored, model.view_columns)
+        return cls(model, encoded, context, used, weights, side, space, *functions)
 
-    def add_up(self, view_names: Sequence[str]) -> tuple[FloatArray, float, dict[str, float]]:
-        """What the points contribute (r,), what unscored rows do, and what views do, by name."""
-        points, unscored = (
-            Distances(self.encoded, self.model.points),
-            Distances(self.encoded, self.model.unscored),
-        )
-        of_points, of_unscored = np.zeros(self.n_points), 0.0
-        of_views: dict[str, float] = defaultdict(float)
-        for fitted in self.used:
-            share, coefficients = self.share(fitted), fitted.view_coefficients
-            if fitted.means is not None and coefficients is not None:
-                first, second = second_order_features(fitted.similarities, fitted.means, unscored)
-                value = share * float((first - second) @ coefficients[0])
-                of_unscored += value
-                of_views[
-                    self._view_name(fitted.candidate, fitted.similarities[0].sight, view_names)
-                ] += value
+    def parts(self, view_names: Sequence[str], items_are: str) -> Iterator[PartTerms]:
+        """What every kernel of every candidate contributes, by point, or by all unscored rows."""
+        block = EncodedBlock(self.encoded, 2, self.space)
+        numbers = np.arange(self.n_points)
+        labels = [f"{items_are} {number}" for number in numbers]
+        for fitted, weight in zip(self.used, self.weights, strict=True):
+            share, similarities = self.share(fitted), fitted.similarities
+            of_unscored = fitted.view_coefficients
+            views = [
+                self._view_name(fitted.candidate, each.sight, view_names) for each in similarities
+            ]
+            if fitted.means is not None and of_unscored is not None:
+                first, second = second_order_features(similarities, fitted.means, block.to_unscored)
+                values = share * (first - second) * of_unscored[0]
+                yield PartTerms(views[0], np.zeros(self.n_points), numbers, labels)
+                yield PartTerms(views[0], values, None, [UNSCORED])
                 continue
-            n_agreeing = 1 if coefficients is None else len(fitted.similarities)
-            for number, similarity in enumerate(fitted.similarities):
-                first, second = points.kernel(similarity)
-                terms = share / n_agreeing**2 * fitted.coefficients * (first - second)
-                of_points += terms
-                value = 0.0
-                if coefficients is not None:
-                    first, second = unscored.kernel(similarity)
-                    value = share * float((first - second) @ coefficients[number])
-                    of_unscored += value
-                of_views[self._view_name(fitted.candidate, similarity.sight, view_names)] += (
-                    value + math.fsum(terms)
-                )
-        return of_points, of_unscored, of_views
+            n_agreeing = 1 if of_unscored is None else len(similarities)
+            for number, (similarity, view) in enumerate(zip(similarities, views, strict=True)):
+                kernel = block.to_points.kernel(similarity)
+                values = share / n_agreeing**2 * fitted.coefficients * (kernel[0] - kernel[1])
+                knows = similarity.kernel in ALIKE_KERNELS
+                alike = kernel / similarity.scale
+                yield PartTerms(view, values, numbers, labels, alike, weight if knows else 0.0)
+                if of_unscored is not None:
+                    first, second = block.to_unscored.kernel(similarity)
+                    values = share * (first - second) * of_unscored[number]
+                    yield PartTerms(view, values, None, [UNSCORED])
 
     def by_answer(self, points: Sequence[Contribution]) -> list[Contribution]:
         """What the scores, or comparisons, contribute; none where they are too many, or are not
@@ -196,16 +176,10 @@ class _PairTerms:
         range_basis, sizes, transposed = range_basis[:, kept], sizes[kept], transposed[kept]
         comparison = sizes[:, None] * transposed  # QᵀA
         total = np.zeros(len(units))
-        model = self.model
-        # that of the model would stay in memory
-        space = Space(model.points, model.unscored, model.view_columns)
-        to_points, to_unscored = (
-            Distances(self.encoded, model.points),
-            Distances(self.encoded, model.unscored),
-        )
+        block = EncodedBlock(self.encoded, 2, self.space)
         for fitted in self.used:
-            kernel = space.new_kernel(fitted)
-            first, second = space.kernel_to_scored(fitted, to_points, to_unscored)
+            kernel = self.space.new_kernel(fitted)
+            first, second = self.space.kernel_to_scored(fitted, block.to_points, block.to_unscored)
             values, vectors = np.linalg.eigh(comparison @ kernel @ comparison.T)
             answers = vectors.T @ (range_basis.T @ units.targets)
             dual = vectors.T @ (transposed @ fitted.coefficients / sizes)
@@ -241,19 +215,6 @@ class _PairTerms:
         name = " with ".join(names[number] for number in seen) or ALL_COLUMNS
         return f"{name} over links" if sight.encoding != candidate.encoding else name
 
-    def similarity(self) -> FloatArray:
-        """How alike the two items are to the points, 1 for the same, as far as candidates say: (2,
-        r).
-        """
-        distances = Distances(self.encoded, self.model.points)
-        total, size = np.zeros((2, self.n_points)), 0.0
-        for fitted, weight in zip(self.used, self.weights, strict=True):
-            for similarity in fitted.similarities:
-                if similarity.kernel in ALIKE_KERNELS:
-                    total += weight * distances.kernel(similarity) / similarity.scale
-                    size += weight
-        return total / size if size else total
-
     def matches(self, pair: Pair) -> tuple[Index, Index] | None:
         """Rows of `pair.items` that are encoded as the points are."""
         if pair.items is None:
@@ -286,8 +247,6 @@ class _PairTerms:
             for fitted in self.used
             for similarity in fitted.similarities
         )
-        if not len(players):
-            return [], SUM
 
         def value(chosen: Mask) -> FloatArray:
             mixed = self.model.encode(mixed_rows(rows, chosen), None)
@@ -298,11 +257,7 @@ class _PairTerms:
             return self.weights @ (self.raw if additive else self.clipped)(mixed)
 
         width = max(rows.shape[1], self.n_points)
-        shares, columns_by = column_values(players, columns.owners, value, width, additive=additive)
-        return [
-            Contribution(columns.names[at], float(share))
-            for at, share in zip(players, shares, strict=True)
-        ], columns_by
+        return column_contributions(columns, players, value, width, additive=additive)
 
 
 def _differing(pair: Array) -> Index:

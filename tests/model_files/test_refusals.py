@@ -5,7 +5,6 @@ Kinds and shapes are checked, values are not: damage to values is found by the c
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -457,34 +456,3 @@ def test_a_file_that_is_not_there_is_said_to_be_missing(path, tmp_path):
         load(path)
     with pytest.raises(IsADirectoryError, match="is a folder, not a model file"):
         load(tmp_path)
-
-
-# ---- files of the first format
-
-OLD_X = np.random.default_rng(0).standard_normal((12, 2)).round(3)
-OLD_Y = (OLD_X[:, 0] - OLD_X[:, 1] ** 2).round(3)
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [
-        (
-            "rankrls-all-rows",
-            [1.1642661103, 1.5313654407, 0.5282357081],
-            [0.9537752907, 1.2174134158, 0.2954560462],
-        ),
-        (
-            "rls-subset",
-            [-0.0782153499, 0.0716672947, -0.6179028201],
-            [-0.1570984781, 0.1098896222, -0.6014085136],
-        ),
-    ],
-)
-def test_files_of_the_first_format_load_predict_and_grow(name, before, after):
-    """Written at commit 00b6001: whatever is added to the format, they stay readable."""
-    model = load(Path(__file__).parents[1] / "models" / f"{name}.safetensors")
-    np.testing.assert_allclose(model.predict(OLD_X[:3]), before, rtol=1e-8)
-    qid = [0] * 4 if name == "rankrls-all-rows" else None
-    np.testing.assert_allclose(
-        model.update(OLD_X[:4] + 1, OLD_Y[:4], qid=qid).predict(OLD_X[:3]), after, rtol=1e-8
-    )

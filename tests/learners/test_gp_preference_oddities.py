@@ -1,14 +1,10 @@
-"""PreferenceGP on input that is odd, extreme or wrong: refused in words, or finite with a warning
-that says why.
-"""
+"""PreferenceGP on input that is odd or extreme: finite, with a warning that says why."""
 
-import re
 import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from corank import DifferenceGP, PreferenceGP
 from corank.solve import expectation_propagation
@@ -33,159 +29,6 @@ def finite(model, rows=NEW):
     chances = model.predict_comparison(rows, rows[::-1])
     assert np.all((chances >= 0) & (chances <= 1))
     return all(np.isfinite(part).all() for part in parts) and np.isfinite(model.log_evidence_)
-
-
-# ---- refused
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"amplitude": 0.0}, "amplitude must be 'tune' or a number greater than 0, got 0.0"),
-        ({"amplitude": "learn"}, "amplitude"),
-        ({"amplitude": np.nan}, "amplitude"),
-        ({"amplitude": True}, "amplitude"),
-        ({"amplitude": [1.0, 2.0]}, "amplitude"),
-        (
-            {"gamma": [0.1, 1.0]},
-            "gamma must be 'tune', 'columns', 'scale' or a number greater than 0",
-        ),
-        ({"gamma": -1.0}, "gamma"),
-        ({"gamma": np.inf}, "gamma"),
-        ({"gamma": "auto"}, "gamma"),
-        ({"gamma": "columns", "kernel": "poly"}, "gamma='columns' goes with kernel='rbf' only"),
-        ({"gamma": "columns", "kernel": "linear"}, "gamma='columns' goes with kernel='rbf' only"),
-        ({"kernel": "nothing"}, "kernel"),
-        (
-            {"basis": "features", "kernel": "linear"},
-            "basis='features' does not go with Gaussian processes",
-        ),
-        ({"basis": 13}, "basis = 13"),
-        ({"basis": [0, 99]}, "basis holds row 99"),
-        ({"basis": []}, "basis"),
-        ({"basis_selection": "best"}, "basis_selection"),
-        ({"average_width": True, "gamma": 0.5}, "average_width"),
-        ({"average_width": True, "gamma": "columns"}, "average_width"),
-        ({"average_width": True, "kernel": "linear"}, "average_width"),
-        ({"average_width": "yes"}, "average_width"),
-    ],
-    ids=str,
-)
-def test_parameters_out_of_range_are_named(options, said):
-    for fit in ("fit", "fit_comparisons"):
-        model = PreferenceGP(**options)
-        with pytest.raises(ValueError, match=re.escape(said)):
-            model.fit(X, X[:, 0]) if fit == "fit" else model.fit_comparisons(X, WINNERS, LOSERS)
-
-
-@pytest.mark.parametrize("most", [0, -3, 2.5, True, "many", None])
-def test_max_pairs_is_a_number_of_pairs(most):
-    with pytest.raises(ValueError, match="max_pairs must be a whole number greater than 0"):
-        PreferenceGP(max_pairs=most).fit(X, X[:, 0])
-
-
-def test_margins_are_for_another_learner():
-    with pytest.raises(ValueError, match=r"margins do not go with PreferenceGP.*use DifferenceGP"):
-        PreferenceGP().fit_comparisons(X, WINNERS, LOSERS, margins=np.ones(12))
-
-
-@pytest.mark.parametrize("weights", [[0.5] * 12, [1.0] * 11 + [2.5]])
-def test_weights_are_numbers_of_times(weights):
-    with pytest.raises(ValueError, match="weights must be whole numbers"):
-        PreferenceGP().fit_comparisons(X, WINNERS, LOSERS, weights=weights)
-    model = PreferenceGP(1.0, 0.5).fit_comparisons(X, WINNERS, LOSERS)
-    with pytest.raises(ValueError, match="weights must be whole numbers"):
-        model.update_comparisons(X, WINNERS, LOSERS, weights=weights)
-
-
-@pytest.mark.parametrize(
-    "weights", [[-1] * 12, [np.nan] * 12, [np.inf] * 12, [1] * 11, ["a"] * 12, [0] * 12]
-)
-def test_weights_that_make_no_sense_are_refused(weights):
-    with pytest.raises((ValueError, TypeError), match="weights"):
-        PreferenceGP().fit_comparisons(X, WINNERS, LOSERS, weights=weights)
-
-
-def test_sample_weights_are_refused():
-    for act in (PreferenceGP().fit, PreferenceGP(1.0, 0.5).fit(X, X[:, 0]).update):
-        with pytest.raises(ValueError, match="sample_weight does not go with PreferenceGP"):
-            act(X, X[:, 0], sample_weight=np.ones(12))
-
-
-def test_an_item_against_itself_is_refused():
-    model = PreferenceGP(1.0, 0.5).fit_comparisons(X, WINNERS, LOSERS)
-    for act in (PreferenceGP().fit_comparisons, model.update_comparisons):
-        with pytest.raises(ValueError, match="comparison of row 3 of X with itself"):
-            act(X, [1, 3], [2, 3])
-
-
-@pytest.mark.parametrize(
-    ("winners", "losers", "said"),
-    [
-        ([0, 1], [2], "winners has 2 rows and losers 1"),
-        ([], [], "empty"),
-        ([0], [12], "losers points at row 12"),
-        ([-1], [1], "winners points at row -1"),
-        ([0.5], [1], "winners must be row numbers"),
-    ],
-)
-def test_comparisons_that_make_no_sense_are_refused(winners, losers, said):
-    with pytest.raises(ValueError, match=said):
-        PreferenceGP().fit_comparisons(X, winners, losers)
-
-
-def test_comparisons_between_queries_are_refused():
-    with pytest.raises(ValueError, match="between rows of two queries"):
-        PreferenceGP().fit_comparisons(X, [0], [1], qid=np.arange(12))
-
-
-def test_both_uncertainties_at_once_are_refused():
-    model = PreferenceGP(1.0, 0.5).fit_comparisons(X, WINNERS, LOSERS)
-    with pytest.raises(ValueError, match="return_std and return_cov"):
-        model.predict(NEW, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="X_a has 4 rows and X_b 3"):
-        model.predict_comparison(NEW, NEW[:3])
-    with pytest.raises(ValueError, match="features"):
-        model.predict_comparison(NEW, NEW[:, :1])
-
-
-@pytest.mark.parametrize(
-    "act", ["predict", "predict_comparison", "suggest", "update", "update_comparisons"]
-)
-@pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
-def test_what_is_not_fitted_says_so(learner, act):
-    rows = {
-        "predict_comparison": (NEW, NEW),
-        "update": (NEW, NEW[:, 0]),
-        "update_comparisons": (NEW, [0], [1]),
-    }
-    with pytest.raises(NotFittedError):
-        getattr(learner(), act)(*rows.get(act, (NEW,)))
-
-
-def test_updates_are_of_the_kind_of_the_fit():
-    with pytest.raises(ValueError, match="fitted on comparisons; use update_comparisons"):
-        PreferenceGP(1.0, 0.5).fit_comparisons(X, WINNERS, LOSERS).update(NEW, NEW[:, 0])
-    model = PreferenceGP(1.0, 0.5).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="fitted on scores; use update"):
-        model.update_comparisons(NEW, [0], [1])
-    with pytest.raises(ValueError, match="fitted without qid"):
-        model.update(NEW, NEW[:, 0], qid=[0] * 4)
-
-
-def test_tensors_for_a_model_on_csr_are_refused_in_words():
-    torch = pytest.importorskip("torch")
-    model = PreferenceGP(1.0, 0.5).fit_comparisons(sparse.csr_array(X), WINNERS, LOSERS)
-    rows = torch.asarray(NEW)
-    for act in (
-        model.predict,
-        lambda rows: model.predict(rows, return_std=True),
-        lambda rows: model.predict(rows, return_cov=True),
-        lambda rows: model.predict_comparison(rows, rows),
-        lambda rows: model.suggest(rows, 1),
-    ):
-        with pytest.raises(ValueError, match="fitted on a CSR matrix"):
-            act(rows)
 
 
 # ---- warned about
@@ -420,36 +263,12 @@ def test_a_column_that_never_changes_has_no_width(learner):
     assert model.gamma_[1] < 1e-3 * model.gamma_[0]
 
 
-def test_too_many_columns_for_a_width_each():
-    X = np.random.default_rng(0).random((5, 501))
-    with pytest.raises(
-        ValueError, match="gamma='columns' learns one width per column, but X has 501"
-    ):
-        PreferenceGP(gamma="columns").fit_comparisons(X, [0, 1], [2, 3])
-
-
 @pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
-def test_new_comparisons_say_their_queries_as_the_first_did(learner):
+def test_new_comparisons_within_queries_are_learned_from(learner):
     X, qid = np.random.default_rng(0).random((6, 2)), [0, 0, 0, 1, 1, 1]
-    options = {"amplitude": 1.0, "gamma": 1.0}
-    model = learner(**options).fit_comparisons(X, [0, 3], [1, 4], qid=qid)
-    with pytest.raises(
-        ValueError, match="qid must be given to update_comparisons as it was to fit: with qid"
-    ):
-        model.update_comparisons(X, [0], [2])
-    with pytest.raises(ValueError, match="between rows of two queries"):
-        model.update_comparisons(X, [0], [5], qid=qid)
-    model.update_comparisons(X, [0], [2], qid=qid)
-    with pytest.raises(ValueError, match="without qid"):
-        learner(**options).fit_comparisons(X, [0, 1], [1, 2]).update_comparisons(
-            X, [0], [2], qid=qid
-        )
-
-
-def test_margins_are_refused_in_an_update_too():
-    model = PreferenceGP(1.0, 1.0).fit_comparisons(np.eye(3), [0, 1], [1, 2])
-    with pytest.raises(ValueError, match="DifferenceGP"):
-        model.update_comparisons(np.eye(3), [0], [1], margins=[2.0])
+    model = learner(amplitude=1.0, gamma=1.0).fit_comparisons(X, [0, 3], [1, 4], qid=qid)
+    before = model.predict(X)
+    assert (model.update_comparisons(X, [0], [2], qid=qid).predict(X) != before).any()
 
 
 @pytest.mark.filterwarnings("ignore:gamma was tuned to the end")
