@@ -1,9 +1,8 @@
 """Links between items: edges, row numbers or a sparse matrix → checked weights, and features that
 spread along them.
 
-`read_links` reads what users have, `propagated` spreads features, `LinkEncoder` does both in a
-pipeline. Symbols: A the weights of the links (n, n), D the diagonal of the sums of its rows and
-one, P the spread matrix, W the features (n, d), as in docs/mathematics.md, section 3.16.
+`read_links` reads what users have, `propagated` (`core.spreading`) spreads features, `LinkEncoder`
+does both in a pipeline.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
+from corank.core.arrays import Array, FloatArray, Index, is_sparse, refuse_masked
 from corank.core.messages import count, warn_user
+from corank.core.spreading import propagated, spread_matrix
 from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
+from corank.tables.identifiers import identifiers, row_numbers, rows_of_ids
 
-WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
-# that are spread together: their rows are 256 bytes, and a few blocks are small beside a result
-COLUMNS_AT_A_TIME = 32
 EXPECTED = (
     "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m,"
     " 3), a pair (edges, weights), or a table of two columns and perhaps weights"
@@ -140,16 +137,15 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
     n_given = len(columns[0])
     if weights is not None:
         _check_weights(weights)
-    ends = (
-        [_row_numbers(column, n) for column in columns]
-        if ids is None
-        else _rows_of_ids(columns, ids, n)
-    )
-    present = (ends[0] >= 0) & (ends[1] >= 0)
+    if ids is None:
+        first, second = (row_numbers(column, n) for column in columns)
+    else:
+        first, second = rows_of_ids(columns, ids, n)
+    present = (first >= 0) & (second >= 0)
     n_unknown = n_given - int(np.count_nonzero(present))
-    first, second = ends[0][present], ends[1][present]
-    values = np.ones(len(first)) if weights is None else weights[present]
-    result = _summed(first, second, values, n, counts_once=weights is None)
+    values = np.ones(n_given) if weights is None else weights
+    counts_once = weights is None
+    result = _summed(first[present], second[present], values[present], n, counts_once=counts_once)
     return replace(result, n_given=n_given, n_unknown=n_unknown)
 
 
@@ -161,7 +157,8 @@ def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once
     n_self = int(np.count_nonzero(first == second))
     n_edges = int(np.count_nonzero(kept))
     index = np.int32 if max(n, n_edges) < 2**31 else np.int64  # short indices are read faster
-    rows, columns = first[kept].astype(index), second[kept].astype(index)
+    rows = first[kept].astype(index)
+    columns = second[kept].astype(index)
     matrix = sparse.csr_array((weights[kept], (rows, columns)), shape=(n, n), dtype=np.float64)
     matrix.sum_duplicates()
     if counts_once:
@@ -211,7 +208,7 @@ def _edge_columns(links: Any) -> tuple[list[Any], FloatArray | None]:
         )
     if len(names) == 3:
         weights = table[names[2]]
-    ends = [_plain_column(table[name]) for name in names[:2]]
+    ends = [identifiers(table[name]) for name in names[:2]]
     return ends, None if weights is None else _as_weights(weights)
 
 
@@ -237,192 +234,6 @@ def _as_weights(weights: Any) -> FloatArray:
         return np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"links: weights must be numbers ({error}).") from error
-
-
-def _plain_column(values: Any) -> Any:
-    column = plain(
-        values if isinstance(values, pa.ChunkedArray) else to_arrow({"ids": values})["ids"]
-    )
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        raise ValueError(
-            f"links: items are named by whole numbers or text, but a column holds {column.type}"
-            " values."
-        )
-    return column
-
-
-def _row_numbers(column: Any, n: int) -> Index:
-    """Row numbers from 0: (m,), all of them in range."""
-    numbers = _whole_numbers(column)
-    if numbers is None or numbers.null_count:
-        example = next((value for value in column.to_pylist() if not _is_whole(value)), None)
-        raise ValueError(
-            f"links: without ids= links hold row numbers, whole numbers from 0 to {n - 1}, but one"
-            f" is {example!r}."
-        )
-    rows = np.asarray(numbers.to_numpy(), dtype=np.int64)
-    wrong = np.flatnonzero((rows < 0) | (rows >= n))
-    if wrong.size:
-        raise ValueError(
-            f"links: row number {rows[wrong[0]]} of link {wrong[0]} is out of range: X has"
-            f" {count(n, 'row')}, numbered from 0. Where links name items by ids, give ids=."
-        )
-    return rows
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-# ---- ids
-
-
-def _rows_of_ids(columns: list[Any], ids: Any, n: int) -> list[Index]:
-    """The row of each end of every link: (m,) each, -1 where no row has that id."""
-    names = _plain_column(ids)
-    if len(names) != n:
-        raise ValueError(f"ids has {count(len(names), 'name')}, but X has {count(n, 'row')}.")
-    missing = np.flatnonzero(pc.is_null(names, nan_is_null=True).to_numpy())
-    if missing.size:
-        raise ValueError(f"ids has no value in row {missing[0]}: every item needs a name.")
-    _check_no_repeats(names)
-    return [_positions(column, names) for column in columns]
-
-
-def _check_no_repeats(names: Any, alike: str = "") -> None:
-    counts = pc.value_counts(names)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(repeated):
-        name, number = repeated[0]["values"].as_py(), repeated[0]["counts"].as_py()
-        raise ValueError(
-            f"ids: {name!r} names {number} rows{alike}, but a link must lead to a single row."
-        )
-
-
-def _positions(column: Any, names: Any) -> Index:
-    """Positions (m,) in `names` of the values of a column, -1 where they are not there.
-
-    Numbers and text are matched where the texts are whole numbers, such as 12 and "12".
-    """
-    values = column
-    name_numbers, value_numbers = _whole_numbers(names), _whole_numbers(values)
-    if name_numbers is not None and value_numbers is not None:
-        names, values = name_numbers, value_numbers
-    elif name_numbers is None and value_numbers is None:
-        names, values = _texts(names), _texts(values)
-    elif name_numbers is None:
-        names, values = _parsed_numbers(names, "ids hold text", "links hold numbers"), value_numbers
-        _check_no_repeats(names.drop_null(), " when read as a number, as links hold numbers")
-    else:
-        names, values = name_numbers, _parsed_numbers(values, "links hold text", "ids are numbers")
-    positions = pc.fill_null(
-        pc.index_in(values, value_set=names.combine_chunks(), skip_nulls=True), -1
-    )
-    return np.asarray(positions.to_numpy(), dtype=np.int64)
-
-
-def _whole_numbers(values: Any) -> Any:
-    """Values as int64, null where missing; None where they are not whole numbers."""
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.int64(), safe=False)
-    if pa.types.is_null(values.type):
-        return values.cast(pa.int64())
-    if pa.types.is_floating(values.type):
-        try:
-            return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values).cast(
-                pa.int64()
-            )
-        except pa.ArrowInvalid:
-            return None
-    return None
-
-
-def _texts(values: Any) -> Any:
-    return values.cast(pa.large_string())
-
-
-def _parsed_numbers(values: Any, holder: str, other: str) -> Any:
-    """Texts as int64, null where a text is no whole number; an error where none is."""
-    texts = _texts(values)
-    is_number = pc.match_substring_regex(texts, WHOLE_NUMBER)
-    digits = pc.if_else(
-        is_number, pc.utf8_trim_whitespace(texts), pa.scalar(None, pa.large_string())
-    )
-    numbers = pc.ascii_ltrim(digits, "+").cast(pa.int64())
-    if numbers.null_count == len(numbers) and len(numbers):
-        example = next((text for text in texts.to_pylist() if text is not None), None)
-        raise ValueError(f"{holder}, such as {example!r}, but {other}: is it the right column?")
-    return numbers
-
-
-# ---- spreading features
-
-
-def spread_matrix(matrix: Any) -> Any:
-    """P = D^-1/2 (A + I) D^-1/2 as (n, n) CSR, whose largest singular value is one.
-
-    D holds the sums of the rows of A + I to its left and those of the columns to its right, which
-    are the same where links are mutual. An item without links keeps what it has: its row is that of
-    the identity.
-
-    Parameters
-    ----------
-    matrix : (n, n) CSR of weights >= 0 without self-loops
-    """
-    n = matrix.shape[0]
-    looped = sparse.csr_array(matrix + sparse.eye_array(n, format="csr"))
-    left = 1.0 / np.sqrt(looped.sum(axis=1))
-    right = 1.0 / np.sqrt(looped.sum(axis=0))
-    looped.data *= np.repeat(left, np.diff(looped.indptr))
-    looped.data *= right[looped.indices]
-    return looped
-
-
-def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, FloatArray]:
-    """F_h = mean over k = 1 … h of ((1 - kept) Pᵏ W + kept W), for each number of hops h.
-
-    All come from one run of products, of max(hops) nnz(P) d operations. Columns are spread a few at
-    a time, in as many threads as BLAS may use, so that little is held beside the results, each of
-    which is as large as a dense W.
-
-    Parameters
-    ----------
-    P : (n, n) CSR, as of `spread_matrix`
-    W : (n, d) float64 array or CSR
-    hops : numbers of hops, at least 1 each
-    kept : share of an item's own features, 0 to 1
-
-    Returns
-    -------
-    (n, d) float64 array for each of `hops`
-    """
-    n, d = W.shape
-    results = {h: np.zeros((n, d)) for h in sorted(set(hops))}
-    largest = max(results)
-    columns = W.tocsc() if is_sparse(W) else W
-
-    def block_of(columns_in: slice) -> FloatArray:
-        block = columns[:, columns_in]
-        return np.ascontiguousarray(
-            block.toarray() if is_sparse(block) else block, dtype=np.float64
-        )
-
-    def spread(start: int) -> None:
-        block = slice(start, min(start + COLUMNS_AT_A_TIME, d))
-        total = results[largest][:, block]
-        current = block_of(block)
-        for h in range(1, largest + 1):
-            current = P @ current
-            total += current
-            if h in results:
-                np.multiply(total, (1.0 - kept) / h, out=results[h][:, block])
-        current = kept * block_of(block)
-        for result in results.values():
-            result[:, block] += current
-
-    for _ in in_order(spread, range(0, d, COLUMNS_AT_A_TIME), results[largest]):
-        pass
-    return results
 
 
 # ---- in a pipeline

@@ -160,9 +160,9 @@ def rows_read(monkeypatch):
     """How often the features of every row of a file were read: (n,) per file."""
     counts, read = {}, ParquetSource._tables
 
-    def counted(source, unit, names, roles, chunk_rows):
+    def counted(source, unit, roles, chunk_rows):
         row = unit.first_row
-        for rows in read(source, unit, names, roles, chunk_rows):
+        for rows in read(source, unit, roles, chunk_rows):
             if roles.features is not None:
                 whole = counts.setdefault(unit.file.path, np.zeros(len(M), dtype=int))
                 whole[row : row + rows.num_rows] += 1

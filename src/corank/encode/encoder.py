@@ -543,10 +543,8 @@ def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
     if not is_text(values.type):
         return None
     table = values.drop_null().value_counts()
-    texts, counts = (
-        table.field("values").to_pylist(),
-        table.field("counts").to_numpy(zero_copy_only=False),
-    )
+    texts = table.field("values").to_pylist()
+    counts = table.field("counts").to_numpy(zero_copy_only=False)
     odd = np.array([not _is_number(text) for text in texts], dtype=bool)
     share = 1 - counts[odd].sum() / counts.sum() if len(counts) else 0.0
     if share <= MAX_NUMBER_SHARE or not odd.any():

@@ -164,7 +164,8 @@ class Unpacker:
     def _sparse(self, kind: str, content: Any) -> Any:
         if not isinstance(content, dict) or set(content) != {"name", "shape"}:
             raise ModelFileError("the model file has a header that makes no sense")
-        name, shape = content["name"], content["shape"]
+        name = content["name"]
+        shape = content["shape"]
         if (kind, str(name)) not in self._unpacked:
             data, indices, indptr = (
                 self._array(f"{name}.{member}") for member in ("data", "indices", "indptr")

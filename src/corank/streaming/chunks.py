@@ -205,7 +205,8 @@ def label_kind(kind: pa.DataType) -> str:
 
 
 def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
-    kind, types = labels.type, pa.types
+    kind = labels.type
+    types = pa.types
     if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         contents = [
             label.encode() if isinstance(label, str) else label for label in labels.to_pylist()

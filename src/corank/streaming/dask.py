@@ -35,7 +35,8 @@ from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
 
-SCORE, QUERY = "y", "qid"  # columns of a collection
+SCORE = "y"  # columns of a collection
+QUERY = "qid"
 # whose results come to the client together; a checkpoint may be written after each batch
 BATCH_UNITS = 64
 CONNECTION_ERRORS = (
@@ -81,7 +82,8 @@ class CollectionSource:
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
         """The rows of a partition in chunks, made in this process."""
-        partition, path = self.partitions[self.units.index(unit)], unit.file.path
+        partition = self.partitions[self.units.index(unit)]
+        path = unit.file.path
         values, scores, labels = import_module("dask").compute(
             partition.features, partition.scores, partition.labels
         )
@@ -145,11 +147,9 @@ def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
         counts: Sequence[Any] = X.chunks[0]
         names = [f"x{k}" for k in range(X.shape[1])]
     else:
-        blocks, counts, names = (
-            X.to_delayed(),
-            [np.nan] * X.npartitions,
-            [str(name) for name in X.columns],
-        )
+        blocks = X.to_delayed()
+        counts = [np.nan] * X.npartitions
+        names = [str(name) for name in X.columns]
     sizes = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
     scores, labels = (
         _cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY))
@@ -221,7 +221,8 @@ def _client() -> Any:
 
 def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
     """The merged result of one unit, and its number of rows. Runs on a worker."""
-    result, rows = None, 0
+    result = None
+    rows = 0
     for chunk in scan.unit_chunks(number, first_row):
         chunk_result = job(chunk)
         result = chunk_result if result is None else result.merged(chunk_result)
@@ -260,7 +261,8 @@ class UnitTasks:
     """Hands functions of single units, ``function(scan, number, …)``, to the workers."""
 
     def __init__(self, scan: Scan) -> None:
-        self.client, self.source = scan.client, scan.source
+        self.client = scan.client
+        self.source = scan.source
         local = replace(scan, client=None)
         if isinstance(self.source, CollectionSource):
             local = replace(local, source=self.source.only(-1, Partition(None)))
@@ -323,7 +325,8 @@ def batches(
         yield from chunk_results(scan.unit_chunks(first, first_row, skipped=skipped), job)
         first += 1
     with reachable(client):
-        tasks, sent_job = UnitTasks(scan), sent(client, job)
+        tasks = UnitTasks(scan)
+        sent_job = sent(client, job)
         waiting: list[tuple[Any, int]] = []
         units = [number for number in scan.picked_units().tolist() if number >= first]
         for begin in range(0, len(units), BATCH_UNITS):

@@ -211,7 +211,8 @@ class ScannedRows:
 
     def pieces(self) -> Iterator[Piece]:
         """Chunk by chunk, queries numbered through."""
-        code, last = -1, None
+        code = -1
+        last = None
         for chunk in self.rows.scan.chunks():
             runs = chunk.runs
             rows = np.arange(chunk.n_rows) if self.every else np.flatnonzero(~chunk.is_scored)
@@ -233,7 +234,8 @@ class ScannedRows:
         if self._summed is not None and self._summed[0] == job.digest():
             return self._summed[1]
         self._passed += 1
-        rows, what = self.rows, f"summing {self.rows.name}"
+        rows = self.rows
+        what = f"summing {self.rows.name}"
         name = f"sums-{rows.name}-{self._passed}"
         sums: Spans = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
         return sums.closed()
@@ -324,7 +326,8 @@ class SummedRows:
             parts = [part for part in scanned if part.rows.scan is rows.scan]
             jobs += [part.sum_job(unscored.comparison, features, columns) for part in parts]
         self.n_passes += 1
-        name, what = f"sums-scored-{self.n_passes}", "summing scored rows"
+        name = f"sums-scored-{self.n_passes}"
+        what = "summing scored rows"
         job = JointSumJob(tuple(jobs))
         joint: JointSums = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
         sums = [spans.closed() for spans in joint.sums]
@@ -340,12 +343,16 @@ class ScannedProblem:
     """
 
     bases: ViewBases
-    unscored: Unscored | None
 
     @property
     def scored(self) -> SummedRows:
         """The scored rows, the same in every view."""
         return self.bases.data.shown  # type: ignore[return-value]
+
+    @property
+    def unscored(self) -> Unscored | None:
+        """The rows on which views should agree."""
+        return self.bases.data.unscored
 
     @property
     def choices(self) -> Iterator[list[ViewData]]:
@@ -529,7 +536,8 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     last: int | None = None
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
-        runs, n = chunk.runs, chunk.n_rows
+        runs = chunk.runs
+        n = chunk.n_rows
         if scan.has_queries:
             closed.add(runs, chunk.place)
         if waiting and last != int(runs.ids[0]):
@@ -568,7 +576,8 @@ def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, Float
 def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `Scan.check_alone`."""
     scan.check_alone(arguments)
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for scores, predictions, codes in scored_queries(learner, scan):
         if np.isnan(scores).all():
             continue
@@ -588,11 +597,15 @@ def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float
 def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """R² of the rows that have a score; `arguments` : as in `Scan.check_alone`."""
     scan.check_alone(arguments)
-    count, mean, spread, loss = 0, 0.0, 0.0, 0.0
+    count = 0
+    mean = 0.0
+    spread = 0.0
+    loss = 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):
         scores = to_numpy(chunk.scores)
         scored = ~np.isnan(scores)
-        scores, n = scores[scored], int(scored.sum())
+        scores = scores[scored]
+        n = int(scored.sum())
         if n == 0:
             continue
         chunk_mean = scores.mean()

@@ -320,13 +320,15 @@ class Scan:
         Features that were not named are picked by the names of the learner; those that were must be
         the same.
         """
-        names, n_features = learner.feature_names, learner.n_features_in_
+        names = learner.feature_names
+        n_features = learner.n_features_in_
         is_open = not (self.chosen or self.unnamed or self.maps) and self.encoder is None
         if names is not None and is_open:
             roles = replace(self.roles, features=tuple(str(name) for name in names))
             self.source.check(roles)
             return replace(self, roles=roles)
-        fitted, given = type(learner).__name__, self.feature_names
+        fitted = type(learner).__name__
+        given = self.feature_names
         if names is not None and given is not None and list(names) != given:
             missing = [name for name in names if name not in given]
             difference = f"{missing[0]!r} is missing" if missing else "their order differs"
@@ -446,7 +448,8 @@ class Scan:
             return np.empty((rows.n_rows, 0))
         values, _ = self._mapped(rows)
         if self.maps:
-            width, first_width = values.shape[1], self._first_mapped[0].shape[1]
+            width = values.shape[1]
+            first_width = self._first_mapped[0].shape[1]
             if width != first_width:
                 raise ValueError(
                     f"map gives {width} columns from {rows.place.of(0)} on, and {first_width} at"
@@ -492,7 +495,8 @@ class Scan:
     # ---- descriptions
 
     def __repr__(self) -> str:
-        files, roles = self.files, self.roles
+        files = self.files
+        roles = self.roles
         rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
         named = "".join(
             f", {role} {name!r}"

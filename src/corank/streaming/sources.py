@@ -131,19 +131,20 @@ def _expanded(path: Any, format: str | None) -> list[tuple[Path, Path | None]]:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"paths must be text or paths, got {path!r}")
-    if Path(text).is_dir():
-        return [(file, Path(text)) for file in _files_inside(Path(text), format)]
-    if Path(text).exists() or not glob.has_magic(text):
-        return [(Path(text), None)]
-    matches = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - it may begin anywhere
+    given = Path(text)
+    if given.is_dir():
+        return [(file, given) for file in _files_inside(given, format)]
+    if given.exists() or not glob.has_magic(text):
+        return [(given, None)]
+    matches = glob.glob(text, recursive=True)  # noqa: PTH207 - it may begin anywhere
     if not matches:
         raise TableError(f"no file matches {text}")
-    root = Path(*takewhile(lambda level: not glob.has_magic(level), Path(text).parts))
-    return [
-        (file, root)
-        for match in matches
-        for file in (_files_inside(match, format) if match.is_dir() else [match])
-    ]
+    root = Path(*takewhile(lambda level: not glob.has_magic(level), given.parts))
+    located: list[tuple[Path, Path | None]] = []
+    for match in sorted(map(Path, matches)):
+        files = _files_inside(match, format) if match.is_dir() else [match]
+        located += [(file, root) for file in files]
+    return located
 
 
 def _files_inside(folder: Path, format: str | None) -> list[Path]:
@@ -216,6 +217,12 @@ class Roles:
     extra: tuple[str, ...] = ()
     as_table: bool = False
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of all of them, each once."""
+        names = [*(self.features or ()), self.score, self.query, *self.extra]
+        return list(dict.fromkeys(name for name in names if name is not None))
+
 
 @dataclass(frozen=True)
 class RawRows:
@@ -265,21 +272,11 @@ class TableSource(ABC):
 
     def __init__(self, files: Sequence[File]) -> None:
         self.files = files
-        self.schemas = [self._schema_of(file) for file in files]
-        for file, schema in zip(files, self.schemas, strict=True):
-            MAX_COLUMNS.check(len(schema.names), f"{file.path} has {len(schema.names):,} columns")
-            check_unique(schema.names, file.path)
-        key_names = {tuple(name for name, _ in file.keys) for file in files}
-        if len(key_names) > 1:
-            raise TableError(
-                f"the folders of {files[0].path} and of other files name different columns"
-            )
-        self._key_types = {}
-        for name in key_names.pop():
-            values = [dict(file.keys)[name] for file in files]
-            whole = all(value is None or INT64_TEXT.fullmatch(value) for value in values)
-            self._key_types[name] = pa.int64() if whole else pa.string()
-        self._positions = {file.path: position for position, file in enumerate(files)}
+        self._schemas = {file.path: self._schema_of(file) for file in files}
+        for path, schema in self._schemas.items():
+            MAX_COLUMNS.check(len(schema.names), f"{path} has {len(schema.names):,} columns")
+            check_unique(schema.names, path)
+        self._key_types = types_of_keys(files)
         self._feature_types: dict[tuple[str, ...], type] = {}
 
     @abstractmethod
@@ -287,117 +284,128 @@ class TableSource(ABC):
         """The columns of a file."""
 
     @abstractmethod
-    def _tables(
-        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
-    ) -> Iterator[pa.Table]:
-        """The given columns of a unit, in tables of any length."""
+    def _tables(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
+        """The columns of a unit that lie in its file, in tables of any length."""
 
     @property
     def names(self) -> list[str]:
         """The names of the columns of the first file, then of those that folders name."""
-        stored = self.schemas[0].names
+        stored = self._schemas[self.files[0].path].names
         return list(dict.fromkeys([*stored, *self._key_types]))
 
-    def _type(self, position: int, name: str) -> pa.DataType | None:
-        schema = self.schemas[position]
-        at = schema.get_field_index(name)
-        return schema.field(at).type if at >= 0 else self._key_types.get(name)
+    def _type(self, file: File, name: str) -> pa.DataType | None:
+        schema = self._schemas[file.path]
+        if name in schema.names:
+            return schema.field(name).type
+        return self._key_types.get(name)
 
     def number_columns(self) -> list[str]:
         """The names of the columns that hold numbers in the first file."""
-        return [name for name in self.names if is_number(plain_type(self._type(0, name)))]
+        first = self.files[0]
+        return [name for name in self.names if is_number(plain_type(self._type(first, name)))]
 
     def check(self, roles: Roles) -> None:
         """Every file must have every column, with numbers where numbers are needed and labels of
         one kind.
         """
-        purposes = [*((name, "feature") for name in roles.features or ()), (roles.score, "score")]
-        purposes += [(roles.query, "query"), *((name, "extra") for name in roles.extra)]
-        for name, purpose in purposes:
-            if name is not None:
-                for position in range(len(self.files)):
-                    self._check_column(position, name, purpose, as_table=roles.as_table)
+        columns = [(name, "feature") for name in roles.features or ()]
+        if roles.score is not None:
+            columns.append((roles.score, "score"))
+        if roles.query is not None:
+            columns.append((roles.query, "query"))
+        columns += [(name, "extra") for name in roles.extra]
+        for name, purpose in columns:
+            for file in self.files:
+                self._check_column(file, name, purpose, as_table=roles.as_table)
 
-    def _check_column(self, position: int, name: str, purpose: str, *, as_table: bool) -> None:
-        path, kind = self.files[position].path, self._type(position, name)
+    def _check_column(self, file: File, name: str, purpose: str, *, as_table: bool) -> None:
+        path = file.path
+        kind = self._type(file, name)
         if kind is None:
             what = "column" if purpose == "extra" else f"{purpose} column"
             raise TableError(
-                f"{path} has no {what} {name!r}{did_you_mean(name, self.schemas[position].names)}"
+                f"{path} has no {what} {name!r}{did_you_mean(name, self._schemas[path].names)}"
             )
         needs_numbers = purpose == "score" or (purpose == "feature" and not as_table)
         if needs_numbers and not (is_number(plain_type(kind)) or pa.types.is_null(kind)):
-            hint = (
-                "; turn text into numbers with encoder="
-                if purpose == "feature"
-                else ": is it the right column?"
-            )
+            hint = ": is it the right column?"
+            if purpose == "feature":
+                hint = "; turn text into numbers with encoder="
             raise TableError(
                 f"{purpose} column {name!r} of {path} should hold numbers, but holds {kind}{hint}"
             )
         if purpose == "query":
-            labels, first_labels = label_kind(kind), label_kind(self._type(0, name))
+            first = self.files[0]
+            labels = label_kind(kind)
+            first_labels = label_kind(self._type(first, name))
             if labels != first_labels:
                 raise TableError(
                     f"query column {name!r} holds {labels} in {path} and {first_labels} in"
-                    f" {self.files[0].path}; labels of one kind are needed"
+                    f" {first.path}; labels of one kind are needed"
                 )
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
         """The rows of a unit in chunks; errors name its file."""
         unit.file.check()
-        names, stored = self._columns(unit, roles)
         row = unit.first_row
         with reading(unit.file.path):
-            for table in rechunk(self._tables(unit, stored, roles, chunk_rows), chunk_rows):
-                yield self._raw_rows(
-                    self._with_keys(table, unit.file, names), roles, Place(unit.file.path, row)
-                )
+            for table in rechunk(self._tables(unit, roles, chunk_rows), chunk_rows):
+                yield self._raw_rows(table, roles, unit.file, Place(unit.file.path, row))
                 row += table.num_rows
 
-    def _columns(self, unit: Unit, roles: Roles) -> tuple[list[str], list[str]]:
-        """The names of the columns to read, and of those that lie in the file itself."""
-        columns = [*(roles.features or ()), roles.score, roles.query, *roles.extra]
-        names = list(dict.fromkeys(name for name in columns if name is not None))
-        stored = set(self.schemas[self._positions[unit.file.path]].names)
-        return names, [name for name in names if name in stored]
-
-    def _with_keys(self, table: pa.Table, file: File, names: Sequence[str]) -> pa.Table:
-        for name, text in file.keys:
-            if name in names and name not in table.column_names:
-                kind = self._key_types[name]
-                value = int(text) if text is not None and pa.types.is_integer(kind) else text
-                table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
-        return table
+    def _stored(self, file: File, roles: Roles) -> list[str]:
+        """The names of the columns to read that lie in a file itself."""
+        stored = set(self._schemas[file.path].names)
+        return [name for name in roles.columns if name in stored]
 
     def _feature_type(self, names: tuple[str, ...]) -> type:
         if names not in self._feature_types:
-            kinds = [
-                self._type(position, name) for position in range(len(self.files)) for name in names
-            ]
-            self._feature_types[names] = feature_type([plain_type(kind) for kind in kinds])
+            kinds = [plain_type(self._type(file, name)) for file in self.files for name in names]
+            self._feature_types[names] = feature_type(kinds)
         return self._feature_types[names]
 
-    def _raw_rows(self, table: pa.Table, roles: Roles, place: Place) -> RawRows:
+    def _raw_rows(self, table: pa.Table, roles: Roles, file: File, place: Place) -> RawRows:
+        table = self._with_keys(table, file, roles)
         features: Any = None
         if roles.features is not None and roles.as_table:
             features = table.select(list(roles.features))
         elif roles.features is not None:
-            features = feature_matrix(
-                table, roles.features, self._feature_type(roles.features), place
-            )
-        scores = (
-            None
-            if roles.score is None
-            else scores_of(table.column(roles.score), roles.score, place)
-        )
-        runs = (
-            one_run()
-            if roles.query is None
-            else runs_of(table.column(roles.query), roles.query, place)
-        )
+            dtype = self._feature_type(roles.features)
+            features = feature_matrix(table, roles.features, dtype, place)
+        scores = None
+        runs = one_run()
+        if roles.score is not None:
+            scores = scores_of(table.column(roles.score), roles.score, place)
+        if roles.query is not None:
+            runs = runs_of(table.column(roles.query), roles.query, place)
         extra = table.select(list(roles.extra)) if roles.extra else None
         return RawRows(table.num_rows, features, scores, runs, place, extra)
+
+    def _with_keys(self, table: pa.Table, file: File, roles: Roles) -> pa.Table:
+        """A table with the columns that the folders of its file name."""
+        for name, text in file.keys:
+            if name not in roles.columns or name in table.column_names:
+                continue
+            kind = self._key_types[name]
+            value = int(text) if text is not None and pa.types.is_integer(kind) else text
+            values = pa.repeat(pa.scalar(value, kind), table.num_rows)
+            table = table.append_column(name, values)
+        return table
+
+
+def types_of_keys(files: Sequence[File]) -> dict[str, pa.DataType]:
+    """The types of the columns that folders name, which must be the same for all files."""
+    names = {tuple(name for name, _ in file.keys) for file in files}
+    if len(names) > 1:
+        raise TableError(
+            f"the folders of {files[0].path} and of other files name different columns"
+        )
+    types = {}
+    for name in names.pop():
+        values = [dict(file.keys)[name] for file in files]
+        whole = all(value is None or INT64_TEXT.fullmatch(value) for value in values)
+        types[name] = pa.int64() if whole else pa.string()
+    return types
 
 
 def rechunk(tables: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
@@ -446,12 +454,15 @@ class ParquetSource(TableSource):
         """
         self.units = units = []
         for file, group_rows in zip(self.files, self._group_rows, strict=True):
-            rows, first = 0, 0
+            rows = 0
+            first = 0
             bundle: list[int] = []
             for group, count in enumerate(group_rows):
                 if bundle and rows + count > chunk_rows:
                     units.append(Unit(file, tuple(bundle), rows, first))
-                    bundle, rows, first = [], 0, first + rows
+                    bundle = []
+                    first = first + rows
+                    rows = 0
                 bundle.append(group)
                 rows += count
             if rows:
@@ -462,31 +473,29 @@ class ParquetSource(TableSource):
         decoded.
         """
         unit.file.check()
-        names, stored = self._columns(unit, roles)
-        picked, begin = [], 0
+        picked = []
+        begin = 0
         with reading(unit.file.path):
-            with closing(self._tables(unit, stored, roles, PICKED_ROWS)) as tables:
+            with closing(self._tables(unit, roles, PICKED_ROWS)) as tables:
                 for table in tables:
                     end = begin + table.num_rows
-                    places = rows[slice(*np.searchsorted(rows, (begin, end)))]
-                    if len(places):
-                        picked.append(table.take(places - begin))
+                    first, last = np.searchsorted(rows, (begin, end))
+                    if first < last:
+                        picked.append(table.take(rows[first:last] - begin))
                     begin = end
                     if begin > rows[-1]:
                         break
-            table = self._with_keys(pa.concat_tables(picked), unit.file, names)
-            return self._raw_rows(table, roles, Place(unit.file.path, unit.first_row, rows))
+            place = Place(unit.file.path, unit.first_row, rows)
+            return self._raw_rows(pa.concat_tables(picked), roles, unit.file, place)
 
-    def _tables(
-        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
-    ) -> Generator[pa.Table, None, None]:
+    def _tables(self, unit: Unit, roles: Roles, chunk_rows: int) -> Generator[pa.Table, None, None]:
+        names = self._stored(unit.file, roles)
         if not names:  # only columns that folders name
             yield pa.table({"": pa.nulls(unit.n_rows or 0)})
             return
+        groups = list(unit.groups or ())
         with parquet.ParquetFile(unit.file.path) as file:
-            for batch in file.iter_batches(
-                chunk_rows, row_groups=list(unit.groups or ()), columns=names
-            ):
+            for batch in file.iter_batches(chunk_rows, row_groups=groups, columns=names):
                 yield usual_types(pa.Table.from_batches([batch]), unit.file.path)
 
 
@@ -507,25 +516,26 @@ class CsvSource(TableSource):
                 raise TableError(f"{file.path} has a header but no rows")
             return reader.schema
 
-    def _tables(
-        self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int
-    ) -> Iterator[pa.Table]:
-        schema = self.schemas[self._positions[unit.file.path]]
-        learned = {roles.score, *(roles.features or ())}
-        types = {}
-        for name in names:
-            kind = schema.field(name).type  # of the first rows
-            may_be_label = pa.types.is_integer(kind) or pa.types.is_null(kind)
-            is_numeric = (
-                is_number(kind) or name == roles.score or (name in learned and not roles.as_table)
-            )
-            if name not in learned and may_be_label:
-                types[name] = pa.string()  # 007 is written as it was read
-            elif is_numeric and not pa.types.is_boolean(kind):
-                types[name] = pa.float64()  # whole numbers or nothing at first, others later
+    def _tables(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
+        names = self._stored(unit.file, roles)
+        types = {name: self._type_to_read(unit.file, name, roles) for name in names}
+        types = {name: kind for name, kind in types.items() if kind is not None}
         with self._open(unit.file, types, names) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
+
+    def _type_to_read(self, file: File, name: str, roles: Roles) -> pa.DataType | None:
+        """The type of a column where that of its first rows may not be that of all."""
+        kind = self._type(file, name)
+        is_learned = name == roles.score or name in (roles.features or ())
+        may_be_label = pa.types.is_integer(kind) or pa.types.is_null(kind)
+        if may_be_label and not is_learned:
+            return pa.string()  # 007 is written as it was read
+        if pa.types.is_boolean(kind):
+            return None
+        needs_numbers = is_learned and (name == roles.score or not roles.as_table)
+        # whole numbers or nothing at first, others later
+        return pa.float64() if needs_numbers or is_number(kind) else None
 
     def _open(
         self, file: File, types: dict[str, pa.DataType], names: list[str] | None = None

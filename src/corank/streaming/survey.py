@@ -159,7 +159,8 @@ class Survey:
         if self.held is not None and other.held is not None:
             both = self.held.merged(other.held)
             held = both if both.n_rows <= self.max_held else None
-        level, n_other = self.level, other.n_scored
+        level = self.level
+        n_other = other.n_scored
         if n_other:
             share = n_other / (self.n_scored + n_other)
             level = level + (other.level - level) * share
@@ -178,7 +179,9 @@ class Survey:
         """
         result: dict[Cursor, Offsets] = {}
         rows = scored = queries = 0
-        open_id, open_scored = None, False  # the query at the end of the chunks so far
+        # the query at the end of the chunks so far, and whether it has a score
+        open_id = None
+        open_scored = False
         for chunk in self.chunks:
             goes_on = chunk.rows > 0 and chunk.first == open_id
             shared = goes_on and open_scored and chunk.first_scored
@@ -188,7 +191,8 @@ class Survey:
             queries += chunk.scored_runs - shared
             if chunk.rows:
                 through = goes_on and chunk.runs == 1 and open_scored
-                open_id, open_scored = chunk.last, chunk.last_scored or through
+                open_id = chunk.last
+                open_scored = chunk.last_scored or through
         return result, queries
 
     @property
@@ -259,7 +263,8 @@ class SurveyJob:
         """The survey of a chunk."""
         is_scored = chunk.is_scored & (not self.all_unscored)
         rows = np.flatnonzero(is_scored)
-        held, level = RowPieces(), 0.0
+        held = RowPieces()
+        level = 0.0
         if len(rows):
             scores = take(chunk.scores, rows)
             level = float(namespace(scores).mean(scores))
@@ -333,7 +338,8 @@ def run_survey(
     scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool
 ) -> Survey:
     """The first look at a scan; `contiguous` refuses queries that come back."""
-    first, first_job = scan, job
+    first = scan
+    first_job = job
     is_large = scan.finds_rows and (scan.n_rows or 0) > MAX_EVEN_ROWS
     if scan.finds_rows:
         first = scan.without_features(score=not job.all_unscored, query=contiguous)
@@ -365,7 +371,8 @@ def _with_features(survey: Survey, scan: Scan, passes: Passes, job: SurveyJob, n
     wanted = np.unique(np.concatenate(numbers))
     if len(wanted) == 0:
         return survey
-    rows, pick = scan.picking(wanted - job.first_number), PickJob(digest(wanted))
+    rows = scan.picking(wanted - job.first_number)
+    pick = PickJob(digest(wanted))
     what = f"reading rows of {name}"
     picked: RowPieces = passes.run(rows, pick, f"rows-{name}", what, len(wanted))
     [features] = picked.joined()
@@ -403,13 +410,15 @@ def _spread_rows(survey: Survey, scan: Scan, job: SurveyJob, *, scored: bool) ->
     rows = np.asarray([chunk.rows for chunk in survey.chunks])
     sizes = np.asarray([chunk.scored for chunk in survey.chunks])
     sizes = sizes if scored else rows - sizes
-    ends, row_ends = np.cumsum(sizes), np.cumsum(rows)
+    ends = np.cumsum(sizes)
+    row_ends = np.cumsum(rows)
     count = int(ends[-1])
     width = WINDOW_ROWS * count // survey.n_rows
     ranks = spread_places(count, min(job.limit, count), job.seed, width)
     numbers = [np.zeros(0, dtype=np.int64)]
     for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
-        end, chunk = ends[position], survey.chunks[position]
+        end = ends[position]
+        chunk = survey.chunks[position]
         first = end - sizes[position]
         low, high = np.searchsorted(ranks, (first, end))
         places = ranks[low:high] - first

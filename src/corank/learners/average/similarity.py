@@ -27,7 +27,7 @@ from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 from corank.solve.widths import learn_widths
 
@@ -482,7 +482,7 @@ def second_order_features(
     return np.asarray(values / np.maximum(lengths, LEAST_DISTANCE))
 
 
-def relevance(units: Units, rows: FloatArray) -> FloatArray:
+def relevance(units: Observations, rows: FloatArray) -> FloatArray:
     """How well encoded columns (n_points, k) go with the scores: max(r² − 1/N, 0), for correlations
     r over N units.
     """
@@ -494,14 +494,13 @@ def relevance(units: Units, rows: FloatArray) -> FloatArray:
     return factors if factors.any() else np.ones(len(factors))
 
 
-def factors_per_column(units: Units, rows: FloatArray) -> FloatArray:
+def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
     """What encoded columns (n_points, k) are multiplied by, so that each has the width in an rbf
     kernel under which scored rows, in random order, have the largest evidence: (k,).
     """
     observed = Rows.of(rows[units.first], units.scores, None, units.roots**2)
-    level = float(np.average(units.scores, weights=units.roots**2))
     # a free level is a query whose mean costs nothing
-    problem = ScoredRows(observed.lowered(level), WithinQueries())
+    problem = ScoredRows(observed.lowered(units.base), WithinQueries())
     return np.sqrt(learn_widths(problem).gammas)
 
 
