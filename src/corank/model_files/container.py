@@ -22,7 +22,6 @@ from safetensors.numpy import save as to_safetensors
 from corank._version import __version__
 from corank.core.arrays import Arrays
 from corank.core.storable import ModelFileError
-from corank.tables import replacing
 
 FORMAT = "corank"
 FORMAT_VERSION = 2  # raise it when a file of today could not be read by the corank of yesterday
@@ -92,6 +91,8 @@ def write_model(
     private : bool
         Whether a new file can be read by its owner alone.
     """
+    from corank.tables import replacing
+
     # safetensors takes the buffer as it lies: strided arrays would come back scrambled
     arrays = {
         name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"])
