@@ -6,14 +6,13 @@ from sklearn.linear_model import Ridge
 
 from corank.datasets import (
     RankingData,
+    built_in,
     load_jokes,
     load_peps,
     make_ranking,
     make_shop,
     make_two_views,
 )
-from corank.datasets import jokes as _jokes
-from corank.datasets import peps as _peps
 from corank.links import read_links
 
 
@@ -25,7 +24,7 @@ def jokes() -> RankingData:
 @pytest.fixture(scope="module")
 def jokes_file():
     with (
-        (_jokes._FOLDER / "jokes.npz").open("rb") as stream,
+        (built_in.FOLDER / "jokes" / "jokes.npz").open("rb") as stream,
         np.load(stream, allow_pickle=False) as file,
     ):
         return dict(file)
@@ -56,15 +55,15 @@ def test_reference_users_rated_every_joke_and_are_no_queries(jokes, jokes_file):
 
 
 def test_jokes_ship_with_their_terms_and_stay_small(jokes):
-    notice = (_jokes._FOLDER / "NOTICE").read_text(encoding="utf-8")
+    notice = (built_in.FOLDER / "jokes" / "NOTICE").read_text(encoding="utf-8")
     for text in (" ".join(notice.split()), jokes.citation):
         assert "Eigentaste: A Constant Time Collaborative Filtering Algorithm" in text
     assert "freely available for research use when acknowledged" in notice
-    assert len((_jokes._FOLDER / "jokes.npz").read_bytes()) < 100_000
+    assert len((built_in.FOLDER / "jokes" / "jokes.npz").read_bytes()) < 100_000
 
 
 def test_without_the_joke_file_the_error_says_where_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(_jokes, "_FOLDER", tmp_path)
+    monkeypatch.setattr(built_in, "FOLDER", tmp_path)
     with pytest.raises(
         FileNotFoundError, match=r"source repository and the source distribution.*make_ranking\(\)"
     ):
@@ -116,9 +115,9 @@ def test_links_of_proposals_lead_to_proposals():
 
 
 def test_proposals_ship_with_their_terms_and_stay_small():
-    notice = " ".join((_peps._FOLDER / "NOTICE").read_text(encoding="utf-8").split())
+    notice = " ".join((built_in.FOLDER / "peps" / "NOTICE").read_text(encoding="utf-8").split())
     assert "public domain or under CC0-1.0-Universal" in notice
-    assert len((_peps._FOLDER / "peps.npz").read_bytes()) < 400_000
+    assert len((built_in.FOLDER / "peps" / "peps.npz").read_bytes()) < 400_000
 
 
 @pytest.mark.parametrize("make", [make_ranking, make_two_views])

@@ -9,7 +9,9 @@ from command_line import run
 
 from corank import load
 from corank.interview.answers import judgements_again, read_answers
+from corank.interview.belief import Beliefs
 from corank.interview.interview import Interview, StaleQuestion
+from corank.learners.average.auto import LiveFit
 from corank.tables import TableError
 
 N = 24
@@ -202,19 +204,25 @@ def test_answers_that_come_during_a_refresh_are_believed_too(monkeypatch):
     interview = Interview(FRAME, id="name")
     answer_all(interview, 5)
     interview.answer("first")
-    believed = Interview._believed
+    after = Beliefs.after
 
     def interrupted(self, *arguments):
-        belief = believed(self, *arguments)
-        self.answer("second")
+        belief = after(self, *arguments)
+        interview.answer("second")
         return belief
 
     with monkeypatch.context() as busy:
-        busy.setattr(Interview, "_believed", interrupted)
+        busy.setattr(Beliefs, "after", interrupted)
         interview.refresh(ranks=False)
-    last = interview.log.answers[-1]
-    expected = interview._after(believed(interview, interview.log.answers[:-1], None, None), last)
-    np.testing.assert_allclose(interview._belief.mean, expected.mean, atol=5e-3)
+    asked = interview.log.answers[-1].items
+    winner, loser = (interview.belief.places([interview.names.index(name)]) for name in asked[::-1])
+    whole = Interview(FRAME, id="name")
+    for answer in interview.log.answers[:-1]:
+        whole.ask_about([whole.names.index(name) for name in answer.items])
+        whole.answer(answer.answer)
+    whole.refresh(ranks=False)
+    expected = whole.belief.after_win(*winner, *loser)
+    np.testing.assert_allclose(interview.belief.mean, expected.mean, atol=5e-3)
 
 
 def test_a_refresh_that_fails_can_be_made_again(monkeypatch):
@@ -226,7 +234,7 @@ def test_a_refresh_that_fails_can_be_made_again(monkeypatch):
 
     interview.answer("first")
     with monkeypatch.context() as broken:
-        broken.setattr(interview._fits, "to_comparisons", fail)
+        broken.setattr(LiveFit, "to_comparisons", fail)
         with pytest.raises(RuntimeError, match="no luck"):
             interview.refresh()
     assert interview.ranking().answers == 5

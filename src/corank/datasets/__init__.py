@@ -1,7 +1,6 @@
 """Data to try corank on: joke ratings, Python Enhancement Proposals, and made-up problems."""
 
-from corank.datasets.jokes import load_jokes
-from corank.datasets.peps import ProposalData, load_peps
+from corank.datasets.built_in import ProposalData, load_jokes, load_peps
 from corank.datasets.shop import ShopData, make_shop
 from corank.datasets.synthetic import RankingData, TwoViewData, make_ranking, make_two_views
 

@@ -20,10 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from io import FileIO
 from itertools import combinations, count
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from corank.tables import TableError, check_target
 from corank.tables.limits import open_limited
@@ -39,6 +40,8 @@ TIE, SKIP, UNDO = "tie", "skip", "undo"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")
 _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
+# of two people: their names, the judgements that both made, and how many of them are alike
+Agreement: TypeAlias = tuple[str, str, int, int]
 _IN_USE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 
 
@@ -93,10 +96,10 @@ class Answer:
         """
         if self.answer not in POSITIONS:
             return []
-        best = self._named(self.answer)
+        best = self.items[POSITIONS.index(self.answer)]
         pairs = [(best, other) for other in self.items if other != best]
         if self.worst:
-            worst = self._named(self.worst)
+            worst = self.items[POSITIONS.index(self.worst)]
             pairs += [(other, worst) for other in self.items if other not in (best, worst)]
         return pairs
 
@@ -137,9 +140,6 @@ class Answer:
         if self.score is not None and not math.isfinite(self.score):
             raise ValueError(f"score must be a finite number, got {self.score}")
 
-    def _named(self, position: str) -> str:
-        return self.items[POSITIONS.index(position)]
-
 
 @dataclass(frozen=True)
 class AnswerLog:
@@ -171,29 +171,23 @@ class AnswerLog:
 
     def last(self, person: str | None = None, kind: str | None = None) -> Answer | None:
         """The last answer, of a person and of a kind where given."""
-        return next(
-            (
-                a
-                for a in reversed(self.answers)
-                if person in (None, a.person) and kind in (None, a.kind)
-            ),
-            None,
-        )
+        for answer in reversed(self.answers):
+            if person in (None, answer.person) and kind in (None, answer.kind):
+                return answer
+        return None
 
     def with_answer(self, answer: Answer) -> AnswerLog:
         """The log after one more answer."""
-        return replace(
-            self,
-            answers=[*self.answers, answer],
-            next_number=max(self.next_number, answer.number + 1),
-        )
+        next_number = max(self.next_number, answer.number + 1)
+        return replace(self, answers=[*self.answers, answer], next_number=next_number)
 
     def without(self, answer: Answer, number: int) -> AnswerLog:
         """The log after line `number` has taken an answer back."""
-        left = [other for other in self.answers if other is not answer]
-        taken_back = [*self.taken_back, answer]
         return replace(
-            self, answers=left, taken_back=taken_back, next_number=max(self.next_number, number + 1)
+            self,
+            answers=[other for other in self.answers if other is not answer],
+            taken_back=[*self.taken_back, answer],
+            next_number=max(self.next_number, number + 1),
         )
 
 
@@ -225,7 +219,7 @@ def mean_scores(answers: Iterable[Answer]) -> dict[str, float]:
     return dict(running_scores(answers))
 
 
-def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
+def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreement]]:
     """How many judgements a person made again and how many of them came out alike, and the
     agreement of any two people.
 
@@ -235,27 +229,24 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[st
     judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for answer in answers:
         for first, second, won in pair_outcomes([answer]):
-            verdict = 0.0 if won != 1 else 1.0 if first < second else -1.0
+            verdict = 0.0
+            if won == 1:
+                verdict = 1.0 if first < second else -1.0
             judged[frozenset((first, second))][answer.person].append(verdict)
         if answer.score is not None:
             judged[answer.items][answer.person].append(answer.score)
     scores = [answer.score for answer in answers if answer.score is not None]
     tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
-
-    def alike(first: float, second: float) -> bool:
-        return abs(first - second) <= tolerance
-
     repeated = consistent = 0
     shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for by_person in judged.values():
-        for values in by_person.values():
-            repeated += len(values) - 1
-            consistent += sum(alike(values[0], value) for value in values[1:])
+        for first_value, *later in by_person.values():
+            repeated += len(later)
+            consistent += sum(abs(first_value - value) <= tolerance for value in later)
         for first, second in combinations(sorted(by_person), 2):
-            shared[first, second].append(alike(by_person[first][0], by_person[second][0]))
-    agreement = [
-        (first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())
-    ]
+            gap = by_person[first][0] - by_person[second][0]
+            shared[first, second].append(abs(gap) <= tolerance)
+    agreement = [(*pair, len(same), sum(same)) for pair, same in sorted(shared.items())]
     return repeated, consistent, agreement
 
 
@@ -352,16 +343,8 @@ def _answer(number: int, fields: dict[str, str]) -> Answer:
         score = float(fields["score"]) if fields["score"] else None
     except ValueError:
         raise ValueError(f"score must be a number, got {fields['score']!r}") from None
-    answer = Answer(
-        number,
-        fields["kind"],
-        tuple(names),
-        fields["answer"],
-        fields["worst"],
-        score,
-        fields["person"],
-        fields["at"],
-    )
+    words = {name: fields[name] for name in ("kind", "answer", "worst", "person", "at")}
+    answer = Answer(number=number, items=tuple(names), score=score, **words)
     answer.check()
     return answer
 
@@ -392,9 +375,8 @@ class AnswersInMemory:
     ) -> Answer:
         """Keep an answer; that in a file is on the disk when this returns. Takes what `Answer` has."""
         score = None if score is None else float(score)
-        said = Answer(
-            self.log.next_number, kind, tuple(items), answer, worst, score, person, _now()
-        )
+        number = self.log.next_number
+        said = Answer(number, kind, tuple(items), answer, worst, score, person, _now())
         said.check()
         self._write_line(said)
         self.log = self.log.with_answer(said)
@@ -477,18 +459,19 @@ class AnswersFile(AnswersInMemory):
             self._add(header[len(beginning) :])
 
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
-        names = (*answer.items, *("",) * (len(POSITIONS) - len(answer.items)))
-        score = "" if answer.score is None else repr(answer.score)
+        no_names = [""] * (len(POSITIONS) - len(answer.items))
         values = [
             str(answer.number),
             answer.kind,
-            *names,
+            *answer.items,
+            *no_names,
             answer.answer,
             answer.worst,
-            score,
+            "" if answer.score is None else repr(answer.score),
             undoes,
+            answer.person,
+            answer.at,
         ]
-        values += [answer.person, answer.at]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(values)
         line = text.getvalue().encode()
@@ -549,7 +532,8 @@ class AnswersFile(AnswersInMemory):
             pass  # the reason comes below
         if not self._place.exists():
             check_target(self._place, overwrite=True)  # whether its folder is still there
-            self._write_again()
+            # where it is a link, the file that it names
+            self._go_on_with(self._new_file(Path(os.path.realpath(self._place))))
             return
         try:
             check_target(self._place, overwrite=True)
@@ -557,7 +541,7 @@ class AnswersFile(AnswersInMemory):
         except OSError:  # a folder, or a file that nobody may write to
             raise self._change(has_all=False) from None
         try:
-            if self._is_open_file(present):
+            if os.path.sameopenfile(present.fileno(), self._file.fileno()):
                 present.close()
                 present = self._file
             self._compare(present, may_be_longer=may_be_longer)
@@ -588,9 +572,6 @@ class AnswersFile(AnswersInMemory):
         else:
             self._go_on_with(present)
 
-    def _is_open_file(self, file: FileIO) -> bool:
-        return os.path.samestat(os.fstat(file.fileno()), os.fstat(self._file.fileno()))
-
     def _go_on_with(self, file: FileIO) -> None:
         """Write to another file from now on, which has the same contents."""
         before, self._file = self._file, file
@@ -598,18 +579,10 @@ class AnswersFile(AnswersInMemory):
             before.close()
         self._confirm()
 
-    def _write_again(self) -> None:
-        """Write all contents to a new file at the path; where it is a link, to the file that it
-        names.
-        """
-        self._go_on_with(self._new_file(Path(os.path.realpath(self._place))))
-
     def _new_file(self, path: Path) -> FileIO:
         """A file of its own with all contents, open and as private as the one before it."""
         mode = stat.S_IMODE(os.fstat(self._file.fileno()).st_mode)
-        file = FileIO(
-            path, "x+", opener=lambda name, flags: os.open(name, flags | os.O_APPEND, mode)
-        )
+        file = FileIO(path, "x+", opener=partial(_appending, mode=mode))
         try:
             self._take(file)
             _write_whole(file, self._content)
@@ -657,8 +630,8 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _appending(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_APPEND)
+def _appending(name: str, flags: int, mode: int = 0o777) -> int:
+    return os.open(name, flags | os.O_APPEND, mode)
 
 
 def _write_whole(file: FileIO, content: bytes) -> None:

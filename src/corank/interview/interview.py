@@ -31,6 +31,7 @@ from corank.interview.answers import (
     SCORE,
     SKIP,
     TIE,
+    Agreement,
     Answer,
     AnswerLog,
     AnswersFile,
@@ -141,15 +142,17 @@ class Interview:
         self._asked = self._asked_rows()
         self._n_questions = 0
         self._learned: _Learned | None = None
-        self._outlook: _Outlook | None = None
+        # number of answers, and the expected share of misordered pairs then and after further ones
+        self._outlook: tuple[int, FloatArray] | None = None
         # the last answer, and the belief without it
         self._before_last: tuple[Answer, Belief] | None = None
         # the rows of the next question, by the number of the open one, its answer and worst item
         self._prepared: dict[tuple[int, str, str], Rows | None] = {}
         self._learned_from: AnswerLog | None = None  # the answers at the last refresh
         with in_one_thread(self._matrix):
-            self._belief = self._believed(self.log.answers, None, None)
-            self._open = self._question(self._choice(self._belief, self._asked))
+            # about the items that questions are chosen from
+            self.belief = self._believed(self.log.answers, None, None)
+            self._open = self._question(self._choice(self.belief, self._asked))
 
     # ---------------------------------------------------------------- what is asked
 
@@ -186,13 +189,13 @@ class Interview:
             names = [self.names[row] for row in question.rows]
             said = self._answers.append(question.kind, names, answer, worst, score, self.person)
             self._asked = self._asked.after([said], self._rows)
-            self._before_last = said, self._belief
-            self._belief = self._after(self._belief, said)
+            self._before_last = said, self.belief
+            self.belief = self._after(self.belief, said)
             key = (question.number, answer, worst)
             if key in self._prepared:
                 rows = self._prepared[key]
             else:
-                rows = self._choice(self._belief, self._asked)
+                rows = self._choice(self.belief, self._asked)
             self._open = self._question(rows)
             return self._open
 
@@ -206,7 +209,7 @@ class Interview:
                 return None
             self._asked = self._asked_rows()
             if self._before_last is not None and self._before_last[0] is undone:
-                self._belief = self._before_last[1]
+                self.belief = self._before_last[1]
             return self.ask_about([self._rows[name] for name in undone.items])
 
     def ask_about(self, rows: Sequence[int]) -> Question:
@@ -326,27 +329,27 @@ class Interview:
                 self._learned = learned
                 present = self.log.answers
                 if present[: len(answers)] == answers:  # none was taken back
-                    self._belief = reduce(self._after, present[len(answers) :], belief)
+                    self.belief = reduce(self._after, present[len(answers) :], belief)
                     self._prepared = {}
             self._prepare()
             if ranks:
                 step = STEP * KINDS[self.kind].n_comparisons
                 shares = belief.foreseen(MAX_STEPS, step, asked, scores=self.kind == SCORE)
                 with self._lock:
-                    self._outlook = _Outlook(len(answers), shares)
+                    self._outlook = len(answers), shares
 
     def _prepare(self) -> bool:
         """Choose the next question for every answer to the open one."""
         with self._lock:
-            question, belief, log, asked = self._open, self._belief, self.log, self._asked
+            question, belief, log, asked = self._open, self.belief, self.log, self._asked
         if question is None or (question.number, SKIP, "") in self._prepared:
             return False
         names = tuple(self.names[row] for row in question.rows)
         prepared = {}
         for answer, worst in self._possible(question):
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
-            after = self._after(belief, said), asked.after([said], self._rows)
-            prepared[question.number, answer, worst] = self._choice(*after)
+            rows = self._choice(self._after(belief, said), asked.after([said], self._rows))
+            prepared[question.number, answer, worst] = rows
         with self._lock:
             if self.log is log and self._open is question:
                 self._prepared = prepared
@@ -357,10 +360,9 @@ class Interview:
         if question.kind == SCORE:
             return [(SCORE, ""), (SKIP, "")]
         positions = POSITIONS[: len(question.rows)]
+        picks = list(permutations(positions, 2))
         if question.kind == COMPARE:
             picks = [(better, "") for better in positions]
-        else:
-            picks = list(permutations(positions, 2))
         return [*picks, (TIE, ""), (SKIP, "")]
 
     def _learner(self) -> Any:
@@ -512,11 +514,12 @@ class Interview:
             everything_asked = self._open is None
         misordered, more = 0.5, None
         if outlook is not None:
-            misordered = float(outlook.shares[0])
-            worth = outlook.shares[:-1] - outlook.shares[1:] >= LEAST_GAIN
-            if not worth.all():
-                given_since = len(log.answers) - outlook.answers
-                more = max(STEP * int(np.argmin(worth)) - given_since, 0)
+            n_answers, shares = outlook
+            misordered = float(shares[0])
+            is_worth_it = shares[:-1] - shares[1:] >= LEAST_GAIN
+            if not is_worth_it.all():
+                given_since = len(log.answers) - n_answers
+                more = max(STEP * int(np.argmin(is_worth_it)) - given_since, 0)
         if log.n_told < FEWEST_TO_STOP:  # so few answers cannot tell
             more = None
         if everything_asked:
@@ -552,9 +555,8 @@ class Interview:
         rows = list(dict.fromkeys([first, second, *asked]))
         names = [self.names[row] for row in rows]
         items = self._matrix[rows]
-        explanation: PairExplanation = learned.model.explain_pair(
-            0, rows.index(second), items=items, names=names
-        )
+        at = rows.index(second)
+        explanation: PairExplanation = learned.model.explain_pair(0, at, items=items, names=names)
         return explanation
 
     def scores(self, answers: Sequence[Answer] | None = None) -> FloatArray:
@@ -736,7 +738,7 @@ class Settled:
     repeated: int
     consistent: int
     people: dict[str, int]
-    agreement: list[tuple[str, str, int, int]]
+    agreement: list[Agreement]
     sentence: str
 
 
@@ -753,14 +755,6 @@ class _Learned:
     model: Any
     ranking: Ranking
     top_stable: float
-
-
-@dataclass(frozen=True)
-class _Outlook:
-    """The expected share of misordered pairs after so many answers, and after further ones."""
-
-    answers: int
-    shares: FloatArray
 
 
 @dataclass(frozen=True)

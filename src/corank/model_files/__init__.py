@@ -1,8 +1,8 @@
 """Model files: `save` for every learner, and `load`.
 
 `container` reads and writes one file of arrays and JSON, `packing` turns values into those,
-`schema` declares what the file of every learner holds, and `table_encoder` what that of an encoder
-beside it does; only models that have one load it.
+`schema` declares what the file of every learner holds, and `encoders` stores a table encoder beside
+a learner.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.registry import learner_class, stored_learners
 from corank.core.storable import ModelFileError, function_name
 from corank.model_files.container import is_inner, read_model, write_model
-from corank.model_files.packing import Packer, Unpacker
 from corank.model_files.schema import Contents, check_contents, demand
 
 if TYPE_CHECKING:
     from corank.encode.encoder import TableEncoder
+    from corank.model_files.packing import Packer
 
 
 class Saveable:
@@ -75,6 +75,8 @@ class Saveable:
             scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
             it see skops (https://skops.readthedocs.io).
         """
+        from corank.model_files.packing import Packer
+
         check_is_fitted(self)
         name = type(self).__name__
         if name not in stored_learners() or learner_class(name) is not type(self):
@@ -93,7 +95,7 @@ class Saveable:
         header["summary"] = {**self.counts(), **training_only}
         header["encoder"] = None
         if encoder is not None:
-            from corank.model_files.table_encoder import pack_encoder
+            from corank.model_files.encoders import pack_encoder
 
             header["encoder"] = pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
@@ -209,6 +211,8 @@ def _try_out(learner: Any) -> None:
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    from corank.model_files.packing import Unpacker
+
     name = header.get("learner")
     if name not in stored_learners():
         raise ModelFileError(
@@ -239,8 +243,9 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
         demand(is_sound, "note on the data")
     learner.table_ = header.get("table")
+    learner.encoder_ = None
     if header.get("encoder") is not None:
-        from corank.model_files.table_encoder import unpack_encoder
+        from corank.model_files.encoders import unpack_encoder
 
         learner.encoder_ = unpack_encoder(header["encoder"], arrays, learner)
     return learner

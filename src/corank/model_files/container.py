@@ -91,8 +91,6 @@ def write_model(
     private : bool
         Whether a new file can be read by its owner alone.
     """
-    from corank.tables import replacing
-
     # safetensors takes the buffer as it lies: strided arrays would come back scrambled
     arrays = {
         name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"])
@@ -106,6 +104,8 @@ def write_model(
     about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
     text = json.dumps(about, allow_nan=False)
     content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": checksum(text, arrays)})
+    from corank.tables import replacing  # they read Arrow, which takes long to import
+
     path = Path(path)
     try:
         with replacing(path, overwrite=overwrite, private=private) as file:

@@ -1,6 +1,4 @@
-"""The table encoder that may stand beside a learner in its file: its state, checked, and as version
-0.1 wrote it.
-"""
+"""A table encoder beside a learner in a model file."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ VECTOR_ARRAYS = entries(centres=floats("_"))
 
 
 def pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
-    """The state of an encoder as JSON, its arrays among those of the learner."""
+    """What a file holds of the encoder of a learner, beside the arrays that the packer takes."""
     if not isinstance(encoder, TableEncoder):
         raise TypeError(
             f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file"
@@ -64,7 +62,7 @@ def pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
 
 
 def unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEncoder:
-    """The encoder whose state stands beside a learner."""
+    """The encoder that a file holds for a learner; `arrays` are all of the file."""
     prefix = "encoder."
     encoder_arrays = {
         name.removeprefix(prefix): array
