@@ -18,7 +18,7 @@ from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
-from corank.solve.differences import Contrasts, Spectral, spread_of
+from corank.solve.differences import Contrasts, spread_of
 from corank.solve.function import Span
 from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
@@ -137,7 +137,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
 
     def _solve_again(self, system: DualSystem | PrimalSystem, rows: Index | None) -> None:
         """Solve for more rows with the parameters that were chosen before."""
-        self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
+        self.log_evidence_ = float(system.evidence().at(self.amplitude_, self.noise_))
         self._keep_process(system, rows)
 
     def _extend(

@@ -54,14 +54,13 @@ from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
     HeldOut,
     errors_of,
-    in_place,
     kept_means,
     losses_from_sums,
     pooled,
     unit_predictions,
-    without_offsets,
 )
 from corank.solve.path import Path
+from corank.solve.spectrum import in_place
 from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import (
     KernelSettings,
@@ -354,7 +353,7 @@ class RowComponents:
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
         offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(without_offsets(left, blocks, offsets, targets.shape[0]))
+        return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because
@@ -399,6 +398,17 @@ class RowComponents:
 
 
 # ---------------------------------------------------------------- least squares from sums
+
+
+def _without_offsets(
+    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
+) -> Array:
+    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
+    residuals = [
+        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
+        for both, o in zip(left, offsets, strict=True)
+    ]
+    return in_place(blocks, residuals, n)
 
 
 @dataclass(frozen=True)

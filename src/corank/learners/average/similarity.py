@@ -25,7 +25,7 @@ from corank.core.kernels import manhattan_distances, product, squared_norms
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
@@ -471,7 +471,7 @@ def second_order_features(
     return np.asarray(values / np.maximum(lengths, LEAST_DISTANCE))
 
 
-def relevance(units: Units, rows: FloatArray) -> FloatArray:
+def relevance(units: Observations, rows: FloatArray) -> FloatArray:
     """How well encoded columns (n_points, k) go with the scores: max(r² − 1/N, 0), for correlations
     r over N units.
     """
