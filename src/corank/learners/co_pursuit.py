@@ -24,7 +24,6 @@ from corank.learners.bases import AskedBases, ViewBases
 from corank.learners.explanation import Explanation
 from corank.learners.parameters import (
     KernelParameters,
-    candidates,
     check_choice,
     is_whole,
     read_splits,
@@ -336,7 +335,9 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     beta: float = 0.0
     weighting: Any = "size"
 
+    _own_scoring = "rescaled"
     # what learners with a norm penalty ask of their users, and this one does not
+    alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
 
@@ -371,7 +372,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
-        labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
+        labels, n_rows = row_labels(X), self._n_seen - self._n_apart
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
@@ -386,12 +387,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             raise ValueError(
                 f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
             )
-        return Settings(
-            **self._shared_settings(),
-            alpha=0.0,
-            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
-            scoring=self.scoring or "rescaled",
-        )
+        return super()._settings()
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         asked = super()._asked_bases(n_columns, settings, names)
@@ -417,16 +413,15 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             raise ValueError(
                 "objective='paper' has one residual for all views, so y must have one column."
             )
-        bases = ViewBases.of(asked, data)
+        bases = ViewBases.of(asked, data, auto_width="scale")
         pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
-        n_unscored = data.unscored.rows.n_rows
-        couples = n_unscored > 0 and len(self.views_) > 1 and pursuit.agreement != 0.0
+        couples = len(self.views_) > 1 and pursuit.agreement != 0.0
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
         self._with_queries, self._n_queries = data.with_queries, data.problems[0].n_queries
-        self._n_seen, self._n_scored = data.n_seen, data.n_scored
-        self._n_unscored, self._n_plain = n_unscored, data.n_plain
+        self._n_seen, self._n_scored = data.features.shape[0] + data.n_apart, data.n_scored
+        self._n_unscored, self._n_apart = data.n_unscored, data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
@@ -435,14 +430,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
         n_rows = data.features.shape[0]
-        nothing = data.unscored.rows.n_rows == 0 or len(data.problems) == 1
+        nothing = data.unscored is None or len(data.problems) == 1
         return CoPursuitSettings(
             agreement=0.0 if nothing else settings.agreement,
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=read_splits(self.cv, data.shown, data.scored_index, n_rows),
+            splits=read_splits(self.cv, data.shown, data.shown_index, n_rows),
             scoring=settings.scoring,
             seed=settings.seed,
             compared=compared,

@@ -612,7 +612,7 @@ def complete(
         tried = _pull_path(system, inductive, settings, scale)
         if tried is not None and tried.pull is not None:
             path, pull = tried, float(tried.pull[tried.best])
-    (view,), (coefficients,) = inductive.views, inductive.coefficients
+    (view,), (coefficients,) = inductive.system.views, inductive.coefficients
     unscored = take(problem.features, slice(n, len(layout.order)))
     predicted = predict_in_blocks(view.basis, coefficients, unscored)
     completion = system.solve(inductive.alpha, pull, predicted)
@@ -629,7 +629,7 @@ def complete(
 def _nothing_to_complete(training: Training, settings: TransductionSettings) -> Completed:
     """RankRLS on rows that are all scored."""
     fitted = fit_scored(training, settings, training)
-    (view,), (coefficients,) = fitted.views, fitted.coefficients
+    (view,), (coefficients,) = fitted.system.views, fitted.coefficients
     pull = untuned_pull(settings.pull, 1.0)
     return Completed(
         coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
@@ -736,7 +736,7 @@ def _folds(problem: Problem, settings: TransductionSettings) -> Index:
 
 def _kernel_of(inductive: Solution, settings: TransductionSettings) -> Kernel:
     """The kernel with the width that was chosen."""
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     return basis.kernel if isinstance(basis, KernelBasis) else settings.kernel
 
 
@@ -746,7 +746,7 @@ def _system(
     """All rows in either form: the dual where they are the basis, or fewer than the columns that
     are.
     """
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     if is_named(settings.basis, "all"):
         kernel, points = _kernel_of(inductive, settings), problem.features
         if kernel.precomputed:
