@@ -83,6 +83,7 @@ class Mutant:
         return f"{self.file}: {old}  →  {new}"
 
 
+SPECTRUM = "solve/spectrum.py"
 CLOSED_FORM = "learners/average/closed_form.py"
 WEIGHING = "learners/average/weighing.py"
 FITTING = "learners/average/fitting.py"
@@ -92,31 +93,35 @@ POSTERIOR = "solve/posterior.py"
 SIMILARITY = "learners/average/similarity.py"
 MUTANTS = [
     # solutions, held-out predictions and evidence
-    Mutant("average", CLOSED_FORM, "evidence = -0.5 * (", "evidence = -1.0 * ("),
-    Mutant("average", CLOSED_FORM, "inverse / max(units.n_free, 1)", "inverse / len(units)"),
+    Mutant("solve", SPECTRUM, "return -0.5 * (", "return -1.0 * ("),
+    Mutant("average", SPECTRUM, "squares / max(self.dimension, 1)", "squares / len(self.values)"),
+    Mutant(
+        "average",
+        SPECTRUM,
+        "(self.dimension - len(self.values)) * np.log(noise)",
+        "0 * np.log(noise)",
+    ),
+    Mutant(
+        "average", SPECTRUM, "(right * inverse, inverse) if", "(right * inverse**2, inverse) if"
+    ),
+    Mutant(
+        "average",
+        SPECTRUM,
+        "self.vectors - levels @ (levels.T",
+        "self.vectors - 0 * levels @ (levels.T",
+    ),
+    Mutant("solve", SPECTRUM, "identity[None, :, :, None] - systems", "systems"),
+    Mutant("solve", SPECTRUM, "systems[:, run.start :, run, :] = values", "pass"),
+    Mutant(
+        "average", CLOSED_FORM, "levels is None or observations.whole else", "levels is None else"
+    ),
     Mutant(
         "average",
         CLOSED_FORM,
-        "sum(axis=0) - units.n_groups * np.log(",
-        "sum(axis=0) - 0 * np.log(",
+        "left.variances - levels**2 * alphas",
+        "left.variances + levels**2 * alphas",
     ),
-    Mutant(
-        "average", CLOSED_FORM, "return duals / diagonal, 1 /", "return duals / diagonal**2, 1 /"
-    ),
-    Mutant(
-        "average",
-        CLOSED_FORM,
-        "diagonal -= directions[:, None] ** 2 /",
-        "diagonal -= 0 * directions[:, None] ** 2 /",
-    ),
-    Mutant("average", CLOSED_FORM, "variances[block] -= along", "variances[block] += along"),
-    Mutant("average", CLOSED_FORM, "system -= along_level", "system -= 0 * along_level"),
-    Mutant(
-        "average",
-        CLOSED_FORM,
-        "predictions, variances * amplitude, duals",
-        "predictions, variances, duals",
-    ),
+    Mutant("average", CLOSED_FORM, "variance=variances * amplitude", "variance=variances"),
     # weights
     Mutant("average", WEIGHING, "exponent = np.sqrt(int(units.folds.max()) + 1)", "exponent = 1.0"),
     Mutant("average", WEIGHING, "LEAST_SLOPE = 0.1", "LEAST_SLOPE = 0.0"),
@@ -166,8 +171,7 @@ MUTANTS = [
     Mutant(
         "solve", "solve/holdout.py", "ties[np.argmax(alpha[ties])]", "ties[np.argmin(alpha[ties])]"
     ),
-    Mutant("solve", "solve/holdout.py", "alphas / float(within[0])", "alphas"),
-    Mutant("solve", "solve/holdout.py", "(1 - inner if complement else inner)", "inner"),
+    Mutant("solve", "solve/holdout.py", "alphas / cost", "alphas"),
     Mutant("solve", "solve/co_kernel.py", "g = 1 / (1 + self.factor * ratio", "g = 1 / (1 + ratio"),
     # posteriors
     Mutant(

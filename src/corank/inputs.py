@@ -342,17 +342,9 @@ def read_rows(
 
     The rows of the only query have no query codes.
     """
-    _refuse_scan(estimator, X)  # before y is missed: a scan has its scores inside
-    demand_scores(y)
     features = read_features(estimator, X, reset=reset)
     rows = scored_rows(read_score_columns(features, y, qid, sample_weight), 0)
-    return features, without_only_query(rows)
-
-
-def demand_scores(y: Any) -> None:
-    """Refuse a missing y."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None.")
+    return features, rows if rows.n_queries > 1 else replace(rows, queries=None)
 
 
 def read_score_columns(
@@ -362,7 +354,8 @@ def read_score_columns(
 
     by_view : whether there may be several columns of scores, one per view: (n, M)
     """
-    demand_scores(y)
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
     n = features.shape[0]
     columns = _columns_of(y) if by_view else [y]
     scores = [read_scores(column, n, features) for column in columns]
@@ -400,11 +393,6 @@ def scored_rows(rows: Rows, column: int) -> Rows:
     if not given.all():
         rows = rows.take(like(np.flatnonzero(given), rows.index, "int64"))
     return rows
-
-
-def without_only_query(rows: Rows) -> Rows:
-    """The rows without query codes where they are of one query."""
-    return rows if rows.n_queries > 1 else replace(rows, queries=None)
 
 
 def row_labels(table: Any) -> Any:

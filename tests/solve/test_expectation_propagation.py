@@ -16,7 +16,7 @@ from corank.core.kernels import Kernel
 from corank.core.loss import WithinQueries
 from corank.core.observations import ComparedRows, Rows, ScoredRows
 from corank.solve import pair_data
-from corank.solve.differences import Spectral, spread_of, width_slopes
+from corank.solve.differences import spread_of, width_slopes
 from corank.solve.expectation_propagation import propagate
 from corank.solve.pair_data import PairData
 from corank.solve.preference import (
@@ -220,21 +220,22 @@ def test_evidence_of_contrasts_is_that_of_a_normal_distribution(basis):
     for amplitude, noise in product([0.3, 4.0], [0.01, 1.0]):
         covariance = amplitude * contrasts @ gram @ contrasts.T + noise * np.eye(len(contrasts))
         expected = multivariate_normal(np.zeros(len(contrasts)), covariance).logpdf(contrasts @ Y)
-        found, slopes = Spectral.of(system).log_evidence(amplitude, noise)
+        evidence = system.evidence()
+        found, slopes = evidence.at(amplitude, noise), evidence.slopes(amplitude, noise)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-        steps = [Spectral.of(system).log_evidence(amplitude * np.exp(a), noise * np.exp(b))[0] - found
+        steps = [evidence.at(amplitude * np.exp(a), noise * np.exp(b)) - found
                  for a, b in ((1e-6, 0), (0, 1e-6))]  # fmt: skip
         np.testing.assert_allclose(slopes, np.asarray(steps) / 1e-6, rtol=1e-3, atol=1e-4)
 
 
 def test_the_best_amplitude_and_noise_beat_a_grid():
     _, system = differences()
-    spectral = Spectral.of(system)
-    best = spectral.best(None, None)[2]
+    evidence = system.evidence()
+    best = evidence.best(None, None)[2]
     for place in ParameterGrid(
         {"amplitude": np.logspace(-3, 3, 13), "noise": np.logspace(-5, 1, 13)}
     ):
-        assert best >= spectral.log_evidence(**place)[0] - 1e-6
+        assert best >= evidence.at(**place) - 1e-6
 
 
 @pytest.mark.parametrize("basis", [None, np.arange(20)], ids=["dual", "all"])
@@ -261,11 +262,7 @@ def test_width_slopes_of_contrasts_are_those_of_differences():
     _, system = at(start)
     slopes = width_slopes(system, 2.0, 0.1)
     expected = [
-        (
-            Spectral.of(at(start + h)[1]).log_evidence(2.0, 0.1)[0]
-            - Spectral.of(at(start - h)[1]).log_evidence(2.0, 0.1)[0]
-        )
-        / 2e-5
+        (at(start + h)[1].evidence().at(2.0, 0.1) - at(start - h)[1].evidence().at(2.0, 0.1)) / 2e-5
         for h in 1e-5 * np.eye(2)
     ]
     np.testing.assert_allclose(slopes, expected, rtol=1e-5)
@@ -281,7 +278,7 @@ def test_evidence_of_margins_is_that_of_a_normal_distribution():
     A *= np.sqrt(weights)[:, None]
     covariance = 2 * A @ kernel("rbf", 0.5)(ITEMS, ITEMS) @ A.T + 0.3 * np.eye(60)
     expected = multivariate_normal(np.zeros(60), covariance).logpdf(np.sqrt(weights) * margins)
-    np.testing.assert_allclose(Spectral.of(system).log_evidence(2.0, 0.3)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(system.evidence().at(2.0, 0.3), expected, rtol=1e-6)
 
 
 # ---- what to ask

@@ -30,6 +30,7 @@ from sklearn.model_selection import (
 
 import corank.core.sums
 import corank.solve.holdout
+import corank.solve.spectrum
 from corank import RLS, CoRankRLS, CoRLS, RankRLS, View
 from corank.solve.holdout import HeldOut, best_slope
 
@@ -578,6 +579,8 @@ def test_small_blocks_change_nothing(form, scoring, cv, monkeypatch):
     expected = model.fit(X, Y).path_.error
     monkeypatch.setattr(corank.core.sums, "GRAM_ENTRIES", 1)
     monkeypatch.setattr(corank.solve.holdout, "BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(corank.solve.spectrum, "BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(corank.solve.spectrum, "SYSTEM_ENTRIES", 8)
     np.testing.assert_allclose(model.fit(X, Y).path_.error, expected, rtol=1e-9)
 
 

@@ -45,9 +45,13 @@ MIN_TILE_COLUMNS = 96  # of a tile on a CPU: smaller products run below its rate
 # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
 GPU_ROW_ENTRIES = 64
 MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
+# of a sum over segments up to which a dense matrix takes less time than a sparse one
+MAX_DENSE_PRODUCTS = 2**19
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
 # rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
 MAX_ALONE = 1_000
+# of a block of a matrix that is mirrored: the block and its image stay in the cache
+MIRROR_ROWS = 256
 MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
 
 
@@ -239,17 +243,21 @@ def segment_sum(
     """Sum the rows of `values` (n, c) that share a segment number, weighted (n,) or not:
     (n_segments, c).
     """
-    xp = namespace(values)
-    if array_api_compat.is_numpy_array(values):
+    if isinstance(values, np.ndarray):
         n = values.shape[0]
         if values.shape[1] == 1:  # a sparse matrix takes longer to make than to multiply with
             column = values[:, 0] if weights is None else values[:, 0] * weights
             return np.bincount(segments, column, minlength=n_segments)[:, None]
         data = np.ones(n) if weights is None else weights
+        if n_segments * values.size <= MAX_DENSE_PRODUCTS:
+            members = np.zeros((n_segments, n))
+            members[segments, np.arange(n)] = data
+            return members @ values
         indicator = sparse.csr_array(
             (data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments)
         )
         return np.asarray(indicator.T.tocsr() @ values)
+    xp = namespace(values)
     if weights is not None:
         values = weights[:, None] * values
     if array_api_compat.is_torch_array(values):
@@ -279,6 +287,31 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     if array_api_compat.is_torch_array(matrix):
         return xp.cholesky_solve(right, lower)
     return xp.linalg.solve(matrix, right)
+
+
+def inverse_positive(matrix: Array) -> Array:
+    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
+    ValueError for others.
+
+    O(k³): a third for the Cholesky factor, the rest for the inverse.
+    """
+    if not array_api_compat.is_numpy_array(matrix):
+        factor = cholesky(matrix)
+        if array_api_compat.is_torch_array(matrix):
+            return namespace(matrix).cholesky_inverse(factor)
+        return namespace(matrix).linalg.inv(matrix)
+    lower, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise ValueError("matrix is not positive definite")
+    upper = scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T
+    result = np.ascontiguousarray(upper)
+    k = len(result)
+    for begin in range(0, k, MIRROR_ROWS):
+        end = min(begin + MIRROR_ROWS, k)
+        block = result[begin:end, begin:end]
+        block[...] = np.triu(block) + np.triu(block, 1).T
+        result[end:, begin:end] = result[begin:end, end:].T
+    return result
 
 
 def cholesky(matrix: Array) -> Array:
@@ -389,6 +422,33 @@ def add_diagonal(matrix: Array, value: Array | float) -> Array:
         return result
     xp = namespace(matrix)
     return matrix + value * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix))
+
+
+def padded(blocks: Sequence[Array]) -> list[Array]:
+    """The rows of every block, its columns among those of all blocks, zeros elsewhere."""
+    if len(blocks) == 1:
+        return list(blocks)
+    widths = [block.shape[1] for block in blocks]
+    rows = []
+    for position, block in enumerate(blocks):
+        n = block.shape[0]
+        left = zeros_beside((n, sum(widths[:position])), block)
+        right = zeros_beside((n, sum(widths[position + 1 :])), block)
+        rows.append(namespace(block).concat([left, block, right], axis=1))
+    return rows
+
+
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """The blocks on the diagonal, zeros elsewhere."""
+    return stack_rows(padded(blocks))
+
+
+def kron(left: FloatArray, right: Array) -> Array:
+    """The Kronecker product of a small matrix with a large one."""
+    xp = namespace(right)
+    return xp.concat(
+        [xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0
+    )
 
 
 def first_appearance(values: Array) -> tuple[Array, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from inspect import isfunction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -32,7 +32,6 @@ from corank.core.messages import warn_user
 from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
-from corank.describe import Summary, summarise
 from corank.inputs import (
     as_scan,
     compared_rows,
@@ -47,12 +46,6 @@ from corank.inputs import (
     scored_rows,
     warn_of_scales,
 )
-from corank.learners.pair_explanation import (
-    ColumnOwners,
-    PairExplanation,
-    explain_function,
-    read_pair,
-)
 from corank.learners.parameters import (
     candidates,
     check_choice,
@@ -62,15 +55,19 @@ from corank.learners.parameters import (
     read_splits,
     seed,
 )
-from corank.learners.training import column_of
+from corank.learners.training import columns_of_views
 from corank.learners.update import Kept, with_new_rows
-from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
+
+if TYPE_CHECKING:
+    from corank.describe import Summary
+    from corank.learners.pair_explanation import PairExplanation
+    from corank.solve.questions import Question
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
@@ -196,6 +193,8 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         Summary
             Print it; notebooks show it as a table. `corank inspect` says the same of a model file.
         """
+        from corank.describe import summarise  # what is said of a model is not needed to fit it
+
         check_is_fitted(self)
         return summarise(self)
 
@@ -440,6 +439,8 @@ class Learner(Saveable, QueryEstimator):
         PairExplanation
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
+        from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
+
         check_is_fitted(self)
         pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
@@ -489,8 +490,9 @@ class Learner(Saveable, QueryEstimator):
         keeps and counts.
         """
         parts, new = self.function_.parts, []
-        for position, part in enumerate(parts):
-            scored = scored_rows(rows, column_of(rows, position, len(parts)))
+        columns = columns_of_views(rows, len(parts))
+        for column, part in zip(columns, parts, strict=True):
+            scored = scored_rows(rows, column)
             new.append(scored.lowered(self._level).beside(part.coefficients))
         self._warn_of_nothing_new(new)
         assert self._kept is not None
@@ -503,7 +505,7 @@ class Learner(Saveable, QueryEstimator):
             self._n_seen,
             with_queries=self._with_queries,
         )
-        self._kept = Kept.of(system, unscored, in_memory=True)
+        self._kept = Kept.of(system, unscored)
         given: Mask = np.any(given_scores(rows), axis=1)
         self._n_seen += len(given)
         self._n_scored += int(given.sum())
@@ -711,6 +713,8 @@ class RankerMixin:
         -------
         float
         """
+        from corank.metrics import disagreement_error
+
         X, y, qid = as_scan(X, y, qid)
         if is_scan(X):
             given = {"y": y, "qid": qid, "sample_weight": sample_weight}

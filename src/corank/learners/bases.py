@@ -25,7 +25,6 @@ from corank.core.basis import (
     warn_of_subset,
 )
 from corank.core.kernels import Kernel, basis_points, check_precomputed, is_named, scale_gamma
-from corank.core.unscored import HeldRows
 from corank.core.views import View, select
 from corank.learners.training import TrainingData
 from corank.solve.systems import ViewData
@@ -53,11 +52,6 @@ class AskedView:
     basis: Any
 
     @property
-    def whose(self) -> str:
-        """The name of the view for messages, where views have names."""
-        return f" of {self.view.name}" if self.view.name else ""
-
-    @property
     def limit(self) -> int:
         """How many candidates its basis is chosen from."""
         return candidate_limit(_size(self.basis, 0))
@@ -70,12 +64,13 @@ class AskedView:
         """`basis` checked against the rows, of which `total` may serve; "auto" is resolved, by its
         limit and its size.
         """
+        name = self.view.name
         checked = check_basis(self.basis, data.features.shape[0], total)
         limit, size = auto
-        resolved = resolve_basis(checked, total, limit if data.holds_scored else 0, size)
-        warn_of_subset(checked, resolved, total, self.whose)
+        resolved = resolve_basis(checked, total, 0 if data.summed else limit, size)
+        warn_of_subset(checked, resolved, total, f" of {name}" if name else "")
         if is_named(resolved, "features") and self.kernel.name != "linear":
-            where = f" in {self.view.name}" if self.view.name else ""
+            where = f" in {name}" if name else ""
             raise ValueError(
                 f"basis='features' needs kernel='linear', got kernel={self.kernel.name!r}{where}."
             )
@@ -96,13 +91,8 @@ class AskedBases:
     views: Sequence[AskedView]
     selection: Any
     auto: tuple[int, int]
-    drawn: bool
     seed: int
-
-    @property
-    def names(self) -> list[str | None]:
-        """The names of the views."""
-        return [asked.view.name for asked in self.views]
+    drawn: bool = False
 
     @property
     def specs(self) -> list[Any]:
@@ -120,14 +110,6 @@ class AskedBases:
     def whole(self) -> bool:
         """Whether a view takes all rows."""
         return any(is_named(asked.basis, "all") for asked in self.views)
-
-    def with_auto(self, meaning: str) -> AskedBases:
-        """With what gamma="auto" means for the rows at hand."""
-        views = [
-            replace(asked, gamma=meaning) if is_named(asked.gamma, "auto") else asked
-            for asked in self.views
-        ]
-        return replace(self, views=views)
 
     @property
     def n_candidates(self) -> int:
@@ -159,6 +141,7 @@ class ViewBasis:
         `unscored=`)
     other_features : (m, d) those rows, None for no rows
     seed : for the choice of rows, and that with the position of the view for the choice of a basis
+    auto_width : what gamma="auto" means for the rows at hand: "scale" or "tune"
     """
 
     asked: AskedView
@@ -170,12 +153,7 @@ class ViewBasis:
     other_features: Array | None
     selection: Any
     seed: tuple[int, int]
-
-    @property
-    def n_columns(self) -> int:
-        """Columns that the view sees."""
-        columns = self.asked.view.columns
-        return int(self.data.features.shape[1]) if columns is None else len(columns)
+    auto_width: str
 
     @cached_property
     def candidates(self) -> tuple[Index, Array]:
@@ -190,7 +168,7 @@ class ViewBasis:
 
     def widths(self) -> tuple[float | None, ...]:
         """The kernel widths to try."""
-        asked = self.asked.gamma
+        asked = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
         if not self.asked.kernel.has_width:
             return (None,)
         if isinstance(asked, str):
@@ -246,17 +224,18 @@ class ViewBases:
     data: TrainingData
 
     @classmethod
-    def of(cls, asked: AskedBases, data: TrainingData) -> ViewBases:
+    def of(cls, asked: AskedBases, data: TrainingData, *, auto_width: str) -> ViewBases:
         """Check bases and kernels against the rows, and draw the candidates."""
-        rows, index, n_views = data.unscored.rows, data.index, len(asked.views)
-        n_unscored = rows.n_rows
+        index, n_views = data.index, len(asked.views)
         n_held = max(len(numbers) for numbers in index)
+        total = data.n_scored if data.summed else n_held
         others, other_features = np.zeros(0, dtype=np.int64), None
-        if n_unscored:
+        if data.unscored is not None:
+            n_unscored = data.n_unscored
             limit = max(view.limit for view in asked.views)
             needed = n_unscored if asked.whole else max(limit - n_held, 0)
-            others, other_features = rows.sample(needed, asked.seed)
-        total = n_unscored + (n_held if data.holds_scored else data.n_scored)
+            others, other_features = data.unscored.rows.sample(needed, asked.seed)
+            total += n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
         alike = n_views > 1 and asked.drawn
@@ -280,14 +259,10 @@ class ViewBases:
                     other_features=other_features,
                     selection="random" if alike else asked.selection,
                     seed=seed,
+                    auto_width=auto_width,
                 )
             )
         return cls(views, data)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether all unscored rows are in memory."""
-        return all(isinstance(part, HeldRows) for part in self.data.unscored.rows.parts)
 
     @property
     def dual(self) -> bool:

@@ -12,13 +12,12 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index, in_one_thread
 from corank.core.basis import KernelBasis
 from corank.core.observations import ComparedRows, ScoredRows
-from corank.core.unscored import UnscoredRows
 from corank.inputs import read_score_columns
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
-from corank.solve.differences import Contrasts, Spectral, spread_of
+from corank.solve.differences import Contrasts, spread_of
 from corank.solve.function import Span
 from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
@@ -113,7 +112,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._n_comparisons = 0 if compared is None else len(compared.margins)
         self._compared = None if basis.kernel.precomputed else compared
         self.alpha_, self.path_ = alpha, None
-        self._kept = Kept.of(system, UnscoredRows(()), in_memory=True)
+        self._kept = Kept.of(system, None)
         self._keep_process(system, rows)
         self._warn_of_bounds(learned.at_bounds)
         return self
@@ -137,7 +136,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
 
     def _solve_again(self, system: DualSystem | PrimalSystem, rows: Index | None) -> None:
         """Solve for more rows with the parameters that were chosen before."""
-        self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
+        self.log_evidence_ = float(system.evidence().at(self.amplitude_, self.noise_))
         self._keep_process(system, rows)
 
     def _extend(

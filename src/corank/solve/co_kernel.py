@@ -25,30 +25,12 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     block_of,
-    eigh,
-    like,
     namespace,
     stack_rows,
     symmetrised,
     take,
 )
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Eigenvalues (k,) and eigenvectors (k, k) of a positive semi-definite matrix: one
-    factorisation, all alphas.
-    """
-
-    values: Array
-    vectors: Array
-
-    def solve(self, right: Array, alphas: FloatArray) -> Array:
-        """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
-        projected = self.vectors.T @ right
-        return self.vectors @ (
-            projected / (self.values[:, None] + like(alphas, self.values)[None, :])
-        )
+from corank.solve.spectrum import Spectrum
 
 
 @dataclass(frozen=True)
@@ -132,7 +114,7 @@ class CoKernel:
 
     def spectrum(self, ratio: float) -> Spectrum:
         """Eigenvalues and eigenvectors of `matrix`."""
-        return Spectrum(*eigh(self.matrix(ratio), self.size))
+        return Spectrum.of(self.matrix(ratio), self.size)
 
     def take(self, units: Sequence[Index]) -> CoKernel:
         """The kernels between chosen units of every view."""

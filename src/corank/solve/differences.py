@@ -15,108 +15,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from corank.core.arrays import Array, FloatArray, namespace, to_numpy
+from corank.core.arrays import Array, FloatArray, namespace
 from corank.core.basis import KernelBasis
 from corank.core.kernels import Kernel
 from corank.core.observations import Problem
-from corank.core.sums import N_TARGETS
 from corank.solve.posterior import Widths, seen_rows, weighted_distances, widened
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
-LOG_TAU = float(np.log(2 * np.pi))
-# Log amplitude and log noise beside the scale of the data: within them alpha = noise / amplitude
-# stays above rounding.
-LOG_RANGES = ((-14.0, 12.0), (-16.0, 4.0))
-LOG_STARTS = (-0.7, -3.0)  # of both: a noisy function, and one that explains nearly everything
 # factors of the width at the start, looked at before the search
 SCANNED_WIDTHS = 4.0 ** np.arange(-6.0, 7.0)
 LOG_WIDTH_TOLERANCE = 0.02  # of that search: 2 % of the width
 SEARCH_STEPS = 50  # of L-BFGS, for one width per column
 SLOPE_STEP = 1e-4  # of the log width, for slopes by differences
-
-
-@dataclass(frozen=True)
-class Spectral:
-    """Evidence of contrasts for any amplitude and noise.
-
-    values : (k,) eigenvalues of J K Jᵀ; energies : (k,) squares of y in their directions
-    remainder : ‖y‖² outside of those directions; dimension : of y
-    """
-
-    values: FloatArray
-    energies: FloatArray
-    remainder: float
-    dimension: int
-
-    @classmethod
-    def of(cls, system: DualSystem | PrimalSystem) -> Spectral:
-        """From the factorised system of a problem."""
-        spectrum = system.spectrum()
-        values = to_numpy(spectrum.values)
-        if isinstance(system, PrimalSystem):
-            (gram,) = system.grams
-            right = to_numpy(spectrum.vectors.T @ gram.right(0.0))[:, 0]
-            live = values > 1e-14 * values[-1]
-            energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
-            total, dimension = float(gram.matrix[-N_TARGETS, -N_TARGETS]), gram.freedom
-        else:
-            (problem,) = system.problems
-            targets = problem.targets[:, :1]
-            energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
-            total = float(namespace(targets).sum(targets * targets))
-            dimension = problem.freedom()
-        return cls(values, energies, max(total - float(energies.sum()), 0.0), dimension)
-
-    def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:
-        """The log evidence and its slopes in log amplitude and log noise."""
-        variances = amplitude * self.values + noise
-        # directions in which there is noise only; less than 0 where the means of queries are among
-        # the eigenvectors
-        n_others = self.dimension - len(self.values)
-        log_evidence = -0.5 * (
-            float(np.sum(self.energies / variances + np.log(variances)))
-            + self.remainder / noise
-            + n_others * np.log(noise)
-            + self.dimension * LOG_TAU
-        )
-        # squares of variances may overflow
-        pulls = 0.5 * (self.energies / variances - 1) / variances
-        amplitude_slope = amplitude * np.sum(pulls * self.values)
-        noise_slope = noise * np.sum(pulls) + 0.5 * (self.remainder / noise - n_others)
-        return log_evidence, np.asarray([amplitude_slope, noise_slope])
-
-    def best(self, amplitude: float | None, noise: float | None) -> tuple[float, float, float]:
-        """Amplitude, noise and log evidence at its largest, over those parameters that are None.
-
-        A noise at the lower end of its range stands for no noise.
-        """
-        energy = (float(self.energies.sum()) + self.remainder) / max(self.dimension, 1) or 1.0
-        scale = float(self.values.sum()) / max(self.dimension, 1) or 1.0
-        learned = [amplitude is None, noise is None]
-        units = np.log([energy / scale, energy])
-
-        def at(point: FloatArray) -> tuple[float, float]:
-            full = np.zeros(2)
-            full[learned] = point
-            a = float(np.exp(units[0] + full[0])) if amplitude is None else amplitude
-            s = float(np.exp(units[1] + full[1])) if noise is None else noise
-            return a, s
-
-        def descent(point: FloatArray) -> tuple[float, FloatArray]:
-            value, slopes = self.log_evidence(*at(point))
-            return -value, -slopes[learned]
-
-        if not any(learned):
-            assert amplitude is not None
-            assert noise is not None
-            return amplitude, noise, self.log_evidence(amplitude, noise)[0]
-        starts = [np.full(sum(learned), start) for start in LOG_STARTS]
-        bounds = [ends for ends, is_learned in zip(LOG_RANGES, learned, strict=True) if is_learned]
-        results = [
-            minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts
-        ]
-        result = min(results, key=lambda end: float(end.fun))
-        return (*at(result.x), -float(result.fun))
 
 
 def spread_of(system: DualSystem | PrimalSystem, amplitude: float, noise: float) -> Array:
@@ -172,7 +82,7 @@ class Contrasts:
     def best(self, kernel: Kernel) -> DifferenceSolution:
         """The best amplitude and noise for a kernel."""
         system = self.system(kernel)
-        amplitude, noise, evidence = Spectral.of(system).best(self.amplitude, self.noise)
+        amplitude, noise, evidence = system.evidence().best(self.amplitude, self.noise)
         return DifferenceSolution(system, amplitude, noise, evidence, ())
 
     def learn(self, widths: Widths) -> DifferenceSolution:

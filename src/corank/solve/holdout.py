@@ -28,12 +28,13 @@ from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
+    block_diagonal,
     block_of,
-    device,
     in_order,
     like,
     namespace,
     segment_sum,
+    stack_rows,
     sum_of,
     take,
     take_columns,
@@ -52,8 +53,9 @@ from corank.core.folds import (
 )
 from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES, Statistics
-from corank.solve.co_kernel import CoKernel, Spectrum, grouped_by_ratio
-from corank.solve.systems import DualSystem, PrimalSystem, ViewData, block_diagonal, mean_score
+from corank.solve.co_kernel import CoKernel, grouped_by_ratio
+from corank.solve.spectrum import Spectrum, in_place, leave_out
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, mean_score
 
 Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
@@ -353,81 +355,6 @@ def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
     return np.asarray(kept[:, 0] / np.where(kept[:, 1] > 0, kept[:, 1], 1.0))
 
 
-def in_place(blocks: Sequence[Index], values: Sequence[Array], n: int) -> Array:
-    """The rows (m, a) of each block where they belong, zeros where there is no block: (n, a)."""
-    xp = namespace(values[0])
-    placed = np.concatenate(blocks)
-    others = np.setdiff1d(np.arange(n), placed)
-    zeros = zeros_beside((len(others), values[0].shape[1]), values[0])
-    return take(xp.concat([*values, zeros], axis=0), np.argsort(np.concatenate([placed, others])))
-
-
-def leave_out(
-    vectors: Array,
-    weights: Array,
-    targets: Array,
-    blocks: Sequence[Index],
-    *,
-    projected: Array | None = None,
-    complement: bool = False,
-) -> list[Array]:
-    """Residuals of each block under the model fitted without it, for every alpha.
-
-    With S = V diag(w) Vᵀ = (J K Jᵀ + alpha I)⁻¹ they are (S_UU)⁻¹ (S y)_U; with `complement`, S = I
-    − V diag(w) Vᵀ. O(n k m) per alpha for n rows in blocks of m.
-
-    Parameters
-    ----------
-    vectors : (n, k)
-    weights : (k, a), one column per alpha
-    targets : (n, t)
-    blocks : row numbers, disjoint
-    projected : (k, t), Vᵀ y over all rows where `vectors` and `targets` are some of them
-
-    Returns
-    -------
-    list of (m, a, t), one per block
-    """
-    xp = namespace(vectors)
-    (k, a), t = weights.shape, targets.shape[1]
-    projected = vectors.T @ targets if projected is None else projected
-    filtered = xp.reshape(weights[:, :, None] * projected[:, None, :], (k, a * t))
-    results: dict[int, Array] = {}
-    sizes = np.asarray([len(block) for block in blocks])
-    for m in (int(size) for size in np.unique(sizes) if size):
-        alike = np.flatnonzero(sizes == m)
-        step = max(1, BLOCK_ENTRIES // 2 // (m * k))
-        for begin in range(0, len(alike), step):
-            members = alike[begin : begin + step]
-            rows = np.concatenate([blocks[i] for i in members])
-            chosen, shape = take(vectors, rows), (len(members), m)
-            right = xp.reshape(chosen @ filtered, (*shape, a, t))
-            if complement:
-                right = xp.reshape(take(targets, rows), (*shape, 1, t)) - right
-            if m == 1:
-                inner = (chosen * chosen) @ weights
-                solved = right / (1 - inner if complement else inner)[:, None, :, None]
-            else:
-                cube = xp.reshape(chosen, (*shape, k))
-                columns = [
-                    _solve_blocks(cube, weights[:, j], right[:, :, j, :], complement)
-                    for j in range(a)
-                ]
-                solved = xp.stack(columns, axis=2)
-            results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
-    empty = zeros_beside((0, a, t), vectors)
-    return [results.get(i, empty) for i in range(len(blocks))]
-
-
-def _solve_blocks(cube: Array, weights: Array, right: Array, complement: bool) -> Array:
-    """(S_UU)⁻¹ right for one alpha: cube (blocks, m, k), right (blocks, m, t)."""
-    xp = namespace(cube)
-    inner = (cube * weights[None, None, :]) @ xp.matrix_transpose(cube)
-    if complement:
-        inner = xp.eye(inner.shape[1], dtype=inner.dtype, device=device(inner))[None, :, :] - inner
-    return xp.linalg.solve(inner, right)
-
-
 # ---------------------------------------------------------------- deleted rows
 
 
@@ -453,22 +380,6 @@ def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, I
     return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
 
 
-def inverse_weights(values: Array, alphas: FloatArray) -> Array:
-    """1 / (eigenvalue + alpha): (k, a)."""
-    return 1 / (values[:, None] + like(alphas, values)[None, :])
-
-
-def without_offsets(
-    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
-) -> Array:
-    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = [
-        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
-        for both, o in zip(left, offsets, strict=True)
-    ]
-    return in_place(blocks, residuals, n)
-
-
 def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -> list[Array]:
     """Predictions of every view's units from residuals of all of them, stacked."""
     ends = np.cumsum([0, *(problem.targets.shape[0] for problem in problems)])
@@ -479,11 +390,7 @@ def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -
 
 
 def _items_left_out(
-    problems: Sequence[Any],
-    values: Array,
-    vectors: Array,
-    alphas: FloatArray,
-    blocks: Sequence[Index],
+    problems: Sequence[Any], spectrum: Spectrum, alphas: FloatArray, blocks: Sequence[Index]
 ) -> Array:
     """√w (s − f − level) of items left out of the only query of every view: (N, a).
 
@@ -491,31 +398,28 @@ def _items_left_out(
     the bordered system of docs/mathematics.md, section 3, in which alpha is divided by what the
     query costs without the items.
     """
-    levels = _levels(problems)
-    xp = namespace(levels)
-    roots = [problem.operator.root_weights * problem.reference for problem in problems]
-    targets = xp.concat(roots)[:, None]
-    vectors = vectors - levels @ (levels.T @ vectors)
     operator = problems[0].operator
-    values = values / operator.within[0]
-    n_first = len(problems[0].rows)
-    projected = vectors.T @ targets
+    targets = stack_rows(
+        [p.operator.root_weights[:, None] * p.reference[:, None] for p in problems]
+    )
+    values = spectrum.values / operator.within[0]
+    free = Spectrum(values, spectrum.vectors).without(_levels(problems))
     chosen = [block for block in blocks if len(block)]
-    residuals = []
-    for block in chosen:
-        first = block[block < n_first]
-        weights = take(operator.root_weights, first)
-        total = operator.totals - xp.sum(weights * weights)
-        _, within = operator.comparison.scales(total, operator.counts - float(len(first)))
-        (left,) = leave_out(
-            vectors,
-            inverse_weights(values, alphas / float(within[0])),
-            targets,
-            [block],
-            projected=projected,
-        )
-        residuals.append(left[..., 0])
-    return in_place(chosen, residuals, targets.shape[0])
+    costs = np.asarray([_cost_without(problems[0], block) for block in chosen])
+    residuals: Any = 0.0
+    for cost in np.unique(costs):
+        alike = [chosen[number] for number in np.flatnonzero(costs == cost)]
+        residuals = residuals + free.left_out(targets, alike, alphas / cost).residuals
+    return residuals
+
+
+def _cost_without(problem: ScoredRows, items: Index) -> float:
+    """What the only query costs without some of its items."""
+    operator = problem.operator
+    weights = take(operator.root_weights, items[items < len(problem.rows)])
+    total = operator.totals - namespace(weights).sum(weights * weights)
+    _, within = operator.comparison.scales(total, operator.counts - float(weights.shape[0]))
+    return float(within[0])
 
 
 def _levels(problems: Sequence[Any]) -> Array:
@@ -550,12 +454,10 @@ def _left_out_of_dual(
     system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
-    n, blocks = system.targets.shape[0], folding.blocks()
-    vectors = spectrum.vectors[:n, :]
+    units = Spectrum(spectrum.values, spectrum.vectors[: system.targets.shape[0], :])
     if folding.items:
-        return _items_left_out(system.problems, spectrum.values, vectors, alphas, blocks)
-    left = leave_out(vectors, inverse_weights(spectrum.values, alphas), system.targets, blocks)
-    return without_offsets(left, blocks, offsets, n)
+        return _items_left_out(system.problems, units, alphas, folding.blocks())
+    return units.left_out(system.targets, folding.blocks(), alphas, offsets).residuals
 
 
 def _left_out_of_primal(
@@ -563,7 +465,7 @@ def _left_out_of_primal(
 ) -> Array:
     """From the decomposition of the sums, in a second pass over the units. O(n r (r + d + m a))."""
     projected = system.projected_targets(spectrum.vectors)
-    weights = inverse_weights(spectrum.values, alphas)
+    weights = spectrum.inverse(alphas)
     blocks = folding.blocks()
     starts = np.cumsum([0, *(len(codes) for codes in folding.codes)])
     places, residuals = [], []
@@ -571,11 +473,13 @@ def _left_out_of_primal(
         _, units = folding.units(folds)
         rows, targets = _unit_roots(system, spectrum.vectors, units)
         inner = folding.take(units).blocks()
-        left = leave_out(rows, weights, targets, inner, projected=projected, complement=True)
+        left = leave_out(
+            rows, weights, targets, inner, offsets[folds], projected=projected, complement=True
+        )
         places.append(
             np.concatenate([start + own for start, own in zip(starts, units, strict=False)])
         )
-        residuals.append(without_offsets(left, inner, offsets[folds], len(places[-1])))
+        residuals.append(left.residuals)
     return in_place(places, residuals, int(starts[-1]))
 
 
@@ -616,24 +520,20 @@ def _items_left_out_of_primal(
     """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a
     penalty.
     """
-    blocks = folding.blocks()
     every = [np.arange(len(codes)) for codes in folding.codes]
     rows, targets = _unit_roots(system, spectrum.vectors, every)
     levels = _levels(system.problems)
-    weights = inverse_weights(spectrum.values, alphas)
-    xp, n_levels = namespace(rows), levels.shape[1]
-    left = leave_out(
+    xp, weights, n_levels = namespace(rows), spectrum.inverse(alphas), levels.shape[1]
+    free = like(np.ones((n_levels, len(alphas))), weights)
+    projected = system.projected_targets(spectrum.vectors)
+    return leave_out(
         xp.concat([rows, levels], axis=1),
-        xp.concat([weights, like(np.ones((n_levels, len(alphas))), weights)], axis=0),
-        targets[:, :1],
-        blocks,
-        projected=xp.concat(
-            [system.projected_targets(spectrum.vectors)[:, :1], zeros_beside((n_levels, 1), rows)],
-            axis=0,
-        ),
+        xp.concat([weights, free], axis=0),
+        targets,
+        folding.blocks(),
+        projected=xp.concat([projected, zeros_beside((n_levels, 2), rows)], axis=0),
         complement=True,
-    )
-    return in_place(blocks, [residuals[..., 0] for residuals in left], targets.shape[0])
+    ).residuals
 
 
 # ---------------------------------------------------------------- sums of folds

@@ -24,16 +24,20 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     add_diagonal,
+    block_diagonal,
     block_of,
     eigh,
     first_appearance,
     float64,
+    kron,
     like,
     namespace,
+    padded,
     solve_positive,
     stack_rows,
     symmetrised,
     take,
+    to_numpy,
     zeros_beside,
 )
 from corank.core.basis import Basis, FeatureBasis, FeatureMap
@@ -44,7 +48,8 @@ from corank.core.observations import Problem
 from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
 from corank.core.unscored import UnscoredRows
 from corank.core.views import SideBySide
-from corank.solve.co_kernel import CoKernel, SpectralCurve, Spectrum
+from corank.solve.co_kernel import CoKernel, SpectralCurve
+from corank.solve.spectrum import LogEvidence, Spectrum
 
 EPSILON = 2.0**-52
 
@@ -155,13 +160,17 @@ class System:
         """The eigendecomposition of `matrix`; the last one is kept."""
         last = self._spectrum
         if last is None or last[0] != agreement:
-            spectrum = Spectrum(*eigh(self.matrix(agreement), self._size_of_kernel(agreement)))
+            spectrum = Spectrum.of(self.matrix(agreement), self._size_of_kernel(agreement))
             last = self._spectrum = agreement, spectrum
         return last[1]
 
     def _size_of_kernel(self, agreement: float) -> float | None:
         """What negative eigenvalues are measured against; None where the matrix is sums of squares."""
         return None
+
+    def evidence(self) -> LogEvidence:
+        """The log evidence of the scores of one view."""
+        raise NotImplementedError
 
 
 def _trace(matrix: Array) -> float:
@@ -389,6 +398,17 @@ class PrimalSystem(System):
         second = solved[:, -1:] - solved[:, :-1] @ first
         return self.to_bases(namespace(matrix).concat([first, second], axis=0))
 
+    def evidence(self) -> LogEvidence:
+        """The log evidence of the scores of one view."""
+        (gram,) = self.grams
+        spectrum = self.spectrum()
+        values = to_numpy(spectrum.values)
+        right = to_numpy(spectrum.vectors.T @ gram.right())[:, 0]
+        live = values > 1e-14 * values[-1]
+        energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
+        remainder = float(gram.matrix[-N_TARGETS, -N_TARGETS]) - float(energies.sum())
+        return LogEvidence(values, energies, max(remainder, 0.0), gram.freedom)
+
     def to_bases(self, white: Array) -> list[Array]:
         """Coefficients of whitened features (Σ r_v, k) → of every view's basis."""
         return [matrix @ white[span, :] for matrix, span in zip(self.maps, self.spans, strict=True)]
@@ -421,7 +441,7 @@ class PrimalSystem(System):
         paths = []
         for agreement in agreements:
             matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
-            paths.append(Spectrum(*eigh(matrix)).solve(right, alphas))
+            paths.append(Spectrum.of(matrix).solve(right, alphas))
         roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
         return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
 
@@ -693,6 +713,11 @@ class DualSystem(System):
             solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement
         )
 
+    def evidence(self) -> LogEvidence:
+        """The log evidence of the scores of one view."""
+        (problem,) = self.problems
+        return self.spectrum().evidence(problem.targets[:, :1], problem.freedom())
+
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
         return namespace(targets).concat(
@@ -760,33 +785,6 @@ class DualSystem(System):
     def _unit_kernels(self) -> list[Array]:
         pairs = zip(self.problems, self.kernels, strict=True)
         return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
-
-
-def padded(blocks: Sequence[Array]) -> list[Array]:
-    """The rows of every block, its columns among those of all blocks, zeros elsewhere."""
-    if len(blocks) == 1:
-        return list(blocks)
-    widths = [block.shape[1] for block in blocks]
-    rows = []
-    for position, block in enumerate(blocks):
-        n = block.shape[0]
-        left = zeros_beside((n, sum(widths[:position])), block)
-        right = zeros_beside((n, sum(widths[position + 1 :])), block)
-        rows.append(namespace(block).concat([left, block, right], axis=1))
-    return rows
-
-
-def block_diagonal(blocks: Sequence[Array]) -> Array:
-    """The blocks on the diagonal, zeros elsewhere."""
-    return stack_rows(padded(blocks))
-
-
-def kron(left: FloatArray, right: Array) -> Array:
-    """The Kronecker product of a small matrix with a large one."""
-    xp = namespace(right)
-    return xp.concat(
-        [xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0
-    )
 
 
 def mean_score(problems: Sequence[Problem]) -> float:

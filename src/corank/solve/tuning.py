@@ -2,7 +2,7 @@
 several.
 
 `tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of
-a scan that do not fit into memory (`ScannedProblem` in `corank.streaming.fits`) are two kinds of
+a scan that do not fit into memory (`ScannedProblem` in `corank.streaming.models`) are two kinds of
 problem: each says which views and kernel widths there are, makes the system of one of them, and
 says what is held out.
 """
@@ -217,9 +217,6 @@ class HeldProblem:
     def _folds(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | Splits | None:
         if self.splits is not None:
             return given_folding(system.problems, self.splits, items=system.groups is None)
-        return self._default_folding(system, seed)
-
-    def _default_folding(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | None:
         n_features = system.size if isinstance(system, PrimalSystem) else None
         return default_folding(system.problems, system.groups, seed, n_features=n_features)
 
@@ -234,7 +231,11 @@ class HeldProblem:
         system, errors = trial.system, trial.errors
         folding = self._folds(system, settings.seed) if trial.folds is None else trial.folds
         if folding is not None and not isinstance(folding, Folding):
-            folding, errors = self._default_folding(system, settings.seed), None
+            n_features = system.size if isinstance(system, PrimalSystem) else None
+            folding = default_folding(
+                system.problems, system.groups, settings.seed, n_features=n_features
+            )
+            errors = None
         if folding is not None and folding.items and not has_item_form(system.problems):
             folding = None
         few = folding is not None and system.few_units
@@ -304,12 +305,13 @@ class Trial:
 class Solution:
     """A fitted model's numbers, and how they came about.
 
+    system : that was solved
     coefficients : (r_v,) per view
     gradient : what a descent left, relative to the right-hand side, where that is above its
         tolerance; else 0
     """
 
-    views: Sequence[ViewData]
+    system: Any
     coefficients: list[Array]
     intercept: float
     alpha: float
@@ -318,11 +320,6 @@ class Solution:
     trial: Trial
     n_iter: int
     gradient: float
-
-    @property
-    def system(self) -> Any:
-        """The system that was solved."""
-        return self.trial.system
 
 
 class Attempt(Protocol):
@@ -443,4 +440,4 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
             (descent.gradient if descent.gradient > settings.tol else 0.0),
         )
     vectors = [columns[:, 0] for columns in coefficients]
-    return Solution(system.views, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)
+    return Solution(system, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)

@@ -7,10 +7,10 @@ from scipy import sparse
 from corank import Candidate
 from corank.learners.average import fitting
 from corank.learners.average.candidates import default_candidates
-from corank.learners.average.closed_form import Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import STANDARD, fit_encoding
 from corank.learners.average.expansions import Expansions
-from corank.learners.average.fitting import base_score, fit_average, honest_predictions
+from corank.learners.average.fitting import fit_average, honest_predictions
 from corank.learners.average.model import (
     AverageSettings,
     ScoredTable,
@@ -28,11 +28,11 @@ UNSCORED = rng.standard_normal((U, 6))
 SCORES = X[:, 0] + X[:, 3] + 0.2 * rng.standard_normal(N)
 VIEWS = {STANDARD: [np.arange(3), np.arange(3, 6)]}
 SPACE = Space({STANDARD: X}, {STANDARD: UNSCORED}, VIEWS)
-ONE_LEVEL = Units(
+ONE_LEVEL = Observations(
     SCORES, np.ones(N), np.arange(N), None, np.zeros(N, dtype=int), np.arange(N), False, N
 )
 QUERIES = np.repeat(np.arange(6), 4)
-IN_QUERIES = Units(SCORES, np.ones(N), np.arange(N), None, QUERIES, QUERIES, True, N)
+IN_QUERIES = Observations(SCORES, np.ones(N), np.arange(N), None, QUERIES, QUERIES, True, N)
 CANDIDATES = [
     candidate
     for candidate in default_candidates(is_csr=False, has_queries=False)
@@ -136,7 +136,7 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         functions = Expansions(average.candidates, SPACE.scored, SPACE.unscored)
         for fitted, values in zip(average.candidates, functions.values(SPACE.scored), strict=True):
             clipped = np.clip(
-                base_score(inner) + fitted.multipliers[0] * values, average.low, average.high
+                inner.base + fitted.multipliers[0] * values, average.low, average.high
             )
             predictions += fitted.weights[0] * clipped
         # candidates of next to no weight are left out of a model

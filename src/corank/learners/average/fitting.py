@@ -21,12 +21,13 @@ from corank.core.arrays import FloatArray, Index, in_one_thread, segment_sum, ta
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import LEAST_SCALE, Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import QUERY_RANKS
 from corank.learners.average.similarity import (
     CandidateKernel,
     Distances,
     Space,
+    factors_per_column,
     second_order_features,
 )
 from corank.learners.average.weighing import (
@@ -38,9 +39,13 @@ from corank.learners.average.weighing import (
     mix,
     trust_in,
 )
+from corank.solve.spectrum import LEAST
 
 MANY_ROWS = 2_000  # beyond which a fit takes seconds
 MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
+# from which widths per column are learned, all of them others than those that weigh candidates
+WIDTH_ROWS = 800
+MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 MAX_DUAL = 5_000  # rows that are all points of the model
 N_BASIS = 2_000  # rows that span the model beyond
@@ -114,7 +119,7 @@ class FittedAverage:
     high: float
     residual_factor: float
     held_out: FloatArray
-    judged_units: Units
+    judged_units: Observations
 
     @property
     def residuals(self) -> FloatArray:
@@ -126,7 +131,7 @@ class FittedAverage:
 def fit_average(
     space: Space,
     candidates: Sequence[Candidate],
-    units: Units,
+    units: Observations,
     *,
     ranks: bool,
     seed: int,
@@ -167,7 +172,7 @@ def fit_average(
             )
         count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
         fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
-    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
+    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
     table = [
         (judgement.candidate, float(weight), float(error))
         for judgement, weight, error in zip(
@@ -189,36 +194,51 @@ def fit_average(
     )
 
 
-def base_score(units: Units) -> float:
-    """The mean score, to which functions without a level are added; 0 where no level is free."""
-    if units.groups is None:
-        return 0.0
-    weights = units.roots**2
-    return float(weights @ units.scores / weights.sum())
-
-
-def _are_many(units: Units) -> bool:
+def _are_many(units: Observations) -> bool:
     """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by
     more rows.
     """
     return units.size > MANY_ROWS
 
 
-def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
+def column_factors(
+    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
+) -> dict[str, FloatArray]:
+    """`Space.column_factors` for the candidates that have widths per column, where there are many
+    scored rows; learned from rows that candidates are not weighed by.
+    """
+    names = {candidate.rows for candidate in candidates if candidate.per_column}
+    names = {name for name in names if 0 < space.scored[name].shape[1] <= MAX_WIDTHS}
+    if not names or units.second is not None or not _are_many(units):
+        return {}
+    others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
+    rng = np.random.default_rng([seed, 5])
+    chosen = rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False)
+    with in_one_thread(units.scores):
+        return {name: factors_per_column(units.take(chosen), space.scored[name]) for name in names}
+
+
+def _sampled(units: Observations, seed: int) -> Index:
     """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of
     all rows.
     """
     most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
     if len(units) <= most:
-        return units, space
+        return np.arange(len(units))
     rng = np.random.default_rng([seed, 1])
     order = rng.permutation(int(units.folds.max()) + 1)
     sizes = np.bincount(units.folds)[order]
     whole = order[np.cumsum(sizes) <= most]
     if len(whole) >= min(len(order), 8):
-        chosen = np.flatnonzero(np.isin(units.folds, whole))
-    else:
-        chosen = np.sort(rng.choice(len(units), most, replace=False))
+        return np.flatnonzero(np.isin(units.folds, whole))
+    return np.sort(rng.choice(len(units), most, replace=False))
+
+
+def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations, Space]:
+    """The units that candidates are weighed by, and the space of their rows."""
+    chosen = _sampled(units, seed)
+    if len(chosen) == len(units):
+        return units, space
     sample = units.take(chosen)
     rows = np.unique(
         sample.first if sample.second is None else np.concatenate([sample.first, sample.second])
@@ -226,7 +246,7 @@ def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
     return sample.renumbered(rows), space.take(rows)
 
 
-def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> Sequence[Mixture]:
+def _mixtures(judged: Sequence[Judged], units: Observations, *, ranks: bool) -> Sequence[Mixture]:
     """Weights for every side: where rows come with query labels and links, and where they do not."""
     mixture = mix(judged, units, ranks=ranks)
     mixtures = []
@@ -295,21 +315,9 @@ def _at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) ->
     place = float(np.interp(logarithms @ shares, logarithms, np.arange(len(logarithms))))
     left = min(int(place), len(logarithms) - 2) if len(logarithms) > 1 else 0
     right = min(left + 1, len(logarithms) - 1)
-    ends = np.log(np.maximum(values[..., [left, right]], LEAST_SCALE))
+    ends = np.log(np.maximum(values[..., [left, right]], LEAST))
     result: FloatArray = np.exp(ends @ np.asarray([1 - (place - left), place - left]))
     return result
-
-
-def _centre(values: FloatArray, units: Units) -> float:
-    """What makes the mean of values at points (n_points,) over the units 0; 0 where no level is
-    free.
-    """
-    if units.second is not None:
-        return -float(np.mean(values))
-    if units.groups is None:
-        return 0.0
-    weights = units.roots**2
-    return -float(weights @ values[units.first] / weights.sum())
 
 
 @dataclass(frozen=True)
@@ -318,7 +326,7 @@ class _Fits:
 
     judged: Sequence[Judged]
     mixtures: Sequence[Mixture]
-    units: Units
+    units: Observations
 
     def _fitted(
         self,
@@ -359,11 +367,10 @@ class _Fits:
         """
         units = self.units
         judgement = self.judged[number]
-        coefficients = units.root_transposed(
-            judgement.form.dual(_alpha_shares(self.mixtures, number))
-        )
-        kernel = space.kernel(judgement)
-        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
+        dual = judgement.form.duals @ _alpha_shares(self.mixtures, number)
+        coefficients = units.root_transposed(dual[:, None])[:, 0]
+        level = float(units.centre(space.kernel(judgement) @ coefficients))
+        return self._fitted(number, coefficients, space, level)
 
     def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
         """Fit candidates on all rows, those that are functions of the same distances one after the
@@ -392,10 +399,10 @@ class _Fits:
         kernel = space.new_kernel(judgement)
         alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
         factor = dual_factor(kernel, units, alpha)
-        coefficients = units.root_transposed(
-            scipy.linalg.cho_solve(factor, units.targets, check_finite=False)
-        )
-        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
+        dual = scipy.linalg.cho_solve(factor, units.targets[:, None], check_finite=False)
+        coefficients = units.root_transposed(dual)[:, 0]
+        level = float(units.centre(kernel @ coefficients))
+        return self._fitted(number, coefficients, space, level)
 
     def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
         """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
@@ -446,14 +453,14 @@ class _Fits:
             if units.second is None:
                 level = -total.mean(coefficients) if units.groups is not None else 0.0
             else:
-                level = _centre(basis.kernel(self.judged[number]) @ coefficients, units)
+                level = float(units.centre(basis.kernel(self.judged[number]) @ coefficients))
             fitted.append(
                 self._fitted(number, coefficients, basis, level, (gram, total.directions))
             )
         return fitted
 
 
-def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatArray, bool]:
+def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:
     """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
     matrix = units.matrix(kernel)
     matrix.flat[:: len(matrix) + 1] += alpha
@@ -481,7 +488,7 @@ class BasisSums:
         self._weight = 0.0
         self._open, self._open_sum, self._open_weight = -1, np.zeros(r), 0.0
 
-    def add(self, features: FloatArray, units: Units, block: Index) -> None:
+    def add(self, features: FloatArray, units: Observations, block: Index) -> None:
         """Add the units of a block with their kernel values (b, r), which are overwritten."""
         roots = units.roots[block]
         features -= self._shift
@@ -534,7 +541,7 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
     """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
     as it takes.
     """
-    size = max(float(np.trace(matrix)) / len(matrix), LEAST_SCALE)
+    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
     for jitter in JITTERS:
         system = matrix.copy()
         system.flat[:: len(system) + 1] += jitter * size
@@ -554,12 +561,12 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
 def honest_predictions(
     space: Space,
     candidates: Sequence[Candidate],
-    units: Units,
+    units: Observations,
     folds: Sequence[Index],
     *,
     ranks: bool,
 ) -> FloatArray:
-    """Held-out predictions of the average (N,), as `Units.left_out` gives them.
+    """Held-out predictions of the average (N,), as `Observations.left_out` gives them.
 
     Weights and alphas are chosen without the fold that is predicted.
     """
@@ -575,26 +582,30 @@ def honest_predictions(
 
 
 def values_at_points(
-    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool
+    space: Space, candidates: Sequence[Candidate], units: Observations, *, ranks: bool
 ) -> FloatArray:
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
     judged = judge(space, candidates, units)
     mixture = mix(judged, units, ranks=ranks)
-    base, (low, high) = base_score(units), bounds(units, trust_in(mixture, units))
+    low, high = bounds(units, trust_in(mixture, units))
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
-        coefficients = units.root_transposed(
-            judgement.form.dual(_alpha_shares([mixture], int(number)))
-        )
+        dual = judgement.form.duals @ _alpha_shares([mixture], int(number))
+        coefficients = units.root_transposed(dual[:, None])[:, 0]
         values = space.kernel(judgement) @ coefficients
-        values = mixture.multipliers[number] * (values + _centre(values, units))
-        total += mixture.weights[number] * np.clip(base + values, low, high)
+        values = mixture.multipliers[number] * (values + units.centre(values))
+        total += mixture.weights[number] * np.clip(units.base + values, low, high)
     return total
 
 
 def _residual_factor(
-    judged: Sequence[Judged], mixture: Mixture, units: Units, held_out: FloatArray, *, ranks: bool
+    judged: Sequence[Judged],
+    mixture: Mixture,
+    units: Observations,
+    held_out: FloatArray,
+    *,
+    ranks: bool,
 ) -> float:
     """By how much standard deviations must be multiplied to fit held-out residuals.
 
@@ -602,7 +613,7 @@ def _residual_factor(
     between candidates.
     held_out : (N,) predictions of averages that chose without the units, NaN where there are none
     """
-    truth = units.centred(units.truth) if ranks else units.truth
+    truth = units.targets if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))
     for number in np.flatnonzero(mixture.weights > 0):
         weight, judgement, multiplier = (
@@ -621,7 +632,7 @@ def _residual_factor(
             multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance)
             + predictions**2
         )
-    variance = np.maximum(square - mean**2, LEAST_SCALE)
+    variance = np.maximum(square - mean**2, LEAST)
     if np.isfinite(held_out).all():
         mean = units.centred(held_out) if ranks else held_out
     # of sums: single variances may be far too small

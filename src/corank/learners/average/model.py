@@ -30,7 +30,7 @@ from corank.learners.average.candidates import (
     check_candidates,
     default_candidates,
 )
-from corank.learners.average.closed_form import LEAST_SCALE, Units
+from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -44,7 +44,7 @@ from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
     FittedCandidate,
-    base_score,
+    column_factors,
     fit_average,
     sees,
     side_of,
@@ -62,6 +62,7 @@ from corank.learners.average.similarity import (
     view_positions,
 )
 from corank.solve.posterior import Posterior
+from corank.solve.spectrum import LEAST
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
@@ -208,7 +209,7 @@ class AverageModel:
     high: float
     factor: Finite
     least_deviation: Finite
-    units: Units | None
+    units: Observations | None
     scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
 
@@ -397,7 +398,7 @@ class AverageModel:
 
 def score_units(
     scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
-) -> Units:
+) -> Observations:
     """Scored rows as units.
 
     Rankers: the level of every query is free and queries are held out; rows of the only query are
@@ -416,7 +417,7 @@ def score_units(
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
-    return Units(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+    return Observations(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
 
 
 def compared_units(
@@ -426,10 +427,10 @@ def compared_units(
     weights: FloatArray,
     groups: Index,
     n_items: int,
-) -> Units:
+) -> Observations:
     """Comparisons as units; `groups` (p,) are held out together."""
     folds = np.unique(groups, return_inverse=True)[1]
-    return Units(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+    return Observations(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
 
 
 def comparable(scores: FloatArray, queries: Index | None) -> Index:
@@ -467,7 +468,7 @@ def fit_encoded(
     rows: EncodedTable,
     learned: Index,
     others: Index,
-    units: Units,
+    units: Observations,
     links: sparse.csr_array | None,
     *,
     honest: bool = True,
@@ -523,12 +524,13 @@ def fit_space(
     space: Space,
     encodings: Sequence[Encoding],
     candidates: Sequence[Candidate],
-    units: Units,
+    units: Observations,
     settings: AverageSettings,
     *,
     honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between encoded rows; honest : as in `fit_average`."""
+    space.column_factors = column_factors(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
     is_kept = units.n_points <= MAX_KEPT
     constant = AverageModel(
@@ -537,7 +539,7 @@ def fit_space(
         unscored=space.unscored,
         view_columns=space.view_columns,
         candidates=[],
-        base=base_score(units),
+        base=units.base,
         low=-np.inf,
         high=np.inf,
         factor=1.0,
@@ -547,7 +549,7 @@ def fit_space(
         hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
     )
     spread = float(np.max(np.abs(units.targets), initial=0.0))
-    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
+    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
     average = fit_average(
@@ -658,6 +660,7 @@ def _candidates(
         agree=agree,
         links_prior=prior_of_links(features, links, settings),
         identity=len(settings.identity) > 0,
+        per_column=not settings.ranks,
     )
 
 

@@ -17,8 +17,15 @@ from scipy.special import logsumexp, softmax
 from corank.core.arrays import FloatArray, Index, Mask
 from corank.core.folds import fold_blocks
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, solve_kernel
+from corank.learners.average.closed_form import (
+    ALPHAS,
+    ClosedForm,
+    Observations,
+    solve_kernel,
+    spectrum_of,
+)
 from corank.learners.average.similarity import CandidateKernel, Space, relevance
+from corank.solve.spectrum import LEAST
 
 # folds in which relevance is computed without the rows that it is judged by: few rows, many
 N_CROSS_FITS = (5, 3)
@@ -37,7 +44,7 @@ BELIEF = 0.5  # least weight of agreement between declared views, unless scores 
 class Judged(CandidateKernel):
     """A candidate with its closed form, and held-out predictions that took no part in making it.
 
-    held_out : (N, a) as in `Units.left_out`, cut to the range of the scores and one spread beyond
+    held_out : (N, a) as in `Observations.left_out`, cut to the range of the scores and one spread beyond
     errors : (a,) mean squared held-out errors
     """
 
@@ -73,7 +80,7 @@ class Mixture:
         return np.asarray(self.shares.sum(axis=1))
 
 
-def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
+def bounds(units: Observations, trust: float = 0.0) -> tuple[float, float]:
     """The range of the scores and one standard deviation beyond, two for a model that explains
     everything.
 
@@ -85,17 +92,17 @@ def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
     return float(units.scores.min()) - reach, float(units.scores.max()) + reach
 
 
-def trust_in(mixture: Mixture, units: Units) -> float:
+def trust_in(mixture: Mixture, units: Observations) -> float:
     """The share of the variance of held-out scores that the best candidate explains, 0 to 1."""
-    return float(np.clip(1 - np.min(mixture.errors) / max(_variance(units), LEAST_SCALE), 0.0, 1.0))
+    return float(np.clip(1 - np.min(mixture.errors) / max(_variance(units), LEAST), 0.0, 1.0))
 
 
-def _variance(units: Units) -> float:
+def _variance(units: Observations) -> float:
     """The variance of the scores, within queries where their levels are free."""
-    return float(np.sum(units.centred(units.truth) ** 2) / np.sum(units.roots**2))
+    return float(np.sum(units.targets**2) / np.sum(units.roots**2))
 
 
-def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[Judged]:
+def judge(space: Space, candidates: Sequence[Candidate], units: Observations) -> list[Judged]:
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
     total = float(np.sum(units.roots**2))
@@ -113,7 +120,7 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
 
 
 def _relevances(
-    space: Space, candidates: Sequence[Candidate], units: Units
+    space: Space, candidates: Sequence[Candidate], units: Observations
 ) -> dict[str, FloatArray]:
     """The relevance of columns, by the name of the rows that candidates see."""
     return {
@@ -122,7 +129,7 @@ def _relevances(
     }
 
 
-def _cut(held_out: FloatArray, units: Units) -> FloatArray:
+def _cut(held_out: FloatArray, units: Observations) -> FloatArray:
     """Held-out predictions within the bounds; of whole queries none farther from 0 than the range
     of the scores.
     """
@@ -133,7 +140,7 @@ def _cut(held_out: FloatArray, units: Units) -> FloatArray:
 
 
 def _cross_fitted(
-    space: Space, candidates: Sequence[Candidate], units: Units
+    space: Space, candidates: Sequence[Candidate], units: Observations
 ) -> dict[Candidate, FloatArray]:
     """Held-out predictions (N, a) of candidates, relevance computed without the units that are
     predicted.
@@ -147,13 +154,16 @@ def _cross_fitted(
         relevances = _relevances(space, candidates, train)
         for candidate in candidates:
             kernel = space.kernel(space.built(candidate, relevances[candidate.rows]))
-            form = solve_kernel(kernel, train, with_held_out=False)
-            values = kernel @ train.root_transposed(form.duals)
-            predictions[candidate][block] = left.left_out(values + train.level(values))
+            spectrum, alphas = spectrum_of(kernel, train)
+            duals = spectrum.solve(train.targets[:, None], alphas)
+            values = kernel @ train.root_transposed(duals)
+            predictions[candidate][block] = left.left_out(
+                values + train.base + train.centre(values)
+            )
     return predictions
 
 
-def coarse_folds(units: Units, n_folds: int) -> list[Index]:
+def coarse_folds(units: Observations, n_folds: int) -> list[Index]:
     """At most so many unions of folds, neighbours by score kept apart, each the numbers of its
     units.
     """
@@ -165,7 +175,7 @@ def coarse_folds(units: Units, n_folds: int) -> list[Index]:
 
 
 def mix(
-    judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | None = None
+    judged: Sequence[Judged], units: Observations, *, ranks: bool, allowed: Mask | None = None
 ) -> Mixture:
     """The weights of the candidates that are allowed.
 
@@ -195,15 +205,15 @@ def mix(
     return Mixture(shares, np.ones(len(judged)), least)
 
 
-def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture:
-    truth = units.centred(units.truth)
-    held_out = np.stack([units.centred(c.held_out[:, c.best]) for c in judged])
+def _mix_by_order(judged: Sequence[Judged], units: Observations, mask: Mask) -> Mixture:
+    truth = units.targets
+    held_out = units.centred(np.stack([c.held_out[:, c.best] for c in judged], axis=1)).T
     spreads = np.sqrt(np.mean(held_out**2, axis=1))
     usable = mask & (spreads > 1e-8 * spreads.max(initial=0.0)) & (spreads > 0)
     if not usable.any():
         usable, spreads = mask, np.ones(len(judged))
     scaled = held_out / np.where(usable, spreads, 1.0)[:, None]
-    slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST_SCALE), 0.0)
+    slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST), 0.0)
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
     weights = _error_weights(judged, errors + ALMOST_RIGHT * _variance(units), units, usable)
@@ -211,8 +221,8 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
     square = float(np.mean(combined**2))
-    slope = float(np.mean(combined * truth)) / max(square, LEAST_SCALE)
-    least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST_SCALE))
+    slope = float(np.mean(combined * truth)) / max(square, LEAST)
+    least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST))
     # nothing is predicted of any unit that is held out
     size = max(slope, least) if square > 0 else 1.0
     multipliers = np.where(usable, size / np.where(usable, spreads, 1.0), 0.0)
@@ -226,11 +236,11 @@ def _log_priors(judged: Sequence[Judged]) -> FloatArray:
 
 
 def _error_weights(
-    judged: Sequence[Judged], errors: FloatArray, units: Units, mask: Mask
+    judged: Sequence[Judged], errors: FloatArray, units: Observations, mask: Mask
 ) -> FloatArray:
     """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
     exponent = np.sqrt(int(units.folds.max()) + 1)
-    logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
+    logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST))
     return softmax(np.where(mask, logarithms, -np.inf))
 
 
@@ -238,7 +248,7 @@ def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
     """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for
     predictions (C, N).
     """
-    size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST_SCALE)
+    size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST)
     ones = np.full(len(predictions), size)
     weights, _ = nnls(np.column_stack([predictions, ones]).T, np.append(truth, size))
     total = float(weights.sum())
@@ -258,7 +268,7 @@ def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatAr
         return weights
     evidence = logsumexp([c.form.log_evidence for c in judged], axis=1)
     mean = logsumexp(evidence[others], b=weights[others] / weights[others].sum())
-    logarithms = np.log(np.maximum(weights, LEAST_SCALE)) + np.where(alone, evidence - mean, 0.0)
+    logarithms = np.log(np.maximum(weights, LEAST)) + np.where(alone, evidence - mean, 0.0)
     return softmax(np.where(weights > 0, logarithms, -np.inf))
 
 
@@ -266,7 +276,7 @@ def _belief(
     judged: Sequence[Judged],
     squares: FloatArray,
     errors: FloatArray,
-    units: Units,
+    units: Observations,
     weights: FloatArray,
     mask: Mask,
 ) -> FloatArray:
@@ -287,6 +297,4 @@ def _belief(
     against = gaps.sum() > max(np.sqrt(len(gaps)) * gaps.std(), rounding)
     total = float(weights[agreeing].sum())
     share = 0.0 if against else max(total, BELIEF)
-    return np.where(
-        agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE)
-    )
+    return np.where(agreeing, share / max(total, LEAST), (1 - share) / max(1 - total, LEAST))
