@@ -67,7 +67,6 @@ from corank.solve.tuning import Training
 if TYPE_CHECKING:
     from corank.describe import Summary
     from corank.learners.pair_explanation import PairExplanation
-    from corank.solve.questions import Question
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
