@@ -503,7 +503,7 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         assert scores is not None
         marks = row_marks(names, numbers, scores, query_labels)
         _check_scores(job, scores, queries)
-        if job.method is AUTO:
+        if job.method is AUTO and np.isnan(scores).any():
             rows = table.select(learned).take(pa.array(np.flatnonzero(~np.isnan(scores))))
     remembered = {
         **columns,

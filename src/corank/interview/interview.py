@@ -345,8 +345,15 @@ class Interview:
         if question is None or (question.number, SKIP, "") in self._prepared:
             return False
         names = tuple(self.names[row] for row in question.rows)
+        positions = POSITIONS[: len(names)]
+        if question.kind == SCORE:
+            picks = [(SCORE, "")]
+        elif question.kind == COMPARE:
+            picks = [(better, "") for better in positions] + [(TIE, "")]
+        else:
+            picks = [*permutations(positions, 2), (TIE, "")]
         prepared = {}
-        for answer, worst in self._possible(question):
+        for answer, worst in [*picks, (SKIP, "")]:
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
             rows = self._choice(self._after(belief, said), asked.after([said], self._rows))
             prepared[question.number, answer, worst] = rows
@@ -354,16 +361,6 @@ class Interview:
             if self.log is log and self._open is question:
                 self._prepared = prepared
         return True
-
-    def _possible(self, question: Question) -> list[tuple[str, str]]:
-        """Answers and worst items that the question may get."""
-        if question.kind == SCORE:
-            return [(SCORE, ""), (SKIP, "")]
-        positions = POSITIONS[: len(question.rows)]
-        picks = list(permutations(positions, 2))
-        if question.kind == COMPARE:
-            picks = [(better, "") for better in positions]
-        return [*picks, (TIE, ""), (SKIP, "")]
 
     def _learner(self) -> Any:
         """The learner that `corank fit` takes for answers of this kind."""

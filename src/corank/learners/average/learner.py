@@ -179,7 +179,8 @@ class AverageLearner(Saveable, QueryEstimator):
         self._with_queries, self._with_links = qid is not None, links is not None
         self._fit_scored(table, self._read_settings(encoder))
         self.encoder_ = encoder
-        if is_frame(given) and encoder is not None and encoder is not self.encoder:
+        is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
+        if is_encoded and len(table.scored) < len(table.scores):
             self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
         return self
 
