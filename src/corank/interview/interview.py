@@ -434,11 +434,12 @@ class Interview:
         distinct = list(dict.fromkeys([*first, *recent]))
         chosen = np.asarray(distinct[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
-        others = rng.choice(n, MAX_POOL, replace=False)
-        others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
+        drawn = rng.choice(n, MAX_POOL, replace=False)
+        others = drawn[~np.isin(drawn, chosen)]
+        others = others[: MAX_POOL - len(chosen)]
         rows = np.sort(np.concatenate([chosen, others]))
-        weights = np.where(np.isin(rows, chosen), 1.0, (n - len(chosen)) / max(len(others), 1))
-        return rows, weights
+        weight = (n - len(chosen)) / max(len(others), 1)
+        return rows, np.where(np.isin(rows, chosen), 1.0, weight)
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
         """The belief after an answer; items outside the pool teach nothing about it until the next
