@@ -78,7 +78,7 @@ class SparseViews(ViewLearner):
     chosen.
     """
 
-    _contents = CO_PURSUIT
+    contents = CO_PURSUIT
     has_atoms = True
 
     def _why_fixed(self) -> str:
@@ -96,7 +96,8 @@ class SparseViews(ViewLearner):
 
     def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
         """Set the fitted attributes."""
-        model, atoms = solution.model, solution.atoms
+        model = solution.model
+        atoms = solution.atoms
         rows, coefficients, points = _functions(model, atoms)
         self.atoms_ = rows
         spans = [
@@ -106,7 +107,8 @@ class SparseViews(ViewLearner):
         self.function_ = Function.mean(spans, coefficients, 0.0)
         labels = np.asarray(model.labels, dtype=np.int64)
         self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
-        self.n_atoms_, self.agreement_ = len(labels), solution.agreement
+        self.n_atoms_ = len(labels)
+        self.agreement_ = solution.agreement
         self.objective_ = np.asarray(model.losses)
         self.path_ = solution.path
         self._history = model.weights(0, len(labels))
@@ -158,7 +160,8 @@ class SparseViews(ViewLearner):
         (n, steps) in the library, on the device and with the precision of X; the last column is
         `predict`
         """
-        features, weights = self._read(X), []
+        features = self._read(X)
+        weights = []
         for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
             steps = atoms[:, None] == labels[None, :]
             path = steps.astype(np.float64) @ self._history[:, :, v].T
@@ -176,7 +179,8 @@ class SparseViews(ViewLearner):
         -------
         (n, n_models, n_views); the first model is that of `predict_views`
         """
-        features, models = self._read(X), []
+        features = self._read(X)
+        models = []
         for model in self.models_:
             parts = zip(self.function_.parts, model.solutions, strict=True)
             values = [
@@ -199,7 +203,8 @@ class SparseViews(ViewLearner):
             they added.
         """
         check_is_fitted(self)
-        m, start = len(self.views_), float(self.objective_[0])
+        m = len(self.views_)
+        start = float(self.objective_[0])
         left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
         held_out = None
         if self.path_ is not None:
@@ -216,7 +221,9 @@ class SparseViews(ViewLearner):
 
 def _functions(path: GreedyPath, atoms: ViewAtoms) -> tuple[list[Index], list[Array], list[Array]]:
     """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
-    rows, weights, points = [], [], []
+    rows = []
+    weights = []
+    points = []
     for v, (view, numbers) in enumerate(zip(atoms.views, atoms.numbers, strict=True)):
         assert isinstance(view.basis, KernelBasis)
         labels = [step[v] for step in path.labels]
@@ -372,7 +379,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
-        labels, n_rows = row_labels(X), self._n_seen - self._n_apart
+        labels = row_labels(X)
+        n_rows = self._n_seen - self._n_apart
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
@@ -419,9 +427,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries, self._n_queries = data.with_queries, data.problems[0].n_queries
-        self._n_seen, self._n_scored = data.features.shape[0] + data.n_apart, data.n_scored
-        self._n_unscored, self._n_apart = data.n_unscored, data.n_apart
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+        )
+        self._n_unscored = data.n_unscored
+        self._n_apart = data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)
         return self
 

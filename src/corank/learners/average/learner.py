@@ -108,7 +108,7 @@ class AverageLearner(Saveable, QueryEstimator):
     _learned = "candidates_"
     _ranks: ClassVar[bool]
 
-    _contents: ClassVar[Contents] = {
+    contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
         "column_names": ("feature_names_in_", names("d") | None),
         "model": ("_model", stored("AverageModel")),

@@ -44,6 +44,7 @@ from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
     FittedCandidate,
+    column_factors,
     fit_average,
     sees,
     side_of,
@@ -539,6 +540,7 @@ def fit_space(
     honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between encoded rows; honest : as in `fit_average`."""
+    space.column_factors = column_factors(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
     is_kept = units.n_points <= MAX_KEPT
     constant = AverageModel(
@@ -668,6 +670,7 @@ def _candidates(
         agree=agree,
         links_prior=prior_of_links(features, links, settings),
         identity=len(settings.identity) > 0,
+        per_column=not settings.ranks,
     )
 
 
