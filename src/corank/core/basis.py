@@ -267,44 +267,62 @@ def candidate_limit(size: int) -> int:
     return max(CANDIDATES_PER_BASIS_ROW * size, MIN_CANDIDATES)
 
 
+def basis_size(spec: BasisSpec, n: int) -> int:
+    """How many of n rows a basis takes, "auto" at most."""
+    if isinstance(spec, str):
+        return AUTO_SIZE if spec == "auto" else n
+    return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
+
+
+def basis_candidates(
+    spec: BasisSpec, features: Array, index: NumpyArray, everything: Array, seed: int
+) -> tuple[Array, NumpyArray]:
+    """The rows that a basis is made of, or chosen from, and their row numbers.
+
+    Parameters
+    ----------
+    spec : a checked and resolved parameter `basis`
+    features : (n, d) rows that may serve, `index` (n,) their row numbers in `everything`
+    """
+    if not isinstance(spec, int | str):
+        rows = np.asarray(spec)
+        return take(everything, rows), rows
+    chosen = candidate_rows(index, basis_size(spec, len(index)), seed)
+    if len(chosen) == len(index):  # nothing is copied
+        return features, index
+    return take(features, chosen), index[chosen]
+
+
 def make_basis(
     spec: BasisSpec,
     kernel: Kernel,
     features: Array,
     index: NumpyArray,
-    everything: Array,
     selection: Selection,
-    seed: int,
+    seed: int | Sequence[int],
 ) -> tuple[Basis, NumpyArray | None]:
-    """The basis of rows in memory, and its row numbers in the user's X (None for the features).
+    """The basis of rows in memory, and its row numbers (None for the features).
 
     Parameters
     ----------
     spec : a checked and resolved parameter `basis`
-    features : (n, d) candidate rows, `index` (n,) their row numbers in `everything`
+    features : (n, d) the rows that it is made of, or for a number those that it is chosen from;
+        `index` (n,) their row numbers
     """
     if is_named(spec, "features"):
-        return (
-            FeatureBasis(
-                features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]
-            ),
-            None,
-        )
-    if isinstance(spec, str):
-        rows = index
-    elif isinstance(spec, int):
-        rng = np.random.default_rng(seed)
-        candidates = candidate_rows(index, spec, seed)
-        pool = take(features, candidates)
+        reference = np.empty(0) if is_sparse(features) else features[:1, :1]
+        return FeatureBasis(features.shape[1], reference), None
+    if isinstance(spec, int):
+        pool = features
         if kernel.precomputed:
-            pool = kernel.block(pool, basis_points(kernel, features, index[candidates]))
-        rows = index[candidates[choose_rows(kernel, pool, spec, selection, rng)]]
-    else:
-        rows = np.asarray(spec)
-    as_they_are = isinstance(spec, str) and not kernel.precomputed  # nothing is copied
-    points = features if as_they_are else basis_points(kernel, everything, rows)
-    own_gram = kernel.block(take(everything, rows), points) if kernel.precomputed else None
-    return KernelBasis(kernel, points, own_gram), rows
+            pool = kernel.block(features, basis_points(kernel, features, index))
+        rng = np.random.default_rng(seed)
+        chosen = choose_rows(kernel, pool, min(spec, len(index)), selection, rng)
+        features, index = take(features, chosen), index[chosen]
+    if not kernel.precomputed:
+        return KernelBasis(kernel, features), index
+    points = basis_points(kernel, features, index)
+    return KernelBasis(kernel, points, kernel.block(features, points)), index
 
 
 def choose_rows(

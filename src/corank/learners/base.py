@@ -59,6 +59,7 @@ from corank.learners.training import columns_of_views
 from corank.learners.update import Kept, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
+from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
@@ -238,6 +239,7 @@ class Learner(Saveable, QueryEstimator):
     fitted.
     """
 
+    contents: ClassVar[Contents] = FUNCTION_OF_ONE_VIEW  # of its file
     beta: float = 0.0  # share of the plain squared error in the loss
     fit_intercept: bool = False  # whether the mean score is taken out first and put back
 
@@ -254,6 +256,23 @@ class Learner(Saveable, QueryEstimator):
     def _unscored_comparison(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
         return self._comparison()
+
+    def keep_counts(
+        self, *, seen: int, scored: int, queries: int, with_queries: bool, level: float = 0.0
+    ) -> None:
+        """Remember what the function was fitted on; `fit` calls it.
+
+        Parameters
+        ----------
+        seen, scored, queries : numbers of rows that were handed over, of those with a score, and of
+            queries
+        with_queries : whether the rows came with query labels
+        level : was taken out of the scores before the fit
+        """
+        self._n_seen, self._n_scored, self._n_queries = seen, scored, queries
+        self._level, self._with_queries = level, with_queries
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
 
     # ---------------------------------------------------------------- what is fitted, as users see it
 
@@ -618,12 +637,13 @@ class OneViewLearner(Learner):
 
     def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
-        self._level, self._with_queries = level, with_queries
-        self._n_seen = training.everything.shape[0]
-        self._n_scored = len(training.index)
-        self._n_queries = training.problem.n_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        self.keep_counts(
+            seen=training.everything.shape[0],
+            scored=len(training.index),
+            queries=training.problem.n_queries,
+            with_queries=with_queries,
+            level=level,
+        )
 
 
 def _split_by_groups() -> bool:

@@ -13,22 +13,20 @@ import numpy as np
 
 from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
 from corank.core.basis import (
-    AUTO_SIZE,
     Basis,
-    FeatureBasis,
-    KernelBasis,
+    basis_size,
     candidate_limit,
     candidate_rows,
     check_basis,
-    choose_rows,
+    make_basis,
     resolve_basis,
     warn_of_subset,
 )
-from corank.core.kernels import Kernel, basis_points, check_precomputed, is_named, scale_gamma
+from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
 from corank.core.views import View, select
 from corank.learners.training import TrainingData
 from corank.solve.systems import ViewData
-from corank.solve.tuning import GAMMA_STEPS, Candidates
+from corank.solve.tuning import Candidates, widths_to_try
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
@@ -54,7 +52,7 @@ class AskedView:
     @property
     def limit(self) -> int:
         """How many candidates its basis is chosen from."""
-        return candidate_limit(_size(self.basis, 0))
+        return candidate_limit(basis_size(self.basis, 0))
 
     def seen(self, features: Array) -> Array:
         """The columns that the view sees."""
@@ -69,11 +67,15 @@ class AskedView:
         limit, size = auto
         resolved = resolve_basis(checked, total, 0 if data.summed else limit, size)
         warn_of_subset(checked, resolved, total, f" of {name}" if name else "")
-        if is_named(resolved, "features") and self.kernel.name != "linear":
-            where = f" in {name}" if name else ""
-            raise ValueError(
-                f"basis='features' needs kernel='linear', got kernel={self.kernel.name!r}{where}."
-            )
+        if is_named(resolved, "features"):
+            if self.kernel.name != "linear":
+                where = f" in {name}" if name else ""
+                raise ValueError(
+                    "basis='features' needs kernel='linear', got"
+                    f" kernel={self.kernel.name!r}{where}."
+                )
+            if not data.summed:
+                check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
         if self.kernel.precomputed:
             check_precomputed(self.seen(data.features))
         return resolved
@@ -158,23 +160,21 @@ class ViewBasis:
     @cached_property
     def candidates(self) -> tuple[Index, Array]:
         """Row numbers and features of the scored rows and the sampled unscored ones."""
-        size = _size(self.spec, len(self.index))
-        rows = candidate_rows(self.index, size, self.seed[0])
-        features = self.scored if len(rows) == len(self.index) else take(self.scored, rows)
+        numbers, features = self.index, self.scored
+        rows = candidate_rows(numbers, basis_size(self.spec, len(numbers)), self.seed[0])
+        if len(rows) < len(numbers):
+            numbers, features = numbers[rows], take(features, rows)
         if self.other_features is None:
-            return self.index[rows], features
+            return numbers, features
         others = _with_precision_of(features, self.asked.seen(self.other_features))
-        return np.concatenate([self.index[rows], self.others]), stack_rows([features, others])
+        return np.concatenate([numbers, self.others]), stack_rows([features, others])
 
-    def widths(self) -> tuple[float | None, ...]:
+    def widths(self) -> Sequence[float | None]:
         """The kernel widths to try."""
-        asked = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
-        if not self.asked.kernel.has_width:
+        gamma = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
+        if gamma is None or not self.asked.kernel.has_width:
             return (None,)
-        if isinstance(asked, str):
-            steps = GAMMA_STEPS if asked == "tune" else np.ones(1)
-            return tuple((self._scale() * steps).tolist())
-        return asked if isinstance(asked, tuple) else (asked,)
+        return widths_to_try(gamma, self._scale)
 
     def _scale(self) -> float:
         """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
@@ -189,31 +189,20 @@ class ViewBasis:
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
-        spec, scored, kernel = self.spec, self.scored, self.asked.kernel
+        kernel = self.asked.kernel
         if width is not None:
             kernel = replace(kernel, gamma=width)
-        if is_named(spec, "features"):
-            reference = np.empty(0) if is_sparse(scored) else scored[:1, :1]
-            return FeatureBasis(scored.shape[1], reference), None
-        if is_named(spec, "scored"):
-            return _kernel_basis(kernel, self.index, scored), self.index
-        if not isinstance(spec, int | str):
-            rows = np.asarray(spec)
-            features = self.asked.seen(take(self.data.features, rows))
-            return _kernel_basis(kernel, rows, features), rows
-        numbers, features = self.candidates
-        if kernel.precomputed:
+        if is_named(self.spec, "features") or is_named(self.spec, "scored"):
+            features, numbers = self.scored, self.index
+        elif isinstance(self.spec, int | str):
+            numbers, features = self.candidates
+        else:
+            numbers = np.asarray(self.spec)
+            features = self.asked.seen(take(self.data.features, numbers))
+        if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
             inside = np.flatnonzero(numbers < self.data.features.shape[0])
-            if len(inside) < len(numbers):
-                numbers, features = numbers[inside], take(features, inside)
-        if isinstance(spec, int):
-            pool = features
-            if kernel.precomputed:
-                pool = kernel.block(features, basis_points(kernel, features, numbers))
-            rng = np.random.default_rng(self.seed)
-            chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
-            numbers, features = numbers[chosen], take(features, chosen)
-        return _kernel_basis(kernel, numbers, features), numbers
+            numbers, features = numbers[inside], take(features, inside)
+        return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
 
 
 @dataclass(frozen=True)
@@ -315,13 +304,6 @@ def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequen
     return spec
 
 
-def _kernel_basis(kernel: Kernel, numbers: Index, features: Array) -> KernelBasis:
-    if not kernel.precomputed:
-        return KernelBasis(kernel, features)
-    points = basis_points(kernel, features, numbers)
-    return KernelBasis(kernel, points, kernel.block(features, points))
-
-
 def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
     """Refuse the columns as basis where their square matrix is too large and rows are more than
     columns.
@@ -331,12 +313,6 @@ def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
             f"basis='features' with {columns} columns needs a square matrix of that size; "
             "use basis='auto' or a number of basis rows."
         )
-
-
-def _size(spec: Any, n: int) -> int:
-    if isinstance(spec, str):
-        return AUTO_SIZE if spec == "auto" else n
-    return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
 
 
 def _with_precision_of(reference: Array, features: Array) -> Array:

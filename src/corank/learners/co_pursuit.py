@@ -78,7 +78,7 @@ class SparseViews(ViewLearner):
     chosen.
     """
 
-    _contents = CO_PURSUIT
+    contents = CO_PURSUIT
     has_atoms = True
 
     def _why_fixed(self) -> str:
@@ -427,10 +427,12 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries = data.with_queries
-        self._n_queries = data.problems[0].n_queries
-        self._n_seen = data.features.shape[0] + data.n_apart
-        self._n_scored = data.n_scored
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+        )
         self._n_unscored = data.n_unscored
         self._n_apart = data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)

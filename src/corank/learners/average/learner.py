@@ -109,7 +109,7 @@ class AverageLearner(Saveable, QueryEstimator):
     fit_intercept = True  # whether the level of the scores is free
     _training: ScoredTable | None = None  # is not in a file
 
-    _contents: ClassVar[Contents] = {
+    contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
         "column_names": ("feature_names_in_", names("d") | None),
         "model": ("_model", stored("AverageModel")),
