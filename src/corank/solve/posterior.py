@@ -225,7 +225,8 @@ def chance_above_zero(moments: Moments, noise: float = 0.0) -> FloatArray:
     """The probability that normal variables of a mean and variance, and noise beside it, are above
     0; ½ where both are 0.
     """
-    mean, scale = to_numpy(moments[0]), np.sqrt(to_numpy(moments[1]) + noise)
+    mean = to_numpy(moments[0])
+    scale = np.sqrt(to_numpy(moments[1]) + noise)
     sure = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     return np.asarray(ndtr(np.divide(mean, scale, out=sure, where=scale > 0)))
 
@@ -264,8 +265,10 @@ def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> Flo
         Z
     ):  # distances do not change with the origin; there least is lost to rounding
         origin = xp.mean(Z, axis=0, keepdims=True)
-        X, Z = X - origin, Z - origin
-    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
+        X = X - origin
+        Z = Z - origin
+    rows = xp.sum(weights, axis=1)
+    columns = xp.sum(weights, axis=0)
     if each:
         return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
     total = (

@@ -23,7 +23,8 @@ class EncodedBlock:
     """Encoded rows, and their distances to the points and to the unscored rows of an average."""
 
     def __init__(self, encoded: Encoded, n_rows: int, space: Space) -> None:
-        self.encoded, self.n_rows = encoded, n_rows
+        self.encoded = encoded
+        self.n_rows = n_rows
         self.to_points = Distances(encoded, space.scored)
         self.to_unscored = Distances(encoded, space.unscored)
 
