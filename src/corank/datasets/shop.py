@@ -139,12 +139,14 @@ def make_shop(
     if n_scored > n_items:
         raise ValueError(f"n_scored must be at most n_items = {n_items}, got {n_scored}.")
     n_traits = len(TRAITS)
-    item, text, vector, edge, rating = np.random.default_rng(random_state).spawn(5)
+    rng = np.random.default_rng(random_state)
+    item, text, vector, edge, rating = rng.spawn(5)
     traits = item.standard_normal((n_items, n_traits))
     category = item.integers(0, len(NOUNS), n_items)
     log_price = item.normal(3.0, 0.6, n_items)
     level = traits @ item.choice([-1.0, 1.0], n_traits) / np.sqrt(n_traits)
-    level += 0.4 * item.standard_normal(len(NOUNS))[category] - 0.5 * (log_price - 3.0)
+    of_category = item.standard_normal(len(NOUNS))
+    level += 0.4 * of_category[category] - 0.5 * (log_price - 3.0)
     ratings = MEAN_RATING + (level - level.mean()) / level.std()
 
     everyone = np.arange(n_items)

@@ -105,6 +105,24 @@ class Chunk:
         return ~np.isnan(to_numpy(self.scores))
 
 
+@dataclass(frozen=True)
+class State:
+    """The merged results of a job for chunks that follow each other, and the cursor behind them."""
+
+    result: Any = None  # where there are rows
+    cursor: Cursor = (0, 0)
+    rows: int = 0
+
+    def then(self, other: State) -> State:
+        """The state after the chunks of both."""
+        result = self.result
+        if result is None:
+            result = other.result
+        elif other.result is not None:
+            result = result.merged(other.result)
+        return State(result, other.cursor, self.rows + other.rows)
+
+
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
     """float32 where no column holds more than that, else float64."""
     small = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds)
