@@ -27,7 +27,7 @@ from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.inputs import (
@@ -66,7 +66,6 @@ from corank.solve.tuning import Training
 if TYPE_CHECKING:
     from corank.describe import Summary
     from corank.learners.pair_explanation import PairExplanation
-    from corank.solve.questions import Question
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
@@ -458,7 +457,7 @@ class Learner(Saveable, QueryEstimator):
         from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
 
         check_is_fitted(self)
-        pair = read_pair(self, a, b, items, names)
+        pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
     def _words(self) -> dict[str, Any]:
