@@ -76,7 +76,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that are worked on together.
+    """Rows that are worked on together, one at least.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
         score column
@@ -260,8 +260,6 @@ class ClosedQueries:
     def add(self, runs: Runs, place: Place) -> None:
         """Take in the runs that follow; a TableError names a query that was closed before."""
         ids = runs.ids
-        if len(ids) == 0:
-            return
         first = int(self._open == int(ids[0]))
         new = ids[first:]
         repeated = self._repeated(new)
