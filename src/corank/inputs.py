@@ -88,7 +88,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
         order=None,
         ensure_all_finite=False,
     )
-    _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    _refuse_non_numbers(features, vars(estimator).get("feature_names_in_"))
     refuse_extreme_size(features.data if is_sparse(features) else features, "X", small=reset)
     return features
 
@@ -506,7 +506,7 @@ def scans() -> Any:
     """What learners do with scans, imported with the first scan or Dask collection: scans know
     learners, not the other way round.
     """
-    return import_module("corank.streaming")
+    return import_module("corank.streaming.models")
 
 
 def is_scan(X: Any) -> bool:
@@ -529,7 +529,7 @@ def read_scanned_features(estimator: Any, scan: Any) -> None:
 def as_scan(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
     """X, y and qid; where X is a Dask collection, as one scan that brings the others."""
     if is_collection(X):
-        return scans().collection_scan(X, y, qid), None, None
+        return import_module("corank.streaming.dask").collection_scan(X, y, qid), None, None
     for value, name in ((y, "y"), (qid, "qid")):
         if is_collection(value):
             raise TypeError(

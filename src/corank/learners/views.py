@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.arrays import Array, Index, namespace
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows
+from corank.core.observations import ComparedRows, Question
 from corank.core.unscored import Part, UnscoredRows
 from corank.core.views import View, read_views
 from corank.inputs import is_scan, scans, unscored_parts
@@ -25,7 +25,7 @@ from corank.learners.training import TrainingData
 from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
-from corank.solve.questions import Question, ask_views
+from corank.solve.questions import ask_views
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
