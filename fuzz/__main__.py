@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 HELPERS = ("__init__", "__main__", "watch", "mutations")
-BLOCK = {"models": 500, "messages": 200, "ask": 100}  # cases per process; others 50
+BLOCK = {"models": 500, "messages": 200, "ask": 100, "growth": 20}  # cases per process; others 50
 MAX_BLOCK_SECONDS = 1800
 DEFAULT_COUNT = 1_000
 

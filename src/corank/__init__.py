@@ -85,7 +85,8 @@ def __getattr__(name: str) -> Any:
     module = _modules_by_name().get(name)
     if module is None:
         raise AttributeError(f"module 'corank' has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,16 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import average_precision_score, ndcg_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
-from corank.metrics import average_precision, disagreement_error, ndcg, scorer
+from corank.experiments.protocol import JUDGES
+from corank.metrics import (
+    HELD_OUT_ERRORS,
+    MEASURES,
+    average_precision,
+    disagreement_error,
+    ndcg,
+    scorer,
+)
+from corank.solve.holdout import SCORINGS
 
 TIES = ["skip", "half"]
 
@@ -357,3 +366,17 @@ def test_scorer_asks_for_metadata_routing_and_a_known_name():
         scorer("ndcg")
     with pytest.raises(ValueError, match="name='auc' is unknown; give \"disagreement\""):
         scorer("auc")
+
+
+def test_every_measure_says_how_it_is_read():
+    for name, measure in MEASURES.items():
+        least, largest = measure.range
+        assert least < largest, name
+        assert measure.title
+        # the end that is best is told apart from the worse one
+        best = least if measure.lower_is_better else largest
+        if np.isfinite(best) and "perfect" in measure.reading:
+            assert f"{best:g} is perfect" in measure.reading, name
+    assert MEASURES["ndcg"].lower_is_better is False
+    assert set(JUDGES) <= set(MEASURES)
+    assert set(SCORINGS) == set(HELD_OUT_ERRORS)

@@ -28,7 +28,7 @@ DATA = make_ranking(n_queries=8, query_size=6, random_state=0)
 
 @pytest.fixture
 def declared(monkeypatch):
-    monkeypatch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
+    monkeypatch.setattr(registry, "RECORDS", dict(registry.RECORDS))
     declare(small_learner.RECORD)
 
 

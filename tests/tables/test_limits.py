@@ -144,6 +144,7 @@ def test_the_documentation_names_every_limit_and_its_usual_value():
         limits.MAX_CELLS,
         limits.MAX_LINE_BYTES,
         limits.MAX_EXPANSION,
+        limits.MAX_ZEROS,
     ):
         assert f"| {limit.usual:,} | `{limit.variable}` |" in page
 

@@ -12,7 +12,7 @@ import pytest
 from corank import RankRLS
 from corank.interview.answers import KINDS, AnswersFile
 from corank.interview.server import Guard
-from fuzz import ask, connections, models, tables
+from fuzz import ask, connections, growth, models, tables
 from fuzz.__main__ import block, fuzzers, main
 from fuzz.watch import finding_of
 
@@ -50,14 +50,14 @@ def test_answers_that_were_findings(path, kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fuzzer", "count"), [(ask, 24), (connections, 60), (models, 60), (tables, 8)]
+    ("fuzzer", "count"), [(ask, 24), (connections, 60), (growth, 3), (models, 60), (tables, 8)]
 )
 def test_a_few_cases(fuzzer, count):
     assert fuzzer.run(31_000, count) == []
 
 
 def test_every_fuzzer_has_a_run():
-    assert {"ask", "connections", "messages", "models", "tables"} == set(fuzzers())
+    assert {"ask", "connections", "growth", "messages", "models", "tables"} == set(fuzzers())
     assert all(callable(import_module(f"fuzz.{name}").run) for name in fuzzers())
 
 

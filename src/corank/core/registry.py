@@ -53,42 +53,42 @@ class LearnerRecord:
     by_default: bool = False
 
 
-_RECORDS: dict[str, LearnerRecord] = {}
+RECORDS: dict[str, LearnerRecord] = {}  # by the names of the classes
 
 
 def declare(record: LearnerRecord) -> None:
     """Make a learner known everywhere: to model files, the command line and `compare`; twice is as
     good as once.
     """
-    if _RECORDS.get(record.name) == record:
+    if RECORDS.get(record.name) == record:
         return
     if any(
-        record.name == other.name or record.method == other.method for other in _RECORDS.values()
+        record.name == other.name or record.method == other.method for other in RECORDS.values()
     ):
         raise ValueError(
             f"a learner called {record.name!r} or {record.method!r} is declared already."
         )
-    _RECORDS[record.name] = record
+    RECORDS[record.name] = record
 
 
 def learner_records() -> list[LearnerRecord]:
     """Every learner, in the order in which lists show them."""
-    return list(_RECORDS.values())
+    return list(RECORDS.values())
 
 
 def stored_learners() -> list[str]:
     """Names of the classes that a model file may hold."""
-    return [record.name for record in _RECORDS.values() if record.in_files]
+    return [record.name for record in RECORDS.values() if record.in_files]
 
 
 def learner_record(name: str) -> LearnerRecord:
     """The record of a declared class."""
-    return _RECORDS[name]
+    return RECORDS[name]
 
 
 def learner_class(name: str) -> Any:
     """The class of a declared learner."""
-    return getattr(import_module(_RECORDS[name].module), name)
+    return getattr(import_module(RECORDS[name].module), name)
 
 
 for _record in (

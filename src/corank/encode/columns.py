@@ -36,7 +36,7 @@ ALL_MISSING, CONSTANT, IGNORED = (
 DAYS_PER_YEAR = 365.2425
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)  # there may be 200,000 of them
 class Column:
     """What was learned about one column.
 
@@ -238,7 +238,7 @@ def scale_columns(positions: list[int], columns: list[Column], matrix: FloatArra
     matrix[:, positions] = (np.where(np.isnan(amounts), fill, amounts) - centre) / divisor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ColumnNumbers:
     """Numbers of a column: median, mean and spread (with the median in place of missing ones), and
     their ends.

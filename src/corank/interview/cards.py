@@ -30,7 +30,9 @@ PICTURE_TYPES = {  # served from the folder of the table; no SVG, which may hold
     ".webp": "image/webp",
     ".avif": "image/avif",
 }
-PICTURE_URL = re.compile(r"https?://\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE)
+PICTURE_URL = re.compile(
+    r"https?://(?=\S*\Z)\S+\.(png|jpe?g|gif|webp|avif|svg)([?#]\S*)?", re.IGNORECASE
+)
 
 
 def item_names(table: pa.Table, id: str) -> list[str]:

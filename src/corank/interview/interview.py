@@ -23,14 +23,12 @@ import numpy as np
 from corank.core.arrays import FloatArray, Index, in_one_thread, take
 from corank.core.messages import count, did_you_mean
 from corank.encode.encoder import TableEncoder
-from corank.encode.kinds import rows_by_name
 from corank.interview.answers import (
     COMPARE,
     KINDS,
     POSITIONS,
     SCORE,
     SKIP,
-    TIE,
     Agreement,
     Answer,
     AnswerLog,
@@ -45,6 +43,7 @@ from corank.interview.cards import MAX_NAME, fits_an_answer, item_names
 from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, to_arrow
+from corank.tables.names import TIE, rows_by_name
 
 MAX_POOL = 400  # items that questions are chosen from at a time
 MAX_COMPARED = 150  # of them, items that were asked about
@@ -345,8 +344,15 @@ class Interview:
         if question is None or (question.number, SKIP, "") in self._prepared:
             return False
         names = tuple(self.names[row] for row in question.rows)
+        positions = POSITIONS[: len(names)]
+        if question.kind == SCORE:
+            picks = [(SCORE, "")]
+        elif question.kind == COMPARE:
+            picks = [(better, "") for better in positions] + [(TIE, "")]
+        else:
+            picks = [*permutations(positions, 2), (TIE, "")]
         prepared = {}
-        for answer, worst in self._possible(question):
+        for answer, worst in [*picks, (SKIP, "")]:
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
             rows = self._choice(self._after(belief, said), asked.after([said], self._rows))
             prepared[question.number, answer, worst] = rows
@@ -354,16 +360,6 @@ class Interview:
             if self.log is log and self._open is question:
                 self._prepared = prepared
         return True
-
-    def _possible(self, question: Question) -> list[tuple[str, str]]:
-        """Answers and worst items that the question may get."""
-        if question.kind == SCORE:
-            return [(SCORE, ""), (SKIP, "")]
-        positions = POSITIONS[: len(question.rows)]
-        picks = list(permutations(positions, 2))
-        if question.kind == COMPARE:
-            picks = [(better, "") for better in positions]
-        return [*picks, (TIE, ""), (SKIP, "")]
 
     def _learner(self) -> Any:
         """The learner that `corank fit` takes for answers of this kind."""
@@ -438,11 +434,12 @@ class Interview:
         distinct = list(dict.fromkeys([*first, *recent]))
         chosen = np.asarray(distinct[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
-        others = rng.choice(n, MAX_POOL, replace=False)
-        others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
+        drawn = rng.choice(n, MAX_POOL, replace=False)
+        others = drawn[~np.isin(drawn, chosen)]
+        others = others[: MAX_POOL - len(chosen)]
         rows = np.sort(np.concatenate([chosen, others]))
-        weights = np.where(np.isin(rows, chosen), 1.0, (n - len(chosen)) / max(len(others), 1))
-        return rows, weights
+        weight = (n - len(chosen)) / max(len(others), 1)
+        return rows, np.where(np.isin(rows, chosen), 1.0, weight)
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
         """The belief after an answer; items outside the pool teach nothing about it until the next

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from inspect import isfunction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,18 +21,15 @@ from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_pre
 from corank.core.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
-    check_basis,
-    resolve_basis,
-    warn_of_subset,
+    read_basis,
 )
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
-from corank.describe import Summary, summarise
 from corank.inputs import (
     as_scan,
     compared_rows,
@@ -47,12 +44,6 @@ from corank.inputs import (
     scored_rows,
     warn_of_scales,
 )
-from corank.learners.pair_explanation import (
-    ColumnOwners,
-    PairExplanation,
-    explain_function,
-    read_pair,
-)
 from corank.learners.parameters import (
     candidates,
     check_choice,
@@ -62,16 +53,19 @@ from corank.learners.parameters import (
     read_splits,
     seed,
 )
-from corank.learners.training import column_of
+from corank.learners.training import columns_of_views
 from corank.learners.update import Kept, with_new_rows
-from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
+from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.questions import Question
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
+
+if TYPE_CHECKING:
+    from corank.describe import Summary
+    from corank.learners.pair_explanation import PairExplanation
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
@@ -120,7 +114,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
 
-    _learned = "coef_"  # what every fitted one has
+    _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
     _n_unscored: int
@@ -197,6 +191,8 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         Summary
             Print it; notebooks show it as a table. `corank inspect` says the same of a model file.
         """
+        from corank.describe import summarise  # what is said of a model is not needed to fit it
+
         check_is_fitted(self)
         return summarise(self)
 
@@ -218,11 +214,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         diagram: str = estimator_html_repr(self)
-        return (
-            diagram + self.at_a_glance().summary()._repr_html_()
-            if hasattr(self, self._learned)
-            else diagram
-        )
+        if self._learned not in vars(self):
+            return diagram
+        return diagram + self.at_a_glance().summary().to_html()
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
@@ -241,6 +235,8 @@ class Learner(Saveable, QueryEstimator):
     fitted.
     """
 
+    _learned = "function_"
+    contents: ClassVar[Contents] = FUNCTION_OF_ONE_VIEW  # of its file
     beta: float = 0.0  # share of the plain squared error in the loss
     fit_intercept: bool = False  # whether the mean score is taken out first and put back
 
@@ -257,6 +253,23 @@ class Learner(Saveable, QueryEstimator):
     def _unscored_comparison(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
         return self._comparison()
+
+    def keep_counts(
+        self, *, seen: int, scored: int, queries: int, with_queries: bool, level: float = 0.0
+    ) -> None:
+        """Remember what the function was fitted on; `fit` calls it.
+
+        Parameters
+        ----------
+        seen, scored, queries : numbers of rows that were handed over, of those with a score, and of
+            queries
+        with_queries : whether the rows came with query labels
+        level : was taken out of the scores before the fit
+        """
+        self._n_seen, self._n_scored, self._n_queries = seen, scored, queries
+        self._level, self._with_queries = level, with_queries
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
 
     # ---------------------------------------------------------------- what is fitted, as users see it
 
@@ -441,8 +454,10 @@ class Learner(Saveable, QueryEstimator):
         PairExplanation
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
+        from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
+
         check_is_fitted(self)
-        pair = read_pair(self, a, b, items, names)
+        pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
     def _words(self) -> dict[str, Any]:
@@ -490,8 +505,9 @@ class Learner(Saveable, QueryEstimator):
         keeps and counts.
         """
         parts, new = self.function_.parts, []
-        for position, part in enumerate(parts):
-            scored = scored_rows(rows, column_of(rows, position, len(parts)))
+        columns = columns_of_views(rows, len(parts))
+        for column, part in zip(columns, parts, strict=True):
+            scored = scored_rows(rows, column)
             new.append(scored.lowered(self._level).beside(part.coefficients))
         self._warn_of_nothing_new(new)
         assert self._kept is not None
@@ -504,7 +520,7 @@ class Learner(Saveable, QueryEstimator):
             self._n_seen,
             with_queries=self._with_queries,
         )
-        self._kept = Kept.of(system, unscored, in_memory=True)
+        self._kept = Kept.of(system, unscored)
         given: Mask = np.any(given_scores(rows), axis=1)
         self._n_seen += len(given)
         self._n_scored += int(given.sum())
@@ -608,22 +624,18 @@ class OneViewLearner(Learner):
     def _basis_rows(self, training: Training) -> Any:
         """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        n = len(training.index)
-        spec = check_basis(self.basis, training.everything.shape[0], n)
-        resolved = resolve_basis(spec, n, *self._auto_basis)
-        warn_of_subset(spec, resolved, n)
-        if is_named(resolved, "features") and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
-        return resolved
+        n_rows, n = training.everything.shape[0], len(training.index)
+        return read_basis(self.basis, self.kernel, n_rows, n, self._auto_basis)
 
     def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
-        self._level, self._with_queries = level, with_queries
-        self._n_seen = training.everything.shape[0]
-        self._n_scored = len(training.index)
-        self._n_queries = training.problem.n_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        self.keep_counts(
+            seen=training.everything.shape[0],
+            scored=len(training.index),
+            queries=training.problem.n_queries,
+            with_queries=with_queries,
+            level=level,
+        )
 
 
 def _split_by_groups() -> bool:
@@ -712,6 +724,8 @@ class RankerMixin:
         -------
         float
         """
+        from corank.metrics import disagreement_error
+
         X, y, qid = as_scan(X, y, qid)
         if is_scan(X):
             given = {"y": y, "qid": qid, "sample_weight": sample_weight}

@@ -24,7 +24,6 @@ from corank.learners.bases import AskedBases, ViewBases
 from corank.learners.explanation import Explanation
 from corank.learners.parameters import (
     KernelParameters,
-    candidates,
     check_choice,
     is_whole,
     read_splits,
@@ -79,7 +78,7 @@ class SparseViews(ViewLearner):
     chosen.
     """
 
-    _contents = CO_PURSUIT
+    contents = CO_PURSUIT
     has_atoms = True
 
     def _why_fixed(self) -> str:
@@ -97,7 +96,8 @@ class SparseViews(ViewLearner):
 
     def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
         """Set the fitted attributes."""
-        model, atoms = solution.model, solution.atoms
+        model = solution.model
+        atoms = solution.atoms
         rows, coefficients, points = _functions(model, atoms)
         self.atoms_ = rows
         spans = [
@@ -107,7 +107,8 @@ class SparseViews(ViewLearner):
         self.function_ = Function.mean(spans, coefficients, 0.0)
         labels = np.asarray(model.labels, dtype=np.int64)
         self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
-        self.n_atoms_, self.agreement_ = len(labels), solution.agreement
+        self.n_atoms_ = len(labels)
+        self.agreement_ = solution.agreement
         self.objective_ = np.asarray(model.losses)
         self.path_ = solution.path
         self._history = model.weights(0, len(labels))
@@ -159,7 +160,8 @@ class SparseViews(ViewLearner):
         (n, steps) in the library, on the device and with the precision of X; the last column is
         `predict`
         """
-        features, weights = self._read(X), []
+        features = self._read(X)
+        weights = []
         for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
             steps = atoms[:, None] == labels[None, :]
             path = steps.astype(np.float64) @ self._history[:, :, v].T
@@ -177,7 +179,8 @@ class SparseViews(ViewLearner):
         -------
         (n, n_models, n_views); the first model is that of `predict_views`
         """
-        features, models = self._read(X), []
+        features = self._read(X)
+        models = []
         for model in self.models_:
             parts = zip(self.function_.parts, model.solutions, strict=True)
             values = [
@@ -200,7 +203,8 @@ class SparseViews(ViewLearner):
             they added.
         """
         check_is_fitted(self)
-        m, start = len(self.views_), float(self.objective_[0])
+        m = len(self.views_)
+        start = float(self.objective_[0])
         left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
         held_out = None
         if self.path_ is not None:
@@ -217,7 +221,9 @@ class SparseViews(ViewLearner):
 
 def _functions(path: GreedyPath, atoms: ViewAtoms) -> tuple[list[Index], list[Array], list[Array]]:
     """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
-    rows, weights, points = [], [], []
+    rows = []
+    weights = []
+    points = []
     for v, (view, numbers) in enumerate(zip(atoms.views, atoms.numbers, strict=True)):
         assert isinstance(view.basis, KernelBasis)
         labels = [step[v] for step in path.labels]
@@ -336,7 +342,9 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     beta: float = 0.0
     weighting: Any = "size"
 
+    _own_scoring = "rescaled"
     # what learners with a norm penalty ask of their users, and this one does not
+    alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
 
@@ -371,7 +379,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
-        labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
+        labels = row_labels(X)
+        n_rows = self._n_seen - self._n_apart
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
@@ -386,12 +395,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             raise ValueError(
                 f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
             )
-        return Settings(
-            **self._shared_settings(),
-            alpha=0.0,
-            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
-            scoring=self.scoring or "rescaled",
-        )
+        return super()._settings()
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         asked = super()._asked_bases(n_columns, settings, names)
@@ -417,16 +421,20 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             raise ValueError(
                 "objective='paper' has one residual for all views, so y must have one column."
             )
-        bases = ViewBases.of(asked, data)
+        bases = ViewBases.of(asked, data, auto_width="scale")
         pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
-        n_unscored = data.unscored.rows.n_rows
-        couples = n_unscored > 0 and len(self.views_) > 1 and pursuit.agreement != 0.0
+        couples = len(self.views_) > 1 and pursuit.agreement != 0.0
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries, self._n_queries = data.with_queries, data.problems[0].n_queries
-        self._n_seen, self._n_scored = data.n_seen, data.n_scored
-        self._n_unscored, self._n_plain = n_unscored, data.n_plain
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+        )
+        self._n_unscored = data.n_unscored
+        self._n_apart = data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
@@ -435,14 +443,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
         n_rows = data.features.shape[0]
-        nothing = data.unscored.rows.n_rows == 0 or len(data.problems) == 1
+        nothing = data.unscored is None or len(data.problems) == 1
         return CoPursuitSettings(
             agreement=0.0 if nothing else settings.agreement,
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=read_splits(self.cv, data.shown, data.scored_index, n_rows),
+            splits=read_splits(self.cv, data.shown, data.shown_index, n_rows),
             scoring=settings.scoring,
             seed=settings.seed,
             compared=compared,

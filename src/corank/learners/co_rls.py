@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numbers
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 
+from corank.core.messages import warn_user
 from corank.learners.base import R2Mixin, RankerMixin
-from corank.learners.parameters import BasisParameters
+from corank.learners.parameters import BasisParameters, check_choice
 from corank.learners.views import ViewLearner
+from corank.solve.tuning import Settings, Solution
+
+SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
 class LeastSquaresOnViews(ViewLearner):
@@ -48,6 +54,29 @@ class LeastSquaresOnViews(ViewLearner):
         self
         """
         return self._fit(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+
+    def _settings(self) -> Settings:
+        check_choice(self.solver, "solver", SOLVERS)
+        if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
+        if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
+            raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
+        return replace(
+            super()._settings(),
+            solver=self.solver,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+        )
+
+    def _warn(self, solution: Solution, settings: Settings) -> None:
+        super()._warn(solution, settings)
+        if solution.gradient:
+            warn_user(
+                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
+                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
+                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
+                ConvergenceWarning,
+            )
 
 
 @dataclass(eq=False, repr=False)

@@ -12,7 +12,6 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index, in_one_thread
 from corank.core.basis import KernelBasis
 from corank.core.observations import ComparedRows, ScoredRows
-from corank.core.unscored import UnscoredRows
 from corank.inputs import read_score_columns
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
@@ -83,7 +82,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents = DIFFERENCE_PROCESS
+    contents = DIFFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:
@@ -113,7 +112,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._n_comparisons = 0 if compared is None else len(compared.margins)
         self._compared = None if basis.kernel.precomputed else compared
         self.alpha_, self.path_ = alpha, None
-        self._kept = Kept.of(system, UnscoredRows(()), in_memory=True)
+        self._kept = Kept.of(system, None)
         self._keep_process(system, rows)
         self._warn_of_bounds(learned.at_bounds)
         return self

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from corank.core.arrays import Array, Index
+from corank.core.arrays import Array
 from corank.core.basis import check_basis
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows
-from corank.core.unscored import Part, UnscoredRows
+from corank.core.observations import ComparedRows
+from corank.core.unscored import Part
 from corank.core.views import View
 from corank.inputs import (
     as_scan,
@@ -31,7 +31,7 @@ from corank.inputs import (
     warn_of_scales,
 )
 from corank.learners.base import PRECOMPUTED, Learner
-from corank.learners.bases import AskedBases, AskedView, ViewBases, check_column_basis
+from corank.learners.bases import AskedBases, AskedView, ViewBases
 from corank.learners.parameters import (
     candidates,
     check_choice,
@@ -40,12 +40,19 @@ from corank.learners.parameters import (
     read_splits,
     seed,
 )
-from corank.learners.training import TrainingData, compared_data, scored_data, summed_data
+from corank.learners.training import (
+    TrainingData,
+    compared_data,
+    rows_without,
+    rows_without_scores,
+    scored_data,
+    summed_data,
+)
 from corank.learners.update import COMPARED, FEDERATED, Kept
 from corank.model_files.schema import ONE_VIEW
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored
+from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
 
 # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
@@ -57,9 +64,11 @@ class KernelLeastSquares(Learner):
     loss, its parameters and its score.
     """
 
-    _contents = ONE_VIEW
+    contents = ONE_VIEW
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _gamma_words: ClassVar[tuple[str, ...]]
+
+    # ---------------------------------------------------------------- fit
 
     def _fit(
         self,
@@ -71,6 +80,7 @@ class KernelLeastSquares(Learner):
         unscored_qid: Any = None,
         checkpoint: Any = None,
     ) -> Self:
+        """Fit rows in memory or of scans: the arguments of `fit`, checked one after the other."""
         settings = self._settings()
         check_weights(self._comparison(), sample_weight)
         X, y, qid = as_scan(X, y, qid)
@@ -99,21 +109,18 @@ class KernelLeastSquares(Learner):
         given : the other arguments of `fit` by name; others : `unscored` and `unscored_qid`
         passes : over `unscored`, where that is a scan
         """
-        features = self._read_to_fit(X)
+        features = read_features(self, X, reset=True)
         rows = read_score_columns(features, **given, by_view=self.has_views)
         asked = self._asked_bases(features.shape[1], settings)
-        plain = self._plain_rows(rows)
-        apart = self._parts_apart(features, features.shape[0], *others, asked, passes)
         data = scored_data(
             rows,
             features,
-            asked.names,
+            [each.view for each in asked.views],
             self._comparison(),
-            self._to_agree_on([*plain, *apart]),
-            n_plain=sum(part.n_rows for part in plain),
             centred=settings.centred,
             with_queries=given["qid"] is not None,
         )
+        data = self._sharing(data, lambda: rows_without_scores(rows), others, asked, passes)
         return self._fit_data(data, asked, settings)
 
     def _fit_scan(
@@ -125,38 +132,35 @@ class KernelLeastSquares(Learner):
         read_scanned_features(self, scan)
         asked = self._asked_bases(scan.n_features, settings, scan.feature_names)
         asked.refuse_precomputed()
-        n_candidates, has_views = asked.n_candidates, self.has_views
-        rows = scans().SurveyedScan.to_fit(
-            scan, passes, n_candidates, settings.seed, unscored=has_views
+        surveyed = scans().SurveyedScan.to_fit(
+            scan, passes, asked.n_candidates, settings.seed, unscored=self.has_views
         )
-        features, scored = rows.features, rows.scored
+        scored, loss = surveyed.scored, self._comparison()
         if scored is None:
-            self._check_summed(asked.specs, settings, rows.survey.n_scored)
-        plain = rows.unscored(self._unscored_comparison()) if has_views else []
-        apart = self._parts_apart(features.features, features.n_rows, *others, asked, passes)
-        unscored = self._to_agree_on([*plain, *apart])
-        about: dict[str, Any] = {
-            "n_plain": sum(part.n_rows for part in plain),
-            "with_queries": scan.has_queries,
-        }
-        if scored is None:
-            level = rows.survey.level if settings.centred else 0.0
-            summed = scans().SummedRows(rows, self._comparison(), level)
-            data = summed_data(summed, features, len(asked.views), unscored, **about)
-            return self._fit_data(data, asked, settings)
-        asked.check_scanned(len(scored) + unscored.rows.n_rows)
-        refuse_extreme_size(scored.features, "X")
-        refuse_extreme_size(scored.scores, "the score column")
-        column = replace(scored, scores=scored.scores[:, None])
-        data = scored_data(
-            column,
-            features,
-            asked.names,
-            self._comparison(),
-            unscored,
-            centred=settings.centred,
-            **about,
+            self._check_summed(asked.specs, settings, surveyed.survey.n_scored)
+            level = surveyed.survey.level if settings.centred else 0.0
+            data = summed_data(
+                scans().SummedRows(surveyed, loss, level),
+                surveyed.features,
+                len(asked.views),
+                with_queries=scan.has_queries,
+            )
+        else:
+            refuse_extreme_size(scored.features, "X")
+            refuse_extreme_size(scored.scores, "the score column")
+            data = scored_data(
+                replace(scored, scores=scored.scores[:, None]),
+                surveyed.features,
+                [each.view for each in asked.views],
+                loss,
+                centred=settings.centred,
+                with_queries=scan.has_queries,
+            )
+        data = self._sharing(
+            data, lambda: surveyed.unscored(self._unscored_comparison()), others, asked, passes
         )
+        if scored is not None:
+            asked.check_scanned(data.n_scored + data.n_unscored)
         return self._fit_data(data, asked, settings)
 
     def _check_summed(self, specs: Sequence[Any], settings: Settings, n_scored: int) -> None:
@@ -177,15 +181,17 @@ class KernelLeastSquares(Learner):
 
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
+        if not self.has_views:  # every view has a width of its own
+            warn_of_scales(data.features, self.kernel)
         tunes_widths = settings.tunes and data.n_units <= MAX_ROWS_WITH_WIDTHS
-        bases = ViewBases.of(asked.with_auto("tune" if tunes_widths else "scale"), data)
+        bases = ViewBases.of(asked, data, auto_width="tune" if tunes_widths else "scale")
         settings = replace(settings, compared=len(bases.choices) > 1)
-        if data.unscored.rows.n_rows == 0 or len(bases.views) == 1:
+        if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
         problem = self._problem(bases, settings)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
-        self._kept = Kept.of(solution.system, data.unscored.rows, in_memory=bases.in_memory)
+        self._kept = Kept.of(solution.system, data.unscored)
         return self
 
     def _fit_comparisons(
@@ -206,19 +212,13 @@ class KernelLeastSquares(Learner):
             )
         self._comparison()  # checks the parameters
         settings = self._settings()
-        features = self._read_to_fit(X)
+        features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
         asked = self._asked_bases(features.shape[1], settings)
-        plain = self._plain_compared(features, used, qid)
-        apart = self._parts_apart(features, features.shape[0], unscored, unscored_qid, asked)
-        data = compared_data(
-            problem,
-            used,
-            features,
-            len(asked.views),
-            self._to_agree_on([*plain, *apart]),
-            n_plain=sum(part.n_rows for part in plain),
-            with_queries=qid is not None,
+        with_queries = qid is not None
+        data = compared_data(problem, used, features, len(asked.views), with_queries=with_queries)
+        data = self._sharing(
+            data, lambda: rows_without(features, used, qid), (unscored, unscored_qid), asked
         )
         return self._fit_data(data, asked, settings)
 
@@ -237,95 +237,49 @@ class KernelLeastSquares(Learner):
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         return Settings(
-            **self._shared_settings(),
             alpha=candidates(self.alpha, "alpha", ("tune",)),
+            kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
+            gamma=candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
             centred=self.fit_intercept,
+            seed=seed(self.random_state),
         )
-
-    def _shared_settings(self) -> dict[str, Any]:
-        """Parameters that pursuits of several views share."""
-        return {
-            "kernel": read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
-            "gamma": candidates(self.gamma, "gamma", self._gamma_words),
-            "seed": seed(self.random_state),
-        }
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         """What is to span the functions, whatever the rows, of which the columns are known."""
-        view = View(kernel=self.kernel, gamma=self.gamma)
-        return self._asked([view], [self.basis], settings, drawn=False)
-
-    def _asked(
-        self, views: Sequence[View], specs: Sequence[Any], settings: Settings, *, drawn: bool
-    ) -> AskedBases:
-        """Kernels, widths and bases of views, checked."""
         assert settings.kernel is not None
-        asked = []
-        for view, spec in zip(views, specs, strict=True):
-            spec = spec if view.basis is None else view.basis
-            if view.kernel is self.kernel and view.gamma is self.gamma:
-                asked.append(AskedView(view, settings.kernel, settings.gamma, spec))
-                continue
-            own = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
-            width = None
-            if own.has_width:
-                width = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
-            asked.append(AskedView(view, own, width, spec))
-        return AskedBases(asked, self.basis_selection, self._auto_basis, drawn, settings.seed)
+        asked = AskedView(View(), settings.kernel, settings.gamma, self.basis)
+        return AskedBases([asked], self.basis_selection, self._auto_basis, settings.seed)
 
     # ---------------------------------------------------------------- rows
 
-    def _read_to_fit(self, X: Any) -> Array:
-        """The features of X, which the learner remembers the number and names of."""
-        features = read_features(self, X, reset=True)
-        warn_of_scales(features, self.kernel)
-        return features
-
-    def _plain_rows(self, rows: Rows) -> list[Part]:
-        """The rows of X without any score that the learner learns from."""
-        return []
-
-    def _plain_compared(self, features: Array, used: Index, qid: Any) -> list[Part]:
-        """The rows of X in no comparison that the learner learns from."""
-        return []
-
-    def _parts_apart(
+    def _sharing(
         self,
-        features: Array,
-        first: int,
-        unscored: Any,
-        labels: Any,
+        data: TrainingData,
+        plain: Callable[[], Sequence[Part]],
+        others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
-    ) -> list[Part]:
-        """The rows of `unscored=`, whose queries are their own, numbered from `first` on.
-
-        features : some of those of X; passes : over `unscored` where that is a scan
+    ) -> TrainingData:
+        """The data with the rows on which views should agree: those of X without a score, which
+        `plain` gives, and those of `unscored=`.
         """
-        return []
-
-    def _to_agree_on(self, parts: Sequence[Part]) -> Unscored:
-        """Unscored rows with the loss on them."""
-        return Unscored(self._unscored_comparison(), UnscoredRows(tuple(parts)))
+        return data
 
     def _problem(self, bases: ViewBases, settings: Settings) -> TuningProblem:
         """What there is to tune."""
         data = bases.data
-        unscored = data.unscored if data.unscored.rows.n_rows else None
-        if not data.holds_scored:
+        if data.summed:
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
-            problem: TuningProblem = scans().ScannedProblem(bases, unscored)
+            problem: TuningProblem = scans().ScannedProblem(bases)
             return problem
-        for view in bases.views:
-            check_column_basis(view.spec, view.n_columns, data.n_units)
         splits = None
-        if settings.tunes or settings.judged:
+        if self.cv is not None and (settings.tunes or settings.judged):
             n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.scored_index, n_rows)
+            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
         return HeldProblem(
             choices=bases.view_data(),
-            unscored=unscored,
+            unscored=data.unscored,
             dual=settings.solver == "direct" and bases.dual,
             splits=splits,
         )
@@ -341,11 +295,13 @@ class KernelLeastSquares(Learner):
         self.alpha_, self.path_ = solution.alpha, solution.path
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
-        self._level, self._with_queries = data.level, data.with_queries
-        self._n_seen, self._n_scored = data.n_seen, data.n_scored
-        self._n_queries = data.problems[0].n_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+            level=data.level,
+        )
         self._warn(solution, settings)
 
     def _warn(self, solution: Solution, settings: Settings) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from corank.core.arrays import Array, Index, like, take, to_numpy
+from corank.core.labels import encode_queries
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows, warn_of_ties
 from corank.core.unscored import HeldRows
-from corank.inputs import given_scores, scored_rows, without_only_query
+from corank.core.views import View
+from corank.inputs import given_scores, scored_rows
 from corank.solve.systems import Unscored
 
 
@@ -27,11 +29,13 @@ class TrainingData:
     index : (n_v,) per view, row numbers in X of the rows of its problem
     groups : (n_units,) per view, as in `ViewData`; None for items of one query
     shown : the problem that a splitter is shown: the rows scored in any view, or the comparisons
-    unscored : the rows on which views should agree, `n_plain` of them rows of X
+    shown_index : row numbers in X of its rows
+    n_units : scored rows of a view, or comparisons; n_scored : rows scored in any view, or compared
+    unscored : the rows on which views should agree, `n_apart` of them not of X; None for no rows
     weights : (n,) of the rows of X, or None for ones
     level : was taken out of the scores
-    n_summed : number of scored rows where they do not fit into memory: `problems` then stand for
-        their sums, and hold candidates for the basis
+    summed : whether scored rows do not fit into memory: `problems` then stand for their sums, and
+        hold candidates for the basis
     with_queries : whether the rows came with query labels
     """
 
@@ -40,47 +44,28 @@ class TrainingData:
     index: Sequence[Index]
     groups: Sequence[Index] | None
     shown: Problem
-    unscored: Unscored
-    n_plain: int = 0
+    shown_index: Index
+    n_units: int
+    n_scored: int
+    unscored: Unscored | None = None
+    n_apart: int = 0
     weights: Array | None = None
     level: float = 0.0
-    n_summed: int | None = None
+    summed: bool = False
     with_queries: bool = False
 
     @property
-    def n_units(self) -> int:
-        """Scored rows of a view, or comparisons."""
-        return self.n_summed or int(self.problems[0].operator.n_roots)
-
-    @property
-    def scored_index(self) -> Index:
-        """Row numbers in X of the rows that are scored in any view, or compared."""
-        return np.unique(np.concatenate(self.index))
-
-    @property
-    def n_scored(self) -> int:
-        """Number of those rows."""
-        return self.n_summed or len(self.scored_index)
-
-    @property
-    def holds_scored(self) -> bool:
-        """Whether all scored rows are in memory; else only candidates for the basis are."""
-        return self.n_summed is None
-
-    @property
-    def n_seen(self) -> int:
-        """Rows of X and of `unscored=`."""
-        return int(self.features.shape[0]) + self.unscored.rows.n_rows - self.n_plain
+    def n_unscored(self) -> int:
+        """Number of rows on which views should agree."""
+        return 0 if self.unscored is None else self.unscored.rows.n_rows
 
 
 def scored_data(
     rows: Rows,
     features: Array,
-    names: Sequence[str | None],
+    views: Sequence[View],
     loss: Loss,
-    unscored: Unscored,
     *,
-    n_plain: int,
     centred: bool,
     with_queries: bool,
 ) -> TrainingData:
@@ -90,18 +75,18 @@ def scored_data(
     ----------
     rows : with scores (n, 1), or (n, M) one column per view; NaN = unscored
     features : (n, d) all rows of X
-    names : of the views
     centred : whether the mean of all given scores is taken out
     """
     level = mean_of_given(rows) if centred else 0.0
     by_column: dict[int, ScoredRows] = {}
     problems: list[ScoredRows] = []
-    for position, name in enumerate(names):
-        column = column_of(rows, position, len(names))
+    for view, column in zip(views, columns_of_views(rows, len(views)), strict=True):
         if column not in by_column:
-            scored = without_only_query(scored_rows(rows, column)).lowered(level)
+            scored = scored_rows(rows, column).lowered(level)
             if len(scored) == 0:
-                raise ValueError(f"y has no score for {name}.")
+                raise ValueError(f"y has no score for {view.name}.")
+            if scored.n_queries == 1:
+                scored = replace(scored, queries=None)
             by_column[column] = ScoredRows(scored, loss, level)
         problems.append(by_column[column])
     warn_of_ties(*problems)
@@ -109,29 +94,23 @@ def scored_data(
     if len(by_column) > 1:
         shown = ScoredRows(scored_anywhere(rows).lowered(level), loss, level)
     index = [to_numpy(problem.rows.index) for problem in problems]
+    shown_index = to_numpy(shown.rows.index)
     return TrainingData(
         features=features,
         problems=problems,
         index=index,
         groups=_groups(shown, index),
         shown=shown,
-        unscored=unscored,
-        n_plain=n_plain,
+        shown_index=shown_index,
+        n_units=len(index[0]),
+        n_scored=len(shown_index),
         weights=rows.weights,
         level=level,
         with_queries=with_queries,
     )
 
 
-def summed_data(
-    summed: Any,
-    features: Any,
-    n_views: int,
-    unscored: Unscored,
-    *,
-    n_plain: int,
-    with_queries: bool,
-) -> TrainingData:
+def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool) -> TrainingData:
     """Scored rows of a scan that only pass by as what views are fitted on.
 
     summed : stands for them
@@ -143,23 +122,17 @@ def summed_data(
         index=[features.numbers] * n_views,
         groups=None,
         shown=summed,
-        unscored=unscored,
-        n_plain=n_plain,
+        shown_index=features.numbers,
+        n_units=summed.n_rows,
+        n_scored=summed.n_rows,
         level=summed.level,
-        n_summed=summed.n_rows,
+        summed=True,
         with_queries=with_queries,
     )
 
 
 def compared_data(
-    problem: ComparedRows,
-    used: Index,
-    features: Array,
-    n_views: int,
-    unscored: Unscored,
-    *,
-    n_plain: int,
-    with_queries: bool,
+    problem: ComparedRows, used: Index, features: Array, n_views: int, *, with_queries: bool
 ) -> TrainingData:
     """Comparisons between rows of X, of which those numbered `used` take part, as what views are
     fitted on.
@@ -170,8 +143,9 @@ def compared_data(
         index=[used] * n_views,
         groups=[problem.groups] * n_views,
         shown=problem,
-        unscored=unscored,
-        n_plain=n_plain,
+        shown_index=used,
+        n_units=len(problem.winners),
+        n_scored=len(used),
         with_queries=with_queries,
     )
 
@@ -192,8 +166,8 @@ def _groups(shown: ScoredRows, index: Sequence[Index]) -> Sequence[Index] | None
 # ---------------------------------------------------------------- rows with one or several scores
 
 
-def column_of(rows: Rows, position: int, n_views: int) -> int:
-    """The column that holds the scores of a view; refuses a number of columns that no views
+def columns_of_views(rows: Rows, n_views: int) -> Sequence[int]:
+    """The column that holds the scores of every view; refuses a number of columns that no views
     explain.
     """
     assert rows.scores is not None
@@ -202,7 +176,7 @@ def column_of(rows: Rows, position: int, n_views: int) -> int:
         raise ValueError(
             f"y has {n_columns} columns for {n_views} views; give one column, or one per view."
         )
-    return min(position, n_columns - 1)
+    return [0] * n_views if n_columns == 1 else range(n_views)
 
 
 def scored_anywhere(rows: Rows) -> Rows:
@@ -226,11 +200,18 @@ def rows_without_scores(rows: Rows) -> list[HeldRows]:
     if rows.weights is not None:
         without &= to_numpy(rows.weights) > 0
     queries = None if rows.queries is None else to_numpy(rows.queries)
-    return held_rows(rows.features, np.flatnonzero(without), queries, rows.weights)
+    return _held_rows(rows.features, np.flatnonzero(without), queries, rows.weights)
 
 
-def held_rows(
-    features: Array, numbers: Index, queries: Index | None, weights: Array | None = None
+def rows_without(features: Array, used: Index, qid: Any) -> list[HeldRows]:
+    """The rows of X in no comparison."""
+    n = features.shape[0]
+    queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
+    return _held_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
+
+
+def _held_rows(
+    features: Array, numbers: Index, queries: Index | None, weights: Array | None
 ) -> list[HeldRows]:
     """The rows of X with these numbers, where there are any, as unscored rows."""
     if len(numbers) == 0:

@@ -115,7 +115,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     weighting: Any = "query"
 
     __metadata_request__fit = WITH_UNSCORED
-    _contents = TRANSDUCTIVE
+    contents = TRANSDUCTIVE
 
     def counts(self) -> dict[str, int]:
         """The numbers of rows behind the model, those without scores too."""
@@ -157,7 +157,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             )
         if not_taken:
             raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
-        comparison, pull = self._comparison(), read_pull(self.pull)
+        comparison = self._comparison()
+        pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
@@ -235,7 +236,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """Set the fitted attributes."""
         span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
         self.function_ = Function.mean([span], [completed.coefficients], 0.0)
-        self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
+        self.alpha_ = completed.alpha
+        self.pull_ = completed.pull
+        self.path_ = completed.path
         self.transduction_ = completed.scores
         self._n_unscored = int(completed.scores.shape[0])
 

@@ -48,9 +48,7 @@ class Kept:
     disagreement: Array | None = None
 
     @classmethod
-    def of(
-        cls, system: DualSystem | PrimalSystem, unscored: UnscoredRows, *, in_memory: bool
-    ) -> Kept | None:
+    def of(cls, system: DualSystem | PrimalSystem, unscored: Unscored | None) -> Kept | None:
         """What is kept of a system that was solved; None where a model cannot be updated."""
         views = system.views
         if isinstance(views[0].problem, ComparedRows):
@@ -61,15 +59,16 @@ class Kept:
         precomputed = any(
             isinstance(view.basis, KernelBasis) and view.basis.kernel.precomputed for view in views
         )
-        if not in_memory or precomputed:
+        if precomputed:
             return None
-        return cls(rows=_rows_of_bases(views, unscored))
+        if unscored is None:
+            return cls(rows=[view.problem.rows for view in views])
+        in_memory = all(isinstance(part, HeldRows) for part in unscored.rows.parts)
+        return cls(rows=_rows_of_bases(views, unscored.rows)) if in_memory else None
 
 
 def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
-    """The rows of every view's basis; see `Kept`."""
-    if unscored.n_rows == 0:
-        return [view.problem.rows for view in views]
+    """The rows of every view's basis, scored and unscored; see `Kept`."""
     _, codes, weights = unscored.everything()
     codes, n_codes = first_appearance(codes)
     result = []
@@ -105,7 +104,7 @@ def with_new_rows(
     n_seen: int,
     *,
     with_queries: bool,
-) -> tuple[DualSystem | PrimalSystem, UnscoredRows]:
+) -> tuple[DualSystem | PrimalSystem, Unscored | None]:
     """The system of a fitted function with newly scored rows, one set per view, and its unscored
     rows.
 
@@ -122,7 +121,7 @@ def with_new_rows(
         for part, rows in zip(function.parts, new, strict=True)
     ]
     if kept.statistics is not None:
-        return _added_to_sums(function, kept, new), UnscoredRows(())
+        return _added_to_sums(function, kept, new), None
     assert kept.rows is not None
     data: list[ViewData] = []
     for part, rows, before in zip(function.parts, new, kept.rows, strict=True):
@@ -133,12 +132,11 @@ def with_new_rows(
             scored = replace(scored, queries=scored.index * 0)
         scored = scored.extended(rows, n_seen)
         data.append(_with_basis(part, ScoredRows(scored, loss), others))
-    unscored, shared = UnscoredRows(()), None
+    shared = None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
-        unscored = UnscoredRows((held,))
-        shared = Unscored(unscored_loss, unscored)
-    return DualSystem(data, shared), unscored
+        shared = Unscored(unscored_loss, UnscoredRows((held,)))
+    return DualSystem(data, shared), shared
 
 
 def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> PrimalSystem:

@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, namespace, to_numpy
+from corank.core.arrays import Array, Index, namespace
 from corank.core.kernels import is_named
-from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows
-from corank.core.unscored import Part
+from corank.core.observations import ComparedRows, Question
+from corank.core.unscored import Part, UnscoredRows
 from corank.core.views import View, read_views
-from corank.inputs import is_scan, read_features, scans, unscored_parts
-from corank.learners.bases import AskedBases
+from corank.inputs import is_scan, scans, unscored_parts
+from corank.learners.bases import AskedBases, AskedView
 from corank.learners.least_squares import KernelLeastSquares
-from corank.learners.parameters import WITH_UNSCORED, candidates, check_choice
-from corank.learners.training import TrainingData, held_rows, rows_without_scores
+from corank.learners.parameters import WITH_UNSCORED, candidates, read_kernel
+from corank.learners.training import TrainingData
 from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
-from corank.solve.questions import Question, ask_views
-from corank.solve.systems import DualSystem, PrimalSystem
+from corank.solve.questions import ask_views
+from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import Settings, Solution, TuningProblem
-
-SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
 class ViewLearner(KernelLeastSquares):
     """Several views that agree on unscored rows: what is read, kept and said beside one view."""
 
-    solver: str = "direct"
-
     has_views = suggests = True
     __metadata_request__fit = WITH_UNSCORED
-    _contents = SEVERAL_VIEWS
+    contents = SEVERAL_VIEWS
     _compared = False  # whether it was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
 
@@ -61,20 +56,8 @@ class ViewLearner(KernelLeastSquares):
         return views[0].columns is None and is_named(views[0].kernel, "precomputed")
 
     def _settings(self) -> Settings:
-        settings = super()._settings()
-        check_choice(self.solver, "solver", SOLVERS)
-        if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
-        if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
-            raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
-        return replace(
-            settings,
-            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
-            judged=True,
-            solver=self.solver,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-        )
+        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
+        return replace(super()._settings(), agreement=agreement, judged=True)
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         rng = np.random.default_rng(settings.seed)
@@ -83,12 +66,29 @@ class ViewLearner(KernelLeastSquares):
         drawn = not isinstance(self.views, list | tuple)
         if drawn:
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
-        if self.solver == "partitioned" and len(views) != 2:
+        if settings.solver == "partitioned" and len(views) != 2:
             raise ValueError(
                 f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'."
             )
         self.views_ = views
-        return self._asked(views, self._specs(len(views)), settings, drawn=drawn)
+        asked = [
+            self._asked(view, basis, settings)
+            for view, basis in zip(views, self._specs(len(views)), strict=True)
+        ]
+        return AskedBases(asked, self.basis_selection, self._auto_basis, settings.seed, drawn)
+
+    def _asked(self, view: View, basis: Any, settings: Settings) -> AskedView:
+        """Kernel, width and basis of a view, checked; without its own basis it has that of the
+        learner.
+        """
+        kernel, gamma = settings.kernel, settings.gamma
+        assert kernel is not None
+        if view.kernel is not self.kernel or view.gamma is not self.gamma:
+            kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
+            gamma = None
+            if kernel.has_width:
+                gamma = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
+        return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
 
     def _specs(self, n_views: int) -> list[Any]:
         """What `basis` asks for, view by view: it may list rows for each of them."""
@@ -102,28 +102,32 @@ class ViewLearner(KernelLeastSquares):
 
     # ---------------------------------------------------------------- rows
 
-    def _read_to_fit(self, X: Any) -> Array:
-        return read_features(self, X, reset=True)  # every view has a width of its own
-
-    def _plain_rows(self, rows: Rows) -> list[Part]:
-        return [*rows_without_scores(rows)]
-
-    def _plain_compared(self, features: Array, used: Index, qid: Any) -> list[Part]:
-        n = features.shape[0]
-        queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
-        return [*held_rows(features, np.setdiff1d(np.arange(n), used), queries)]
-
-    def _parts_apart(
+    def _sharing(
         self,
-        features: Array,
-        first: int,
-        unscored: Any,
-        labels: Any,
+        data: TrainingData,
+        plain: Callable[[], Sequence[Part]],
+        others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
+    ) -> TrainingData:
+        apart = self._parts_apart(data, *others, asked, passes)
+        rows = UnscoredRows((*plain(), *apart))
+        if rows.n_rows == 0:
+            return data
+        unscored = Unscored(self._unscored_comparison(), rows)
+        return replace(data, unscored=unscored, n_apart=sum(part.n_rows for part in apart))
+
+    def _parts_apart(
+        self, data: TrainingData, unscored: Any, labels: Any, asked: AskedBases, passes: Any
     ) -> list[Part]:
+        """The rows of `unscored=`, whose queries are their own, numbered behind those of X.
+
+        passes : over `unscored` where that is a scan
+        """
         with_queries = self._unscored_comparison().needs_queries
+        first = int(data.features.shape[0])
         if not is_scan(unscored):
+            features = data.shown.features
             return unscored_parts(
                 self, features, unscored, labels, with_queries=with_queries, first=first
             )
@@ -131,10 +135,9 @@ class ViewLearner(KernelLeastSquares):
             raise ValueError(
                 "unscored_qid does not go with a scan; name its column in scan(..., query=)."
             )
-        scan = unscored.seen_by(self)
         asked.refuse_precomputed()
         part: Part = scans().ScannedRows.of(
-            scan,
+            unscored.seen_by(self),
             passes or scans().Passes(),
             asked.n_candidates,
             asked.seed,
@@ -151,8 +154,8 @@ class ViewLearner(KernelLeastSquares):
     ) -> None:
         self._evidence = problem.evidence(solution.trial, settings)
         self.agreement_, self.n_iter_ = solution.agreement, solution.n_iter
-        self._compared = isinstance(solution.views[0].problem, ComparedRows)
-        self._n_unscored = data.unscored.rows.n_rows
+        self._compared = isinstance(data.shown, ComparedRows)
+        self._n_unscored = data.n_unscored
         self._effect: UnscoredEffect | None = None
         super()._keep(solution, problem, data, settings)
         path = solution.path
@@ -163,13 +166,6 @@ class ViewLearner(KernelLeastSquares):
     def _warn(self, solution: Solution, settings: Settings) -> None:
         self._warn_of_agreement(self._n_unscored)
         super()._warn(solution, settings)
-        if solution.gradient:
-            warn_user(
-                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
-                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
-                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
-                ConvergenceWarning,
-            )
 
     def _set_instead(self) -> list[str]:
         return [*super()._set_instead(), f"agreement to {self.agreement_:.3g}"]

@@ -1,7 +1,8 @@
 """Model files: `save` for every learner, and `load`.
 
-`container` reads and writes one file of arrays and JSON, `packing` turns values into those, and
-`schema` declares what the file of every learner holds.
+`container` reads and writes one file of arrays and JSON, `packing` turns values into those,
+`schema` declares what the file of every learner holds, and `encoders` stores a table encoder beside
+a learner.
 """
 
 from __future__ import annotations
@@ -9,27 +10,19 @@ from __future__ import annotations
 import os
 import warnings
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
 from corank.core.storable import ModelFileError, function_name
-from corank.core.stored_fields import Sizes
-from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder
 from corank.model_files.container import is_inner, read_model, write_model
-from corank.model_files.packing import Packer, Unpacker
-from corank.model_files.schema import (
-    ENCODER,
-    ENCODER_ARRAYS,
-    TEXT_ARRAYS,
-    VECTOR_ARRAYS,
-    Contents,
-    check_contents,
-    demand,
-)
-from corank.tables import LARGEST
+from corank.model_files.schema import Contents, check_contents, demand
+
+if TYPE_CHECKING:
+    from corank.encode.encoder import TableEncoder
+    from corank.model_files.packing import Packer
 
 
 class Saveable:
@@ -45,7 +38,7 @@ class Saveable:
         of rows.
     """
 
-    _contents: ClassVar[Contents]
+    contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
     _is_loaded: bool = False  # whether it came from a file
@@ -82,6 +75,8 @@ class Saveable:
             scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
             it see skops (https://skops.readthedocs.io).
         """
+        from corank.model_files.packing import Packer
+
         check_is_fitted(self)
         name = type(self).__name__
         if name not in stored_learners() or learner_class(name) is not type(self):
@@ -95,10 +90,14 @@ class Saveable:
         header["parameters"], training_only = _pack_parameters(self, packer)
         header["fitted"] = {
             stored_as: packer.pack(getattr(self, attribute, None), stored_as)
-            for stored_as, (attribute, _) in self._contents.items()
+            for stored_as, (attribute, _) in self.contents.items()
         }
         header["summary"] = {**self.counts(), **training_only}
-        header["encoder"] = None if encoder is None else _pack_encoder(encoder, self, packer)
+        header["encoder"] = None
+        if encoder is not None:
+            from corank.model_files.encoders import pack_encoder
+
+            header["encoder"] = pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
         of_a_site = self.table_ is not None and "federated" in self.table_
         write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
@@ -186,23 +185,6 @@ def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict
     return {name: packer.pack(value, name) for name, value in parameters.items()}, descriptions
 
 
-def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
-    if not isinstance(encoder, TableEncoder):
-        raise TypeError(
-            f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file"
-            " holds no other preprocessing: save a whole pipeline with skops"
-            " (https://skops.readthedocs.io)."
-        )
-    header, arrays = encoder.to_state()
-    if len(encoder.attributes_) != learner.n_features_in_:
-        raise ValueError(
-            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on"
-            f" {learner.n_features_in_}."
-        )
-    packer.arrays.update({f"encoder.{name}": array for name, array in arrays.items()})
-    return header
-
-
 # ---------------------------------------------------------------- from the file
 
 
@@ -229,13 +211,15 @@ def _try_out(learner: Any) -> None:
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    from corank.model_files.packing import Unpacker
+
     name = header.get("learner")
     if name not in stored_learners():
         raise ModelFileError(
             f"the model is a {str(name)[:40]!r}; this corank knows {', '.join(stored_learners())}"
         )
     learner_type = learner_class(str(name))
-    contents: Contents = learner_type._contents
+    contents: Contents = learner_type.contents
     parameters: Any = header.get("parameters")
     fitted: Any = header.get("fitted")
     demand(
@@ -259,105 +243,9 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
         demand(is_sound, "note on the data")
     learner.table_ = header.get("table")
-    learner.encoder_ = _unpack_encoder(header.get("encoder"), arrays, learner)
+    learner.encoder_ = None
+    if header.get("encoder") is not None:
+        from corank.model_files.encoders import unpack_encoder
+
+        learner.encoder_ = unpack_encoder(header["encoder"], arrays, learner)
     return learner
-
-
-def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEncoder | None:
-    if header is None:
-        return None
-    prefix = "encoder."
-    encoder_arrays = {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
-    if isinstance(centre := encoder_arrays.get("centre"), np.ndarray):  # version 0.1 keeps no ends
-        ends = {"low": np.full(centre.shape, -LARGEST), "high": np.full(centre.shape, LARGEST)}
-        encoder_arrays = {**ends, **encoder_arrays}
-    header = _as_today(header)
-    demand(_is_sound_encoder(header, encoder_arrays), "table encoder")
-    encoder = TableEncoder.from_state(header, encoder_arrays)
-    demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
-    return encoder
-
-
-def _as_today(header: Any) -> Any:
-    """The state of an encoder in the form of today.
-
-    Version 0.1 calls categories text. Until numbers with units were read, a column had a
-    `date_format` and no `clips`.
-    """
-    columns = header.get("columns") if isinstance(header, dict) else None
-    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
-        return header
-    if set(header) == {"max_categories", "scale", "columns"}:
-        new = {
-            "year": False,
-            "season": False,
-            "date_format": "",
-            "vector": "",
-            "words": None,
-            "characters": None,
-        }
-        kinds = {"text": "category"}
-        columns = [
-            {**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))}
-            for column in columns
-        ]
-        header = {**header, **{option: [] for option in OPTIONS}}
-    columns = [
-        (
-            {"clips": False, "format": column["date_format"], **column}
-            if "date_format" in column
-            else column
-        )
-        for column in columns
-    ]
-    columns = [
-        {key: value for key, value in column.items() if key != "date_format"} for column in columns
-    ]
-    return {"identity": [], **header, "columns": columns}
-
-
-def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
-    """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
-    sizes = Sizes()
-    arrays = dict(arrays)
-    scaling = {name: arrays.pop(name) for name in SCALING if name in arrays}
-    if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
-        return False
-    for position, column in enumerate(header["columns"]):
-        text, vector = (
-            {
-                name.removeprefix(prefix): arrays.pop(name)
-                for name in list(arrays)
-                if name.startswith(prefix)
-            }
-            for prefix in (f"text.{position}.", f"vector.{position}.")
-        )
-        is_text = column["kind"] == "text" and not column["dropped"]
-        is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]
-        if is_text != bool(text) or is_vector != bool(vector) or column["kind"] not in KINDS:
-            return False
-        terms = (column["words"], column["characters"])
-        if not is_text and terms != (None, None):
-            return False
-        if is_text and not (
-            TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))
-        ):
-            return False
-        if is_vector and not VECTOR_ARRAYS.fits(vector, Sizes()):
-            return False
-    return not arrays
-
-
-def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
-    """Whether words and character n-grams, by name or hashed, are that many in all, and none comes
-    twice.
-    """
-    counts = [len(set(kind)) if isinstance(kind, list) else kind for kind in terms]
-    if None in counts or any(kind < 1 for kind in terms if isinstance(kind, int)):
-        return False
-    by_name = [kind for kind in terms if isinstance(kind, list)]
-    return sum(counts) == number > 0 and all(len(set(kind)) == len(kind) for kind in by_name)

@@ -22,7 +22,6 @@ from safetensors.numpy import save as to_safetensors
 from corank._version import __version__
 from corank.core.arrays import Arrays
 from corank.core.storable import ModelFileError
-from corank.tables import replacing
 
 FORMAT = "corank"
 FORMAT_VERSION = 2  # raise it when a file of today could not be read by the corank of yesterday
@@ -105,6 +104,8 @@ def write_model(
     about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
     text = json.dumps(about, allow_nan=False)
     content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": checksum(text, arrays)})
+    from corank.tables import replacing  # they read Arrow, which takes long to import
+
     path = Path(path)
     try:
         with replacing(path, overwrite=overwrite, private=private) as file:

@@ -29,10 +29,8 @@ from corank.core.stored_fields import (
     are_below,
     entries,
     feature_rows,
-    finite,
     floats,
     function,
-    kinds_of_fields,
     names,
     per_view,
     several,
@@ -40,8 +38,6 @@ from corank.core.stored_fields import (
     stored,
     whole,
 )
-from corank.encode.columns import Column
-from corank.encode.encoder import LEARNED, OPTIONS, SCALING
 
 Contents: TypeAlias = Mapping[str, tuple[str, Kind]]
 
@@ -60,27 +56,6 @@ def demand(sound: bool, name: str) -> None:
     if not sound:
         raise ModelFileError(f"the model file is damaged: unusable {name}")
 
-
-# ---------------------------------------------------------------- a table encoder beside a learner
-
-# What `TableEncoder.to_state` gives: k columns of a table, t terms of a text.
-_TERMS = several(TEXT) | COUNT | None
-ENCODER = entries(
-    max_categories=COUNT,
-    scale=FLAG,
-    columns=several(
-        entries(
-            **{name: kinds_of_fields(Column)[name] for name in LEARNED},
-            words=_TERMS,
-            characters=_TERMS,
-        ),
-        "k",
-    ),
-    **dict.fromkeys(OPTIONS, several(TEXT)),
-)
-ENCODER_ARRAYS = entries(**dict.fromkeys(SCALING, floats("k")))
-TEXT_ARRAYS = entries(idf=floats("t"), components=finite("float32", "_", "t"))
-VECTOR_ARRAYS = entries(centres=floats("_"))
 
 # ---------------------------------------------------------------- contents of files, by kind of learner
 

@@ -100,11 +100,17 @@ class Costs:
         return roots
 
     @cached_property
+    def buffers(self) -> Buffers:
+        """Memory for blocks of pairs, which stay in the cache."""
+        return Buffers()
+
+    @cached_property
     def tied_inverses(self) -> Array:
         """X⁻¹ of every atom with itself in all views, in units of the diagonal, without directions
         in which atoms count as one: (N, M, M).
         """
-        roots, m = self.inverse_roots, self.n_views
+        roots = self.inverse_roots
+        m = self.n_views
         xp = namespace(roots[0])
         ones = xp.ones_like(roots[0])
         rows = [[ones if v == u else 0.0 * ones for u in range(m)] for v in range(m)]
@@ -150,11 +156,13 @@ def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
     """
     size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     scale: FloatArray = inverse_where(size > 0, size)
-    unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
+    unit_matrix = scale[:, None] * matrix * scale[None, :]
+    u = scale * chi
     if len(chi) == 2 and 1 - unit_matrix[0, 1] ** 2 <= MIN_DETERMINANT:
         return scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0)
     values, vectors = np.linalg.eigh(unit_matrix)
-    vectors, values = vectors[:, values > MIN_DETERMINANT], values[values > MIN_DETERMINANT]
+    vectors = vectors[:, values > MIN_DETERMINANT]
+    values = values[values > MIN_DETERMINANT]
     return np.asarray(scale * (vectors @ ((vectors.T @ u) / values)))
 
 
@@ -217,7 +225,8 @@ def _best_pair(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) ->
         return None
     barred = like(np.where(allowed[1], 0.0, np.inf), units[0])
     changes = _changes_of_pairs(costs, units, barred)
-    xp, is_numpy = namespace(units[0]), isinstance(units[0], np.ndarray)
+    xp = namespace(units[0])
+    is_numpy = isinstance(units[0], np.ndarray)
     n, width = costs.shared[0, 1].shape
     step = max(1, (BLOCK_PAIRS if is_numpy else FOREIGN_BLOCK_PAIRS) // width)
     squares = [to_numpy(unit) ** 2 for unit in units]
@@ -225,7 +234,8 @@ def _best_pair(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) ->
     bounds = (squares[0] + squares[1][allowed[1]].max()) / apart
     order = np.argsort(np.where(allowed[0], -bounds, np.inf), kind="stable")
     order = order[: np.count_nonzero(allowed[0])]
-    best, greatest = np.full(n, -np.inf), -np.inf
+    best = np.full(n, -np.inf)
+    greatest = -np.inf
     for begin in range(0, len(order), step):
         rows = order[begin : begin + step]
         if bounds[rows[0]] * (1 + ROUNDING) < greatest:
@@ -244,11 +254,13 @@ def _changes_of_pairs(
     """A function of some rows: by how much pairs change the objective, minus their gain, plus
     `barred` (N_2,).
     """
-    shared, (first, second), (left, right) = costs.shared[0, 1], units, costs.inverse_roots
+    shared = costs.shared[0, 1]
+    (first, second) = units
+    (left, right) = costs.inverse_roots
     left = -2 * costs.agreement * left
     second_alone = barred - second * second
     may_be_singular = bool(costs.largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
-    buffers = Buffers()  # blocks stay in the cache
+    buffers = costs.buffers
 
     def changes(rows: Index) -> Array:
         rho = buffers.product("rho", take(shared, rows), right[None, :])
@@ -274,7 +286,8 @@ def _or_alone(change: Array, rho: Array, lead: Array) -> Array:
     second.
     """
     xp = namespace(change)
-    apart, ones = rho < -MIN_DETERMINANT, xp.ones_like(rho)
+    apart = rho < -MIN_DETERMINANT
+    ones = xp.ones_like(rho)
     together = change / xp.where(apart, rho, -ones)
     return xp.where(apart, together, -xp.where(lead > 0, lead, 0.0 * ones))
 

@@ -135,7 +135,8 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
         weak = np.flatnonzero(diagonal <= floors[kept])
         if len(weak) == 0:
             return Triangle(kept, upper[:k, :k], upper[:k, k:], p)
-        first, later = int(weak[0]), kept[int(weak[0]) :]
+        first = int(weak[0])
+        later = kept[int(weak[0]) :]
         # given the columns before `first`
         remainders = np.sum(np.triu(to_numpy(upper[first:, first:k])) ** 2, axis=0)
         more = later[remainders > floors[later]]
@@ -148,7 +149,8 @@ def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> 
     """R and z from the products AᵀA (p, p) and Aᵀ y (p, t): Cholesky, columns that add nothing left
     out. O(p³).
     """
-    p, floors = gram.shape[0], _floors(scales)
+    p = gram.shape[0]
+    floors = _floors(scales)
     matrix = to_numpy(gram) + alpha * np.eye(p)
     try:
         lower = np.linalg.cholesky(matrix)
@@ -178,7 +180,8 @@ def _cholesky_of_independent(matrix: FloatArray, floors: FloatArray) -> tuple[Fl
         )
         remainder = matrix[j, j] - row @ row
         if remainder > floors[j]:
-            lower[k, :k], lower[k, k] = row, np.sqrt(remainder)
+            lower[k, :k] = row
+            lower[k, k] = np.sqrt(remainder)
             kept.append(j)
     return lower[: len(kept), : len(kept)], np.asarray(kept, dtype=np.int64)
 
@@ -298,9 +301,11 @@ class GrowingColumns:
         Returns its direction (n,) and the values of that at the watched rows (m,); None where it
         adds no direction.
         """
-        xp, k = namespace(column), len(self.leading)
+        xp = namespace(column)
+        k = len(self.leading)
         known_directions = self.directions
-        q, projection = column, 0.0 * known_directions[:, 0]
+        q = column
+        projection = 0.0 * known_directions[:, 0]
         for _ in range(2 if k else 0):
             share = known_directions @ q
             q = q - share @ known_directions

@@ -36,6 +36,7 @@ from corank.core.basis import (
     KernelBasis,
     Selection,
     Whitening,
+    basis_candidates,
     make_basis,
 )
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
@@ -77,13 +78,207 @@ MAX_ITERATED_SHARE = 0.1
 # The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE
 # of the largest one: the shift keeps eigenvalues of zero, whose residuals are rounding, from being
 # iterated for ever.
-RESIDUAL_SHARE, SHIFT_SHARE = 1e-9, 1e-4
+RESIDUAL_SHARE = 1e-9
+SHIFT_SHARE = 1e-4
 # of the iteration; where it has not settled by then the full decomposition takes its place
 MAX_RESTARTS = 300
 
 MAX_TUNED_NUMBER = 200  # components that "tune" looks at: all numbers from 1 to it
 # of the rows, at most: as many components as rows predict left-out rows by the mean again
 TUNED_SHARE = 0.5
+
+
+# ---------------------------------------------------------------- kernel width, alpha and number of components
+
+ComponentSystem: TypeAlias = "RowComponents | SummedComponents"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentSettings(KernelSettings):
+    """What a learner was asked for, checked.
+
+    alpha : candidates; n_components : a number, candidates, or "tune"
+    """
+
+    alpha: tuple[float, ...]
+    n_components: int | str | tuple[int, ...]
+    basis: BasisSpec
+    selection: Selection
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is chosen by held-out error."""
+        return is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
+
+    @property
+    def numbers(self) -> Index:
+        """The numbers of components to look at, increasing."""
+        if isinstance(self.n_components, str):
+            return np.arange(1, MAX_TUNED_NUMBER + 1)
+        return np.unique(np.asarray(self.n_components, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class ComponentSolution:
+    """A fitted function on components.
+
+    rows : (r,) row numbers of the basis in X
+    steps, shifts : (r, p), (p,) what every component adds to the coefficients of the basis and,
+        by its centring, to the constant
+    offset : the mean score taken out
+    limit : number of components beyond which more change nothing
+    """
+
+    components: ComponentBasis
+    rows: Index | None
+    steps: Array
+    shifts: Array
+    offset: float
+    n_components: int
+    alpha: float
+    limit: int
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class _ComponentTrial:
+    """One kernel and alpha: the system, and the numbers of components looked at.
+
+    rows : (r,) row numbers of the basis in X
+    """
+
+    system: ComponentSystem
+    rows: Index | None
+    numbers: Index
+    path: Path | None
+
+
+def solve_components(training: Training, settings: ComponentSettings) -> ComponentSolution:
+    """Choose by held-out error what is to be tuned, then solve."""
+    kernels = kernels_to_try(
+        training, settings.kernel, settings.gamma, settings.basis, settings.seed
+    )
+    trial, path = best_of(
+        trial for kernel in kernels for trial in _trials(training, settings, kernel)
+    )
+    number = _untuned_number(trial)
+    if path is not None and path.n_components is not None:
+        number = int(path.n_components[path.best])
+    system = trial.system
+    components = trial.system.components
+    offset = training.problem.mean_score if settings.centred else 0.0
+    steps = system.triangle.steps(components.matrix, offset)
+    return ComponentSolution(
+        components=components,
+        rows=trial.rows,
+        steps=steps,
+        shifts=-(components.centre @ steps),
+        offset=offset,
+        n_components=min(number, components.n_components),
+        alpha=system.alpha,
+        limit=system.triangle.limit,
+        path=path,
+    )
+
+
+def _untuned_number(trial: _ComponentTrial) -> int:
+    """The number of components where nothing can be held out: the largest candidate that still
+    makes a difference.
+    """
+    sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
+    return int(sensible[-1] if len(sensible) else trial.numbers[0])
+
+
+def _trials(
+    training: Training, settings: ComponentSettings, kernel: Kernel
+) -> Iterator[_ComponentTrial]:
+    """One kernel with every alpha; its components are made once."""
+    problem = training.problem
+    spec = settings.basis
+    largest = int(settings.numbers[-1])
+    features, index = basis_candidates(
+        spec, problem.features, training.index, training.everything, settings.seed
+    )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
+    every_row = isinstance(basis, KernelBasis) and isinstance(spec, str)
+    folds = _hold_out(problem, settings, every_row=every_row)
+    system: ComponentSystem
+    if isinstance(basis, KernelBasis) and isinstance(spec, str):
+        components = row_components(basis, training.weights, largest, settings.seed)
+        system = RowComponents(problem, components, 0.0)
+    else:
+        components = summed_components(problem, basis, largest)
+        codes = folds if isinstance(folds, np.ndarray) else None
+        system = SummedComponents.of(problem, components, 0.0, codes)
+    limit = components.n_components
+    if isinstance(settings.n_components, str):
+        limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
+    numbers = np.unique(np.minimum(settings.numbers, limit))
+    for alpha in settings.alpha:
+        tried = replace(system, alpha=alpha)
+        path = _path(tried, folds, numbers, settings, kernel)
+        yield _ComponentTrial(tried, rows, numbers, path)
+
+
+def _hold_out(
+    problem: Problem, settings: ComponentSettings, *, every_row: bool
+) -> Index | Splits | None:
+    """Folds that need no refitting, or splits that do; None where there is nothing to choose or to
+    hold out.
+
+    every_row : whether every row is in the basis
+    """
+    if not settings.tunes:
+        return None
+    if settings.splits is None:
+        return default_codes(problem, settings.seed, n_features=None if every_row else 0)
+    folds = split_codes(problem, settings.splits)
+    if folds is not None and (every_row or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
+        return folds
+    return fold_splits(settings.splits)
+
+
+def _path(
+    system: ComponentSystem,
+    folds: Index | Splits | None,
+    numbers: Index,
+    settings: ComponentSettings,
+    kernel: Kernel,
+) -> Path | None:
+    """The held-out errors of every number of components; the fewest among equals are chosen."""
+    if folds is None:
+        return None
+    if isinstance(folds, np.ndarray):
+        errors = system.errors(folds, numbers, settings)
+    else:
+        errors = _refitted(system, folds, numbers, settings)
+    if len(errors.sizes) == 0:  # nothing that was held out can be told apart
+        return None
+    offset = system.problem.mean_score if settings.centred else 0.0
+    return Path.of(
+        errors,
+        int(np.flatnonzero(errors.mean <= np.nanmin(errors.mean) * (1 + 1e-12))[0]),
+        settings.scoring,
+        constant_error([system.problem], offset, settings.scoring),
+        alpha=system.alpha,
+        gamma=kernel.gamma,
+        n_components=numbers.astype(np.float64),
+    )
+
+
+def _refitted(
+    system: ComponentSystem, splits: Splits, numbers: Index, settings: ComponentSettings
+) -> HeldOut:
+    """Held-out errors by one fit per split, components kept."""
+    tables = []
+    for train, test in splits:
+        kept = system.problem.take(train)
+        left = system.problem.take(test)
+        offset = kept.mean_score if settings.centred else 0.0
+        predictions = system.refitted(kept, train, test, numbers, offset) + offset
+        fold = np.zeros(len(test), dtype=np.int64)
+        tables.append(errors_of(left, predictions, fold, settings.scoring, np.full(1, offset)))
+    return pooled(tables)
 
 
 # ---------------------------------------------------------------- components
@@ -231,7 +426,8 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
     O(n r (r + d) + r³).
     """
-    features, n = problem.features, problem.features.shape[0]
+    features = problem.features
+    n = problem.features.shape[0]
     zeros = like(np.zeros(n), problem.reference)
     numbers = like(np.arange(n), zeros, "int64")
     rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
@@ -331,7 +527,8 @@ class RowComponents:
 
     def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
         """Held-out errors of every number of components."""
-        problem, blocks = self.problem, fold_blocks(folds)
+        problem = self.problem
+        blocks = fold_blocks(folds)
         predictions = self.held_out(blocks, numbers, centred=settings.centred)
         offsets = np.zeros(len(blocks))
         if settings.scoring == "rescaled" and settings.centred:
@@ -345,10 +542,12 @@ class RowComponents:
         Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m
         units.
         """
-        problem, most = self.problem, int(numbers.max())
+        problem = self.problem
+        most = int(numbers.max())
         if problem.groups is None:
             return self._items_held_out(blocks, numbers, most)
-        columns, targets = self.columns[:, :most], problem.targets
+        columns = self.columns[:, :most]
+        targets = problem.targets
         triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
@@ -361,8 +560,10 @@ class RowComponents:
         """
         problem = self.problem
         assert isinstance(problem, ScoredRows)
-        operator, xp = problem.operator, namespace(self.columns)
-        roots, level = operator.root_weights, operator.direction[:, None]
+        operator = problem.operator
+        xp = namespace(self.columns)
+        roots = operator.root_weights
+        level = operator.direction[:, None]
         targets = roots[:, None] * problem.reference[:, None]
         free = targets - level @ (level.T @ targets)
         columns = roots[:, None] * self.rows[:, :most]
@@ -373,7 +574,8 @@ class RowComponents:
         penalty: float | None = None
         for block in blocks:
             weights = take(roots, block) ** 2
-            total, count = operator.totals - xp.sum(weights), operator.counts - float(len(block))
+            total = operator.totals - xp.sum(weights)
+            count = operator.counts - float(len(block))
             _, within = operator.comparison.scales(total, count)
             if penalty is None or self.alpha / float(within[0]) != penalty:
                 penalty = self.alpha / float(within[0])
@@ -397,18 +599,18 @@ class RowComponents:
         return take(rows, test) @ triangle.coefficients(numbers, offset)
 
 
-# ---------------------------------------------------------------- least squares from sums
-
-
 def _without_offsets(
     left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
 ) -> Array:
     """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = [
-        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
-        for both, o in zip(left, offsets, strict=True)
-    ]
+    residuals = []
+    for both, offset in zip(left, offsets.tolist(), strict=True):
+        own = both[..., 0]
+        residuals.append(own - offset * both[..., 1] if offset else own)
     return in_place(blocks, residuals, n)
+
+
+# ---------------------------------------------------------------- least squares from sums
 
 
 @dataclass(frozen=True)
@@ -448,7 +650,8 @@ class SummedComponents:
         """Held-out errors of every number of components from the sums of folds, which were
         gathered.
         """
-        problem, blocks = self.problem, fold_blocks(folds)
+        problem = self.problem
+        blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
             gram = self.statistics.without(fold)
@@ -475,197 +678,3 @@ class SummedComponents:
         again = SummedComponents.of(kept, self.components, self.alpha)
         weights = again.triangle.coefficients(numbers, offset)
         return self.components.predictions(self.problem, weights, test)
-
-
-# ---------------------------------------------------------------- kernel width, alpha and number of components
-
-ComponentSystem: TypeAlias = RowComponents | SummedComponents
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComponentSettings(KernelSettings):
-    """What a learner was asked for, checked.
-
-    alpha : candidates; n_components : a number, candidates, or "tune"
-    """
-
-    alpha: tuple[float, ...]
-    n_components: int | str | tuple[int, ...]
-    basis: BasisSpec
-    selection: Selection
-
-    @property
-    def tunes(self) -> bool:
-        """Whether anything is chosen by held-out error."""
-        return is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
-
-    @property
-    def numbers(self) -> Index:
-        """The numbers of components to look at, increasing."""
-        if isinstance(self.n_components, str):
-            return np.arange(1, MAX_TUNED_NUMBER + 1)
-        return np.unique(np.asarray(self.n_components, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class ComponentSolution:
-    """A fitted function on components.
-
-    rows : (r,) row numbers of the basis in X
-    steps, shifts : (r, p), (p,) what every component adds to the coefficients of the basis and,
-        by its centring, to the constant
-    offset : the mean score taken out
-    limit : number of components beyond which more change nothing
-    """
-
-    components: ComponentBasis
-    rows: Index | None
-    steps: Array
-    shifts: Array
-    offset: float
-    n_components: int
-    alpha: float
-    limit: int
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class _ComponentTrial:
-    """One kernel and alpha: the system, and the numbers of components looked at.
-
-    rows : (r,) row numbers of the basis in X
-    """
-
-    system: ComponentSystem
-    rows: Index | None
-    numbers: Index
-    path: Path | None
-
-
-def solve_components(training: Training, settings: ComponentSettings) -> ComponentSolution:
-    """Choose by held-out error what is to be tuned, then solve."""
-    kernels = kernels_to_try(
-        training, settings.kernel, settings.gamma, settings.basis, settings.seed
-    )
-    trial, path = best_of(
-        trial for kernel in kernels for trial in _trials(training, settings, kernel)
-    )
-    number = _untuned_number(trial)
-    if path is not None and path.n_components is not None:
-        number = int(path.n_components[path.best])
-    system, components = trial.system, trial.system.components
-    offset = training.problem.mean_score if settings.centred else 0.0
-    steps = system.triangle.steps(components.matrix, offset)
-    return ComponentSolution(
-        components=components,
-        rows=trial.rows,
-        steps=steps,
-        shifts=-(components.centre @ steps),
-        offset=offset,
-        n_components=min(number, components.n_components),
-        alpha=system.alpha,
-        limit=system.triangle.limit,
-        path=path,
-    )
-
-
-def _untuned_number(trial: _ComponentTrial) -> int:
-    """The number of components where nothing can be held out: the largest candidate that still
-    makes a difference.
-    """
-    sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
-    return int(sensible[-1] if len(sensible) else trial.numbers[0])
-
-
-def _trials(
-    training: Training, settings: ComponentSettings, kernel: Kernel
-) -> Iterator[_ComponentTrial]:
-    """One kernel with every alpha; its components are made once."""
-    problem, spec, largest = training.problem, settings.basis, int(settings.numbers[-1])
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        problem.features,
-        training.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
-    )
-    every_row = isinstance(basis, KernelBasis) and isinstance(spec, str)
-    folds = _hold_out(problem, settings, every_row=every_row)
-    system: ComponentSystem
-    if isinstance(basis, KernelBasis) and isinstance(spec, str):
-        components = row_components(basis, training.weights, largest, settings.seed)
-        system = RowComponents(problem, components, 0.0)
-    else:
-        components = summed_components(problem, basis, largest)
-        codes = folds if isinstance(folds, np.ndarray) else None
-        system = SummedComponents.of(problem, components, 0.0, codes)
-    limit = components.n_components
-    if isinstance(settings.n_components, str):
-        limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
-    numbers = np.unique(np.minimum(settings.numbers, limit))
-    for alpha in settings.alpha:
-        tried = replace(system, alpha=alpha)
-        path = _path(tried, folds, numbers, settings, kernel)
-        yield _ComponentTrial(tried, rows, numbers, path)
-
-
-def _hold_out(
-    problem: Problem, settings: ComponentSettings, *, every_row: bool
-) -> Index | Splits | None:
-    """Folds that need no refitting, or splits that do; None where there is nothing to choose or to
-    hold out.
-
-    every_row : whether every row is in the basis
-    """
-    if not settings.tunes:
-        return None
-    if settings.splits is None:
-        return default_codes(problem, settings.seed, n_features=None if every_row else 0)
-    folds = split_codes(problem, settings.splits)
-    if folds is not None and (every_row or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
-        return folds
-    return fold_splits(settings.splits)
-
-
-def _path(
-    system: ComponentSystem,
-    folds: Index | Splits | None,
-    numbers: Index,
-    settings: ComponentSettings,
-    kernel: Kernel,
-) -> Path | None:
-    """The held-out errors of every number of components; the fewest among equals are chosen."""
-    if folds is None:
-        return None
-    if isinstance(folds, np.ndarray):
-        errors = system.errors(folds, numbers, settings)
-    else:
-        errors = _refitted(system, folds, numbers, settings)
-    if len(errors.sizes) == 0:  # nothing that was held out can be told apart
-        return None
-    offset = system.problem.mean_score if settings.centred else 0.0
-    return Path.of(
-        errors,
-        int(np.flatnonzero(errors.mean <= np.nanmin(errors.mean) * (1 + 1e-12))[0]),
-        settings.scoring,
-        constant_error([system.problem], offset, settings.scoring),
-        alpha=system.alpha,
-        gamma=kernel.gamma,
-        n_components=numbers.astype(np.float64),
-    )
-
-
-def _refitted(
-    system: ComponentSystem, splits: Splits, numbers: Index, settings: ComponentSettings
-) -> HeldOut:
-    """Held-out errors by one fit per split, components kept."""
-    tables = []
-    for train, test in splits:
-        kept, left = system.problem.take(train), system.problem.take(test)
-        offset = kept.mean_score if settings.centred else 0.0
-        predictions = system.refitted(kept, train, test, numbers, offset) + offset
-        fold = np.zeros(len(test), dtype=np.int64)
-        tables.append(errors_of(left, predictions, fold, settings.scoring, np.full(1, offset)))
-    return pooled(tables)

@@ -208,8 +208,10 @@ def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
 
     O(nnz log nnz).
     """
-    entries, size = matrix.tocoo(), matrix.shape[1]
-    rows, columns = entries.row, entries.col.astype(np.int64)
+    entries = matrix.tocoo()
+    size = matrix.shape[1]
+    rows = entries.row
+    columns = entries.col.astype(np.int64)
     values = entries.data.astype(np.float64)
     weights = operator.root_weights[rows] ** 2
     queries = operator.queries[rows]
@@ -266,7 +268,9 @@ class StreamedKernels(InBlocks):
     """
 
     def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool) -> None:
-        self.kernel, self.features, self.points = kernel, features, points
+        self.kernel = kernel
+        self.features = features
+        self.points = points
         self.size = points.shape[0]
         self._tiled = isinstance(features, np.ndarray) or is_sparse(features)
         self._mirrored = symmetric and self._tiled
@@ -326,11 +330,13 @@ class StreamedKernels(InBlocks):
         """
         basis = self._bases[number]
         own_vectors = vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size]
-        direct, mirrored = np.zeros((len(vectors), basis.size)), []
+        direct = np.zeros((len(vectors), basis.size))
+        mirrored = []
         last = min(first + JOB_TILES, len(self._tiles))
         for place in range(first, min(last, number + 1) if self._mirrored else last):
             rows = self._tiles[place]
-            begin, count = place * TILE_ROWS, rows.shape[0]
+            begin = place * TILE_ROWS
+            count = rows.shape[0]
             tile = self._buffers.array("tile", count, basis.size)
             basis.write(rows, tile)
             direct += vectors[:, begin : begin + count] @ tile

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import lapack
 
 from corank.core.arrays import (
     Array,
@@ -30,6 +30,7 @@ from corank.core.arrays import (
     centre_runs,
     cholesky,
     float64,
+    inverse_positive,
     inverse_where,
     like,
     namespace,
@@ -47,12 +48,13 @@ from corank.core.basis import (
     FeatureBasis,
     KernelBasis,
     Selection,
+    basis_candidates,
     candidate_limit,
     candidate_rows,
     make_basis,
 )
 from corank.core.folds import default_codes, split_codes
-from corank.core.kernels import Kernel, basis_points, is_named
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
 from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
@@ -76,458 +78,11 @@ from corank.solve.tuning import (
 
 # from which a query is solved for alone, without the columns whose answer is the identity
 LARGE_QUERY_ROWS = 128
-# of a block of a matrix that is mirrored: the block and its image stay in the cache
-MIRROR_ROWS = 256
 # of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
 MIN_LENGTH = 1e-12
 
 # in units of the weight of an unscored row in the loss; the strongest first
 PULL_GRID = np.logspace(3, -3, 7)
-
-
-@dataclass(frozen=True)
-class QueryRun:
-    """Queries of one size in one part of a layout, one after the other, from row `begin`."""
-
-    part: int
-    begin: int
-    size: int
-    count: int
-
-    @property
-    def rows(self) -> slice:
-        """The rows of the queries."""
-        return slice(self.begin, self.begin + self.size * self.count)
-
-    def pieces(self, n_queries: int) -> Iterator[QueryRun]:
-        """The run cut into runs of at most `n_queries` queries."""
-        for first in range(0, self.count, max(n_queries, 1)):
-            count = min(max(n_queries, 1), self.count - first)
-            yield QueryRun(self.part, self.begin + first * self.size, self.size, count)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """All rows in the order of their parts, within a part by the size of queries, query by query.
-
-    The parts are the folds in which scored queries are held out to choose parameters, the scored
-    queries that never are, and, last, the unscored queries.
-
-    order : (N,) row numbers
-    bounds : (n_folds + 3,) first row of every part, and the end
-    runs : queries of one size in one part, in order
-    """
-
-    order: Index
-    bounds: Index
-    runs: tuple[QueryRun, ...]
-    n_folds: int
-
-    @classmethod
-    def of(cls, queries: Index, scored: Index, folds: Index) -> Layout:
-        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for
-        none. O(N log N).
-
-        All rows of a query are scored, in one fold, or none is.
-        """
-        n_folds = int(folds.max()) + 1
-        part_numbers = np.full(len(queries), n_folds + 1, dtype=np.int64)
-        part_numbers[scored] = np.where(folds < 0, n_folds, folds)
-        sizes = np.bincount(queries)[queries]
-        order = np.lexsort((queries, sizes, part_numbers))
-        keys = np.stack([part_numbers[order], sizes[order]])
-        changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
-        runs = []
-        for begin, end in zip(np.r_[0, changes], np.r_[changes, len(order)], strict=True):
-            number, size = (int(key) for key in keys[:, begin])
-            runs.append(QueryRun(number, int(begin), size, int(end - begin) // size))
-        return cls(order, np.searchsorted(keys[0], np.arange(n_folds + 3)), tuple(runs), n_folds)
-
-    @property
-    def n_scored(self) -> int:
-        """Number of scored rows; they come first."""
-        return int(self.bounds[-2])
-
-    @property
-    def starts(self) -> Index:
-        """The first row of every query."""
-        return np.concatenate([run.begin + run.size * np.arange(run.count) for run in self.runs])
-
-    @property
-    def folds(self) -> Index:
-        """Folds of the scored rows, −1 for none: (n,)."""
-        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
-
-    def rows(self, part: int) -> Index:
-        """The rows of a part."""
-        return np.arange(self.bounds[part], self.bounds[part + 1])
-
-
-@dataclass(frozen=True)
-class Completion:
-    """Scores (m,) of the unscored rows, and the coefficients (r,) of RankRLS on all rows with them."""
-
-    scores: Array
-    coefficients: Array
-
-
-# ---------------------------------------------------------------- what both forms share
-
-
-def row_weights(problem: ScoredRows) -> Array:
-    """d², the weight of the query in the loss, of every row: (N,)."""
-    return take(problem.operator.within, problem.operator.queries)
-
-
-def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
-    """J of values (m,) of the last rows of a problem: (m, 1)."""
-    xp = namespace(values)
-    n = len(problem.rows) - values.shape[0]
-    everything = xp.concat([zeros_beside(n, values), values])
-    return problem.operator.root(everything[:, None])[n:, :]
-
-
-def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
-    """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
-    (m,).
-    """
-    xp, m = namespace(z), z.shape[0]
-    shift = z - root_of_unscored(problem, predicted)
-    zeros = zeros_beside((len(problem.rows) - m, 1), z)
-    return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
-
-
-# ---------------------------------------------------------------- a basis of all rows
-
-
-class DualTransduction:
-    """All rows as basis: S is built once per alpha, the held-out residuals of all queries are T z,
-    T = diag(S_UU)⁻¹ S.
-
-    min ‖T (z_A + z_V)‖² + ‖√p (z_V − t)‖² with t = J f and p = pull/d²: (TᵀT + diag p)_VV z_V = p t
-    − (TᵀT z_A)_V. The means of queries are eigenvectors of S, so T leaves them alone and no unknown
-    has to be taken out of z_V. O(N³): one Cholesky factorisation with inverse, TᵀT in N m² and a
-    Cholesky factorisation of size m for m of N rows.
-
-    Parameters
-    ----------
-    problem : all rows in the order of the layout, scores 0 where there are none
-    basis : these rows, or the columns
-    """
-
-    def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
-        self.system = DualSystem([ViewData(problem, basis)])
-
-    def _inverse(self, alpha: float) -> Array:
-        """S (N, N)."""
-        try:
-            return inverse_positive(add_diagonal(self.system.matrix(), alpha))
-        except ValueError:
-            self.system.solve(alpha)  # says what is wrong
-            raise
-
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """One Cholesky factorisation with inverse, and one of size m."""
-        problem, n, inverse = self.problem, self.layout.n_scored, self._inverse(alpha)
-        xp, targets = namespace(inverse), problem.targets[:, :1]
-        columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
-        left = held_out_residuals(inverse, columns, self.layout.runs)
-        products = left.T @ left
-        target = root_of_unscored(problem, predicted)
-        weights = pull / row_weights(problem)[n:]
-        z = _solve_pulled(products[:-1, :-1], weights, target, products[:-1, -1:])
-        roots = inverse @ xp.concat([targets[:n, :], z])
-        coefficients = problem.operator.root_transposed(roots)
-        if isinstance(self.basis, FeatureBasis):
-            coefficients = like(float64(problem.features).T @ coefficients, coefficients)
-        return Completion(completed_scores(problem, predicted, z), coefficients[:, 0])
-
-    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
-        """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
-        unscored rows.
-        """
-        layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
-        xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
-        left = held_out_residuals(inverse, inverse, layout.runs)
-        products = left.T @ left
-        result = []
-        for fold in range(layout.n_folds):
-            fold_rows = layout.rows(fold)
-            unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
-            scored = np.setdiff1d(np.arange(n), fold_rows)
-            z, strength = take(targets, scored), 1 / take(weights, unscored)
-            inner = block_of(inverse, unscored, unscored)
-            predicted = -solve_positive(inner, block_of(inverse, unscored, scored) @ z)
-            inner = block_of(products, unscored, unscored)
-            right = block_of(products, unscored, scored) @ z
-            columns = [
-                _solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls
-            ]
-            result.append(xp.concat(columns, axis=1)[: len(fold_rows), :])
-        n_never = len(layout.rows(layout.n_folds))
-        result.append(zeros_beside((n_never, len(pulls)), inverse))
-        return xp.concat(result, axis=0)
-
-
-def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) -> Array:
-    """(A + diag(weights))⁻¹ (weights·target − right): (m, 1)."""
-    return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
-
-
-def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -> Array:
-    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows."""
-    xp = namespace(inverse)
-    residuals = []
-    for run in runs:
-        if run.size >= LARGE_QUERY_ROWS:
-            for query in run.pieces(1):
-                inner = xp.asarray(inverse[query.rows, query.rows], copy=True)
-                residuals.append(solve_positive(inner, right[query.rows, :]))
-            continue
-        ends = run.begin + run.size * np.arange(run.count + 1)
-        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
-        cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
-        # as products: `solve` copies all columns there and back
-        solved = xp.linalg.inv(inner) @ cube
-        residuals.append(xp.reshape(solved, (run.count * run.size, -1)))
-    return xp.concat(residuals, axis=0)
-
-
-def inverse_positive(matrix: Array) -> Array:
-    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
-    ValueError for others.
-
-    O(k³): a third for the Cholesky factor, the rest for the inverse.
-    """
-    if not isinstance(matrix, np.ndarray):
-        xp, factor = namespace(matrix), cholesky(matrix)
-        return (
-            xp.cholesky_inverse(factor)
-            if hasattr(xp, "cholesky_inverse")
-            else xp.linalg.inv(matrix)
-        )
-    lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
-        raise ValueError("matrix is not positive definite")
-    result = np.ascontiguousarray(lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
-    k = len(result)
-    for begin in range(0, k, MIRROR_ROWS):  # only the upper half is there
-        end = min(begin + MIRROR_ROWS, k)
-        block = result[begin:end, begin:end]
-        block[...] = np.triu(block) + np.triu(block, 1).T
-        result[end:, begin:end] = result[begin:end, end:].T
-    return result
-
-
-# ---------------------------------------------------------------- a basis of r functions
-
-
-class PrimalTransduction:
-    """A subset of the rows, or the columns, as basis: only sums of size r couple the queries.
-
-    With Φ the whitened features, L Lᵀ = ΦᵀJᵀJΦ + alpha I and F = J Φ L⁻ᵀ, alpha·S is I − F Fᵀ, and
-    what the model without query U leaves of z is H_U⁻¹ (z_U − F_U b), H_U = I − F_U F_Uᵀ, b = Fᵀ z
-    (r,). Given b the queries of (11) part; a multiplier μ (r,) holds b = Fᵀ z. Turned within
-    queries so that H is diagonal (h), with w = 1/(1 + p h²), p = pull/d², v what the scored queries
-    alone give for b and δ = b − v:
-
-        (Σ_A Fᵀ h⁻² F + Σ_V Fᵀ p w F) δ − X μ = Σ_A Fᵀ h⁻² (z − F v)
-        X δ + (Σ_V Fᵀ h² w F) μ = 0,    X = alpha L⁻¹ L⁻ᵀ + Σ_A FᵀF + Σ_V Fᵀ p h² w F
-        z_V = F v + w F δ − h² w F μ
-
-    for scored rows A and unscored rows V. The fit to all scores has the coefficients L⁻ᵀ b. O(N r
-    (r + d)) for N rows, and 2 N r numbers of memory.
-
-    Parameters
-    ----------
-    problem : all rows in the order of the layout, scores 0 where there are none
-    basis : of r functions
-    """
-
-    def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
-        step = max(64, BLOCK_ENTRIES // basis.size)
-        phi = [
-            self._whitened(take(problem.features, run))
-            for run in runs_of_rows(len(problem.rows), step)
-        ]
-        xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), layout.starts, None)
-        rooted *= xp.sqrt(row_weights(problem))[:, None]
-        self.features = rooted  # J Φ
-        self.gram = rooted.T @ rooted
-
-    def _whitened(self, X: Array) -> Array:
-        white, phi = self.basis.whitening, self.basis.features(X)
-        return phi if white.trivial else phi @ white.matrix
-
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """Two passes over the rows of size N r², and a system of size 2 r."""
-        state = _AtAlpha(self, alpha)
-        *scored_blocks, unscored_blocks = state.blocks
-        z = self.problem.targets[:, :1]
-        scored = sum(block.scored_sums(z) for blocks in scored_blocks for block in blocks)
-        unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
-        alone, change, multiplier = state.solve(scored, unscored)
-        completed = [block.completed(alone, change, multiplier, pull) for block in unscored_blocks]
-        scores = completed_scores(
-            self.problem, predicted, namespace(self.gram).concat(completed, axis=0)
-        )
-        white = solve_upper(state.lower.T, alone + change)
-        return Completion(scores, (self.basis.whitening.matrix @ white)[:, 0])
-
-    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
-        """The sums of every fold once, and those of all unscored rows once per pull."""
-        state, n_folds = _AtAlpha(self, alpha), self.layout.n_folds
-        *scored_blocks, unscored_blocks = state.blocks
-        z = self.problem.targets[:, :1]
-        scored = [sum(block.scored_sums(z) for block in blocks) for blocks in scored_blocks]
-        xp = namespace(self.gram)
-        never = zeros_beside((len(self.layout.rows(n_folds)), 1), self.gram)
-        columns = []
-        for pull in pulls.tolist():
-            unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
-            values = []
-            for fold, blocks in enumerate(scored_blocks[:n_folds]):
-                kept = sum(scored[:fold] + scored[fold + 1 :])
-                hidden = sum(block.unscored_sums(pull) for block in blocks)
-                solution = state.solve(kept, unscored + hidden)
-                values += [block.completed(*solution, pull) for block in blocks]
-            columns.append(xp.concat([*values, never], axis=0))
-        return xp.concat(columns, axis=1)
-
-
-Transduction: TypeAlias = DualTransduction | PrimalTransduction
-
-
-class _AtAlpha:
-    """What depends on alpha but not on pull: L, and the turned rows of F in blocks, one list per
-    part of the layout.
-    """
-
-    def __init__(self, system: PrimalTransduction, alpha: float) -> None:
-        xp, gram = namespace(system.gram), system.gram
-        try:
-            self.lower = cholesky(add_diagonal(gram, alpha))
-        except ValueError:
-            size = float(xp.max(xp.linalg.diagonal(gram)))
-            raise ValueError(too_small(alpha, size)) from None
-        r = gram.shape[0]
-        inverse = solve_lower(self.lower, like(np.eye(r), gram))
-        self.penalty = alpha * (inverse @ inverse.T)
-        self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
-        weights = to_numpy(row_weights(system.problem))
-        for run in system.layout.runs:
-            for piece in run.pieces(BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1):
-                rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
-                self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
-
-    def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
-        """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).
-
-        scored, unscored : sums over all rows; see `Turned`
-        """
-        xp, r = namespace(self.lower), self.lower.shape[0]
-        plain, telling = scored[0, ...], scored[1, ...]
-        pulled, across, held = unscored[0, ...], unscored[1, ...], unscored[2, ...]
-        inner = self.penalty + plain[:r, :r]
-        alone = solve_positive(inner, plain[:r, r:])
-        across = inner + across
-        top = xp.concat([telling[:r, :r] + pulled, -across], axis=1)
-        bottom = xp.concat([across, held], axis=1)
-        right = telling[:r, r:] - telling[:r, :r] @ alone
-        right = xp.concat([right, xp.zeros_like(alone)], axis=0)
-        both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
-        return alone, both[:r, :], both[r:, :]
-
-
-@dataclass(frozen=True)
-class Turned:
-    """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is
-    diagonal. A query of more rows than basis functions has r turned rows, the others are zero.
-
-    rows : their place in the layout
-    features : (k, r) turned rows of F; kept : (k,) h, the diagonal; weight : d²
-    vectors : (queries, size, k / queries) what they were turned by
-    """
-
-    rows: slice
-    features: Array
-    kept: Array
-    weight: float
-    vectors: Array
-
-    @classmethod
-    def of(cls, run: QueryRun, features: Array, weight: float) -> Turned:
-        """From the rows of F (count·size, r) of a run, which is one query where that has more than
-        r rows.
-
-        O(count·size²·(size + r)), for such a large query O(size·r²).
-        """
-        xp, r = namespace(features), features.shape[1]
-        cube = xp.reshape(features, (run.count, run.size, r))
-        transposed = xp.matrix_transpose(cube)
-        if run.size <= r:
-            squares, vectors = xp.linalg.eigh(cube @ transposed)
-            turned = xp.matrix_transpose(vectors) @ cube
-        else:
-            squares, directions = xp.linalg.eigh(transposed @ cube)
-            lengths = xp.sqrt(at_least_zero(squares))
-            turned = lengths[:, :, None] * xp.matrix_transpose(directions)
-            shares = inverse_where(lengths > MIN_LENGTH, lengths)
-            vectors = cube @ (directions * shares[:, None, :])
-        kept = xp.reshape(1 - squares, (-1,))
-        kept = xp.where(kept > EPSILON, kept, 0 * kept + EPSILON)
-        return cls(run.rows, xp.reshape(turned, (-1, r)), kept, weight, vectors)
-
-    def free(self, pull: float) -> Array:
-        """w = 1/(1 + p h²): (k,)."""
-        return 1 / (1 + (pull / self.weight) * self.kept**2)
-
-    def turn(self, z: Array) -> Array:
-        """Values of the rows (count·size, 1), turned like them: (k, 1)."""
-        return self._product(namespace(z).matrix_transpose(self.vectors), z)
-
-    def back(self, z: Array) -> Array:
-        """The inverse of `turn`, for values in the span of F."""
-        return self._product(self.vectors, z)
-
-    def _product(self, matrices: Array, z: Array) -> Array:
-        """The matrix of every query times its values."""
-        xp = namespace(z)
-        cube = xp.reshape(z, (matrices.shape[0], matrices.shape[2], 1))
-        return xp.reshape(matrices @ cube, (-1, 1))
-
-    def scored_sums(self, z: Array) -> Array:
-        """Σ FᵀF and Σ Fᵀ h⁻² F over scored rows, given z (N, 1) of all rows, which is one more
-        column of F here: (2, r + 1, r + 1).
-        """
-        xp = namespace(z)
-        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
-        telling = columns / self.kept[:, None]
-        return xp.stack([columns.T @ columns, telling.T @ telling])
-
-    def unscored_sums(self, pull: float) -> Array:
-        """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (3, r, r)."""
-        free, strength = self.free(pull), pull / self.weight
-        held = self._gram(self.kept**2 * free)
-        return namespace(free).stack([strength * self._gram(free), strength * held, held])
-
-    def _gram(self, weights: Array) -> Array:
-        """Fᵀ diag(weights) F for weights (k,) of 0 or more: (r, r)."""
-        rooted = namespace(weights).sqrt(weights)[:, None] * self.features
-        return rooted.T @ rooted
-
-    def completed(self, alone: Array, change: Array, multiplier: Array, pull: float) -> Array:
-        """z of unscored rows, given v, δ and μ: (rows, 1)."""
-        f, kept, free = self.features, self.kept[:, None], self.free(pull)[:, None]
-        held = kept**2 * free * (f @ multiplier)
-        return self.back(f @ alone + free * (f @ change) - held)
-
-
-# ---------------------------------------------------------------- kernel width, alpha and pull
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -593,11 +148,19 @@ def complete(
         Scored and unscored rows share no query
     n_given : how many of them are those of X
     """
-    if len(training.index) == len(everything.rows):
-        return _nothing_to_complete(training, settings)
-    one_query = training.problem.groups is None  # then none can be left out
+    alone = len(training.index) == len(everything.rows)
+    one_query = training.problem.groups is None and not alone  # of which none can be left out
     candidates = _candidates(training, everything, n_given, settings)
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
+    path = inductive.path
+    (view,) = inductive.system.views
+    (coefficients,) = inductive.coefficients
+    basis = view.basis
+    rows = view.rows
+    alpha = inductive.alpha
+    if alone:
+        pull = untuned_pull(settings.pull, 1.0)
+        return Completed(coefficients[:0], coefficients, basis, rows, alpha, pull, path)
     tunes_pull = is_open(settings.pull) and not one_query
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
@@ -605,35 +168,21 @@ def complete(
     layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
-    n, path = layout.n_scored, inductive.path
+    n = layout.n_scored
     scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
     pull = untuned_pull(settings.pull, scale)
-    if tunes_pull:
-        tried = _pull_path(system, inductive, settings, scale)
-        if tried is not None and tried.pull is not None:
-            path, pull = tried, float(tried.pull[tried.best])
-    (view,), (coefficients,) = inductive.views, inductive.coefficients
-    unscored = take(problem.features, slice(n, len(layout.order)))
-    predicted = predict_in_blocks(view.basis, coefficients, unscored)
-    completion = system.solve(inductive.alpha, pull, predicted)
-    scores = take(completion.scores, np.argsort(layout.order[n:]))
-    basis, rows, coefficients = view.basis, view.rows, completion.coefficients
+    tried = _pull_path(system, inductive, settings, scale) if tunes_pull else None
+    if tried is not None and tried.pull is not None:
+        path = tried
+        pull = float(tried.pull[tried.best])
+    predicted = predict_in_blocks(basis, coefficients, take(problem.features, slice(n, None)))
+    scores, coefficients = system.solve(alpha, pull, predicted)
+    scores = take(scores, np.argsort(layout.order[n:]))
     if is_named(settings.basis, "all"):
-        kernel, rows = _kernel_of(inductive, settings), np.arange(len(layout.order))
-        points = basis_points(kernel, everything.features, rows)
-        basis = KernelBasis(kernel, points if kernel.precomputed else everything.features)
+        rows = np.arange(len(layout.order))
+        basis = _basis_of(inductive, everything.features, rows)
         coefficients = take(coefficients, np.argsort(layout.order))
-    return Completed(scores, coefficients, basis, rows, inductive.alpha, pull, path)
-
-
-def _nothing_to_complete(training: Training, settings: TransductionSettings) -> Completed:
-    """RankRLS on rows that are all scored."""
-    fitted = fit_scored(training, settings, training)
-    (view,), (coefficients,) = fitted.views, fitted.coefficients
-    pull = untuned_pull(settings.pull, 1.0)
-    return Completed(
-        coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
-    )
+    return Completed(scores, coefficients, basis, rows, alpha, pull, path)
 
 
 def untuned_pull(pull: Candidates, scale: float) -> float:
@@ -651,7 +200,8 @@ def _candidates(
     All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
     the others.
     """
-    spec, seed = settings.basis, settings.seed
+    spec = settings.basis
+    seed = settings.seed
     if is_named(spec, "scored"):
         return training
     numbers = np.arange(len(everything.rows))
@@ -701,20 +251,17 @@ def _view(
     training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
 ) -> ViewData:
     """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
-    spec, chosen_from = settings.basis, training
+    spec = settings.basis
+    chosen_from = training
     if isinstance(spec, int):
-        spec, chosen_from = min(spec, len(candidates.index)), candidates
+        spec = min(spec, len(candidates.index))
+        chosen_from = candidates
     elif is_named(spec, "all"):
         spec = "scored"
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        chosen_from.problem.features,
-        chosen_from.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
+    features, index = basis_candidates(
+        spec, chosen_from.problem.features, chosen_from.index, training.everything, settings.seed
     )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
     return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
 
 
@@ -734,10 +281,12 @@ def _folds(problem: Problem, settings: TransductionSettings) -> Index:
     return folds
 
 
-def _kernel_of(inductive: Solution, settings: TransductionSettings) -> Kernel:
-    """The kernel with the width that was chosen."""
-    basis = inductive.views[0].basis
-    return basis.kernel if isinstance(basis, KernelBasis) else settings.kernel
+def _basis_of(inductive: Solution, features: Array, rows: Index) -> KernelBasis:
+    """Kernels of the width that was chosen at all rows, whose numbers are `rows`."""
+    basis = inductive.system.views[0].basis
+    assert isinstance(basis, KernelBasis)
+    points = like(rows, features, "int64") if basis.kernel.precomputed else features
+    return KernelBasis(basis.kernel, points)
 
 
 def _system(
@@ -746,12 +295,10 @@ def _system(
     """All rows in either form: the dual where they are the basis, or fewer than the columns that
     are.
     """
-    basis = inductive.views[0].basis
+    basis = inductive.system.views[0].basis
     if is_named(settings.basis, "all"):
-        kernel, points = _kernel_of(inductive, settings), problem.features
-        if kernel.precomputed:
-            points = like(layout.order, problem.reference, "int64")
-        return DualTransduction(problem, KernelBasis(kernel, points), layout)
+        basis = _basis_of(inductive, problem.features, layout.order)
+        return DualTransduction(problem, basis, layout)
     if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
         return DualTransduction(problem, basis, layout)
     return PrimalTransduction(problem, basis, layout)
@@ -765,7 +312,9 @@ def _pull_path(
 
     The layout of the system has the folds as parts.
     """
-    layout, scoring = system.layout, settings.scoring
+    layout = system.layout
+    scoring = settings.scoring
+    basis = inductive.system.views[0].basis
     scored = system.problem.take(np.arange(layout.n_scored))
     pulls = PULL_GRID * scale
     if not isinstance(settings.pull, str):
@@ -781,7 +330,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=_kernel_of(inductive, settings).gamma,
+        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
         pull=pulls,
     )
     before = inductive.path
@@ -789,3 +338,459 @@ def _pull_path(
         return path
     alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
     return joined_path([alone, path], best=1)
+
+
+# ---------------------------------------------------------------- what both forms share
+
+
+@dataclass(frozen=True)
+class QueryRun:
+    """Queries of one size in one part of a layout, one after the other, from row `begin`."""
+
+    part: int
+    begin: int
+    size: int
+    count: int
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the queries."""
+        return slice(self.begin, self.begin + self.size * self.count)
+
+    def pieces(self, n_queries: int) -> Iterator[QueryRun]:
+        """The run cut into runs of at most `n_queries` queries."""
+        for first in range(0, self.count, max(n_queries, 1)):
+            count = min(max(n_queries, 1), self.count - first)
+            yield QueryRun(self.part, self.begin + first * self.size, self.size, count)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All rows in the order of their parts, within a part by the size of queries, query by query.
+
+    The parts are the folds in which scored queries are held out to choose parameters, the scored
+    queries that never are, and, last, the unscored queries.
+
+    order : (N,) row numbers
+    bounds : (n_folds + 3,) first row of every part, and the end
+    runs : queries of one size in one part, in order
+    """
+
+    order: Index
+    bounds: Index
+    runs: tuple[QueryRun, ...]
+    n_folds: int
+
+    @classmethod
+    def of(cls, queries: Index, scored: Index, folds: Index) -> Layout:
+        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for
+        none. O(N log N).
+
+        All rows of a query are scored, in one fold, or none is.
+        """
+        n_folds = int(folds.max()) + 1
+        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
+        parts[scored] = np.where(folds < 0, n_folds, folds)
+        sizes = np.bincount(queries)[queries]
+        order = np.lexsort((queries, sizes, parts))
+        keys = np.stack([parts[order], sizes[order]])
+        starts = np.flatnonzero(np.any(np.diff(keys, prepend=-1), axis=0))
+        runs = []
+        for begin, end in pairwise([*starts.tolist(), len(order)]):
+            part, size = keys[:, begin].tolist()
+            runs.append(QueryRun(part, begin, size, (end - begin) // size))
+        bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
+        return cls(order, bounds, tuple(runs), n_folds)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of scored rows; they come first."""
+        return int(self.bounds[-2])
+
+    @property
+    def starts(self) -> Index:
+        """The first row of every query."""
+        return np.concatenate([run.begin + run.size * np.arange(run.count) for run in self.runs])
+
+    @property
+    def folds(self) -> Index:
+        """Folds of the scored rows, −1 for none: (n,)."""
+        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
+
+    def rows(self, part: int) -> Index:
+        """The rows of a part."""
+        return np.arange(self.bounds[part], self.bounds[part + 1])
+
+
+def row_weights(problem: ScoredRows) -> Array:
+    """d², the weight of the query in the loss, of every row: (N,)."""
+    return take(problem.operator.within, problem.operator.queries)
+
+
+def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
+    """J of values (m,) of the last rows of a problem: (m, 1)."""
+    xp = namespace(values)
+    n = len(problem.rows) - values.shape[0]
+    everything = xp.concat([zeros_beside(n, values), values])
+    return problem.operator.root(everything[:, None])[n:, :]
+
+
+def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
+    """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
+    (m,).
+    """
+    xp = namespace(z)
+    m = z.shape[0]
+    shift = z - root_of_unscored(problem, predicted)
+    zeros = zeros_beside((len(problem.rows) - m, 1), z)
+    return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
+
+
+# ---------------------------------------------------------------- a basis of all rows
+
+
+class DualTransduction:
+    """All rows as basis: S is built once per alpha, the held-out residuals of all queries are T z,
+    T = diag(S_UU)⁻¹ S.
+
+    min ‖T (z_A + z_V)‖² + ‖√p (z_V − t)‖² with t = J f and p = pull/d²: (TᵀT + diag p)_VV z_V = p t
+    − (TᵀT z_A)_V. The means of queries are eigenvectors of S, so T leaves them alone and no unknown
+    has to be taken out of z_V. O(N³): one Cholesky factorisation with inverse, TᵀT in N m² and a
+    Cholesky factorisation of size m for m of N rows.
+
+    Parameters
+    ----------
+    problem : all rows in the order of the layout, scores 0 where there are none
+    basis : these rows, or the columns
+    """
+
+    def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
+        self.system = DualSystem([ViewData(problem, basis)])
+
+    def _inverse(self, alpha: float) -> Array:
+        """S (N, N)."""
+        try:
+            return inverse_positive(add_diagonal(self.system.matrix(), alpha))
+        except ValueError:
+            self.system.solve(alpha)  # says what is wrong
+            raise
+
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): one Cholesky factorisation with inverse, and one of
+        size m.
+        """
+        problem = self.problem
+        n = self.layout.n_scored
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        targets = problem.targets[:, :1]
+        columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
+        left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
+        products = left.T @ left
+        target = root_of_unscored(problem, predicted)
+        weights = pull / row_weights(problem)[n:]
+        z = _solve_pulled(products[:-1, :-1], weights, target, products[:-1, -1:])
+        roots = inverse @ xp.concat([targets[:n, :], z])
+        coefficients = problem.operator.root_transposed(roots)
+        if isinstance(self.basis, FeatureBasis):
+            coefficients = like(float64(problem.features).T @ coefficients, coefficients)
+        return completed_scores(problem, predicted, z), coefficients[:, 0]
+
+    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
+        """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
+        unscored rows.
+        """
+        layout = self.layout
+        targets = self.problem.targets[:, :1]
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        weights = row_weights(self.problem)
+        n = layout.n_scored
+        left = held_out_residuals(inverse, inverse, layout.runs, first=0)
+        products = left.T @ left
+        result = []
+        for fold in range(layout.n_folds):
+            fold_rows = layout.rows(fold)
+            unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
+            scored = np.setdiff1d(np.arange(n), fold_rows)
+            z = take(targets, scored)
+            strength = 1 / take(weights, unscored)
+            inner = block_of(inverse, unscored, unscored)
+            predicted = -solve_positive(inner, block_of(inverse, unscored, scored) @ z)
+            inner = block_of(products, unscored, unscored)
+            right = block_of(products, unscored, scored) @ z
+            columns = [
+                _solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls
+            ]
+            result.append(xp.concat(columns, axis=1)[: len(fold_rows), :])
+        n_never = len(layout.rows(layout.n_folds))
+        result.append(zeros_beside((n_never, len(pulls)), inverse))
+        return xp.concat(result, axis=0)
+
+
+def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) -> Array:
+    """(A + diag(weights))⁻¹ (weights·target − right): (m, 1)."""
+    return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
+
+
+def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
+    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
+
+    The first columns of B are those of S from row `first` on: for a large query, those at its rows
+    become the identity.
+    """
+    xp = namespace(inverse)
+    residuals = []
+    for run in runs:
+        if run.size >= LARGE_QUERY_ROWS:
+            for query in run.pieces(1):
+                rows = query.rows
+                inner = xp.asarray(inverse[rows, rows], copy=True)
+                residuals.append(_large_query(inner, right[rows, :], rows.start - first))
+            continue
+        ends = run.begin + run.size * np.arange(run.count + 1)
+        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
+        # as products: `solve` copies all columns there and back
+        solved = xp.linalg.inv(inner) @ cube
+        residuals.append(xp.reshape(solved, (run.count * run.size, -1)))
+    return xp.concat(residuals, axis=0)
+
+
+def _large_query(inner: Array, right: Array, column: int) -> Array:
+    """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
+    xp = namespace(inner)
+    m = inner.shape[0]
+    if column < 0:
+        return solve_positive(inner, right)
+    before = right[:, :column]
+    after = right[:, column + m :]
+    others = xp.concat([before, after], axis=1)
+    if others.shape[1]:
+        others = solve_positive(inner, others)
+    identity = like(np.eye(m), inner)
+    return xp.concat([others[:, :column], identity, others[:, column:]], axis=1)
+
+
+# ---------------------------------------------------------------- a basis of r functions
+
+
+class PrimalTransduction:
+    """A subset of the rows, or the columns, as basis: only sums of size r couple the queries.
+
+    With Φ the whitened features, L Lᵀ = ΦᵀJᵀJΦ + alpha I and F = J Φ L⁻ᵀ, alpha·S is I − F Fᵀ, and
+    what the model without query U leaves of z is H_U⁻¹ (z_U − F_U b), H_U = I − F_U F_Uᵀ, b = Fᵀ z
+    (r,). Given b the queries of (11) part; a multiplier μ (r,) holds b = Fᵀ z. Turned within
+    queries so that H is diagonal (h), with w = 1/(1 + p h²), p = pull/d², v what the scored queries
+    alone give for b and δ = b − v:
+
+        (Σ_A Fᵀ h⁻² F + Σ_V Fᵀ p w F) δ − X μ = Σ_A Fᵀ h⁻² (z − F v)
+        X δ + (Σ_V Fᵀ h² w F) μ = 0,    X = alpha L⁻¹ L⁻ᵀ + Σ_A FᵀF + Σ_V Fᵀ p h² w F
+        z_V = F v + w F δ − h² w F μ
+
+    for scored rows A and unscored rows V. The fit to all scores has the coefficients L⁻ᵀ b. O(N r
+    (r + d)) for N rows, and 2 N r numbers of memory.
+
+    Parameters
+    ----------
+    problem : all rows in the order of the layout, scores 0 where there are none
+    basis : of r functions
+    """
+
+    def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
+        step = max(64, BLOCK_ENTRIES // basis.size)
+        phi = [
+            self._whitened(take(problem.features, run))
+            for run in runs_of_rows(len(problem.rows), step)
+        ]
+        xp = namespace(problem.reference)
+        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), layout.starts, None)
+        rooted *= xp.sqrt(row_weights(problem))[:, None]
+        self.features = rooted  # J Φ
+        self.gram = rooted.T @ rooted
+
+    def _whitened(self, X: Array) -> Array:
+        white = self.basis.whitening
+        phi = self.basis.features(X)
+        return phi if white.trivial else phi @ white.matrix
+
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): two passes over the rows of size N r², and a system of
+        size 2 r.
+        """
+        state = _AtAlpha(self, alpha)
+        *scored_blocks, unscored_blocks = state.blocks
+        z = self.problem.targets[:, :1]
+        scored = sum(block.scored_sums(z) for blocks in scored_blocks for block in blocks)
+        unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
+        alone, change, multiplier = state.solve(scored, unscored)
+        completed = [block.completed(alone, change, multiplier, pull) for block in unscored_blocks]
+        z = namespace(self.gram).concat(completed, axis=0)
+        white = solve_upper(state.lower.T, alone + change)
+        coefficients = self.basis.whitening.matrix @ white
+        return completed_scores(self.problem, predicted, z), coefficients[:, 0]
+
+    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
+        """The sums of every fold once, and those of all unscored rows once per pull."""
+        state = _AtAlpha(self, alpha)
+        n_folds = self.layout.n_folds
+        *scored_blocks, unscored_blocks = state.blocks
+        z = self.problem.targets[:, :1]
+        scored = [sum(block.scored_sums(z) for block in blocks) for blocks in scored_blocks]
+        xp = namespace(self.gram)
+        never = zeros_beside((len(self.layout.rows(n_folds)), 1), self.gram)
+        columns = []
+        for pull in pulls.tolist():
+            unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
+            values = []
+            for fold, blocks in enumerate(scored_blocks[:n_folds]):
+                kept = sum(scored[:fold] + scored[fold + 1 :])
+                hidden = sum(block.unscored_sums(pull) for block in blocks)
+                solution = state.solve(kept, unscored + hidden)
+                values += [block.completed(*solution, pull) for block in blocks]
+            columns.append(xp.concat([*values, never], axis=0))
+        return xp.concat(columns, axis=1)
+
+
+Transduction: TypeAlias = DualTransduction | PrimalTransduction
+
+
+class _AtAlpha:
+    """What depends on alpha but not on pull: L, and the turned rows of F in blocks, one list per
+    part of the layout.
+    """
+
+    def __init__(self, system: PrimalTransduction, alpha: float) -> None:
+        xp = namespace(system.gram)
+        gram = system.gram
+        try:
+            self.lower = cholesky(add_diagonal(gram, alpha))
+        except ValueError:
+            size = float(xp.max(xp.linalg.diagonal(gram)))
+            raise ValueError(too_small(alpha, size)) from None
+        r = gram.shape[0]
+        inverse = solve_lower(self.lower, like(np.eye(r), gram))
+        self.penalty = alpha * (inverse @ inverse.T)
+        self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
+        weights = to_numpy(row_weights(system.problem))
+        for run in system.layout.runs:
+            for piece in run.pieces(BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1):
+                rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
+                self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
+
+    def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
+        """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).
+
+        scored, unscored : sums over all rows; see `Turned`
+        """
+        xp = namespace(self.lower)
+        r = self.lower.shape[0]
+        plain = scored[0, ...]
+        telling = scored[1, ...]
+        pulled = unscored[0, ...]
+        across = unscored[1, ...]
+        held = unscored[2, ...]
+        inner = self.penalty + plain[:r, :r]
+        alone = solve_positive(inner, plain[:r, r:])
+        across = inner + across
+        top = xp.concat([telling[:r, :r] + pulled, -across], axis=1)
+        bottom = xp.concat([across, held], axis=1)
+        right = telling[:r, r:] - telling[:r, :r] @ alone
+        right = xp.concat([right, xp.zeros_like(alone)], axis=0)
+        both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
+        return alone, both[:r, :], both[r:, :]
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Rows of whole queries, turned within each query so that its block of alpha·S = I − F Fᵀ is
+    diagonal. A query of more rows than basis functions has r turned rows, the others are zero.
+
+    rows : their place in the layout
+    features : (k, r) turned rows of F; kept : (k,) h, the diagonal; weight : d²
+    vectors : (queries, size, k / queries) what they were turned by
+    """
+
+    rows: slice
+    features: Array
+    kept: Array
+    weight: float
+    vectors: Array
+
+    @classmethod
+    def of(cls, run: QueryRun, features: Array, weight: float) -> Turned:
+        """From the rows of F (count·size, r) of a run, which is one query where that has more than
+        r rows.
+
+        O(count·size²·(size + r)), for such a large query O(size·r²).
+        """
+        xp = namespace(features)
+        r = features.shape[1]
+        cube = xp.reshape(features, (run.count, run.size, r))
+        transposed = xp.matrix_transpose(cube)
+        if run.size <= r:
+            squares, vectors = xp.linalg.eigh(cube @ transposed)
+            turned = xp.matrix_transpose(vectors) @ cube
+        else:
+            squares, directions = xp.linalg.eigh(transposed @ cube)
+            lengths = xp.sqrt(at_least_zero(squares))
+            turned = lengths[:, :, None] * xp.matrix_transpose(directions)
+            shares = inverse_where(lengths > MIN_LENGTH, lengths)
+            vectors = cube @ (directions * shares[:, None, :])
+        kept = xp.reshape(1 - squares, (-1,))
+        kept = xp.where(kept > EPSILON, kept, 0 * kept + EPSILON)
+        return cls(run.rows, xp.reshape(turned, (-1, r)), kept, weight, vectors)
+
+    def free(self, pull: float) -> Array:
+        """w = 1/(1 + p h²): (k,)."""
+        return 1 / (1 + (pull / self.weight) * self.kept**2)
+
+    def turn(self, z: Array) -> Array:
+        """Values of the rows (count·size, 1), turned like them: (k, 1)."""
+        return self._product(namespace(z).matrix_transpose(self.vectors), z)
+
+    def back(self, z: Array) -> Array:
+        """The inverse of `turn`, for values in the span of F."""
+        return self._product(self.vectors, z)
+
+    def _product(self, matrices: Array, z: Array) -> Array:
+        """The matrix of every query times its values."""
+        xp = namespace(z)
+        cube = xp.reshape(z, (matrices.shape[0], matrices.shape[2], 1))
+        return xp.reshape(matrices @ cube, (-1, 1))
+
+    def scored_sums(self, z: Array) -> Array:
+        """Σ FᵀF and Σ Fᵀ h⁻² F over scored rows, given z (N, 1) of all rows, which is one more
+        column of F here: (2, r + 1, r + 1).
+        """
+        xp = namespace(z)
+        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
+        telling = columns / self.kept[:, None]
+        return xp.stack([columns.T @ columns, telling.T @ telling])
+
+    def unscored_sums(self, pull: float) -> Array:
+        """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (3, r, r)."""
+        free = self.free(pull)
+        strength = pull / self.weight
+        held = self._gram(self.kept**2 * free)
+        return namespace(free).stack([strength * self._gram(free), strength * held, held])
+
+    def _gram(self, weights: Array) -> Array:
+        """Fᵀ diag(weights) F for weights (k,) of 0 or more: (r, r)."""
+        rooted = namespace(weights).sqrt(weights)[:, None] * self.features
+        return rooted.T @ rooted
+
+    def completed(self, alone: Array, change: Array, multiplier: Array, pull: float) -> Array:
+        """z of unscored rows, given v, δ and μ: (rows, 1)."""
+        f = self.features
+        kept = self.kept[:, None]
+        free = self.free(pull)[:, None]
+        held = kept**2 * free * (f @ multiplier)
+        return self.back(f @ alone + free * (f @ change) - held)

@@ -57,21 +57,26 @@ class Runs:
         """The first and the last label where labels rise from run to run, so that none comes back;
         else None.
         """
-        if self.labels is None or len(self.labels) == 0:
+        labels = self.labels
+        if labels is None or len(labels) == 0:
             return None
-        if not (pa.types.is_integer(self.labels.type) or is_text(self.labels.type)):
+        may_rise = pa.types.is_integer(labels.type) or is_text(labels.type)
+        if not may_rise:
             return None
-        rises = pc.all(pc.greater(self.labels[1:], self.labels[:-1])).as_py() is not False
-        return (self.labels[0].as_py(), self.labels[-1].as_py()) if rises else None
+        rising = pc.all(pc.greater(labels[1:], labels[:-1]))
+        if rising.as_py() is False:
+            return None
+        return labels[0].as_py(), labels[-1].as_py()
 
     def codes(self, n_rows: int) -> Index:
         """The number of the run of every row: (n_rows,)."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, n_rows)))
+        lengths = np.diff(self.starts, append=n_rows)
+        return np.repeat(np.arange(len(lengths)), lengths)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that are worked on together.
+    """Rows that are worked on together, one at least.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
         score column
@@ -95,11 +100,27 @@ class Chunk:
     @property
     def is_scored(self) -> Mask:
         """Which rows have a score: (n,)."""
-        return (
-            np.zeros(self.n_rows, dtype=bool)
-            if self.scores is None
-            else ~np.isnan(to_numpy(self.scores))
-        )
+        if self.scores is None:
+            return np.zeros(self.n_rows, dtype=bool)
+        return ~np.isnan(to_numpy(self.scores))
+
+
+@dataclass(frozen=True)
+class State:
+    """The merged results of a job for chunks that follow each other, and the cursor behind them."""
+
+    result: Any = None  # where there are rows
+    cursor: Cursor = (0, 0)
+    rows: int = 0
+
+    def then(self, other: State) -> State:
+        """The state after the chunks of both."""
+        result = self.result
+        if result is None:
+            result = other.result
+        elif other.result is not None:
+            result = result.merged(other.result)
+        return State(result, other.cursor, self.rows + other.rows)
 
 
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
@@ -127,13 +148,11 @@ def check_finite(values: NumpyArray, names: Sequence[str] | None, place: Place) 
             return
         row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST_SIZE)))
     value = values[row, column]
-    what = (
-        "no value"
-        if np.isnan(value)
-        else "infinity"
-        if np.isinf(value)
-        else f"a value too large, {value},"
-    )
+    what = f"a value too large, {value},"
+    if np.isnan(value):
+        what = "no value"
+    elif np.isinf(value):
+        what = "infinity"
     name = f"feature {column}" if names is None else f"column {names[column]!r}"
     raise TableError(f"{name} has {what} in {place.of(row)}; fill in or drop such rows first")
 
@@ -145,9 +164,9 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
         raise TableError(
             f"column {name!r} of {place.path} should hold numbers, but holds {values.type}"
         )
-    if pa.types.is_float32(values.type):
-        return np.asarray(values.to_numpy())
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+    if not pa.types.is_float32(values.type):
+        values = values.cast(pa.float64(), safe=False)
+    return np.asarray(values.to_numpy())
 
 
 def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
@@ -170,7 +189,7 @@ def check_scores(scores: NumpyArray, name: str, place: Place) -> None:
 
 def one_run() -> Runs:
     """All rows as one query without a name."""
-    return Runs(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64))
+    return Runs(starts=np.zeros(1, dtype=np.int64), ids=np.zeros(1, dtype=np.uint64))
 
 
 def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
@@ -178,16 +197,17 @@ def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
     labels = plain(values).combine_chunks()
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.chunk(0) if labels.num_chunks else pa.array([], labels.type)
-    missing = pc.is_null(labels, nan_is_null=True)
-    if pc.any(missing).as_py():
-        row = int(np.argmax(missing.to_numpy(zero_copy_only=False)))
+    missing = pc.is_null(labels, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if missing.any():
+        row = int(np.argmax(missing))
         raise TableError(
             f"query column {name!r} has no value in {place.of(row)}: every row needs a query"
         )
-    if len(labels) == 0:
-        return Runs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), labels)
-    changes = pc.not_equal(labels[1:], labels[:-1]).to_numpy(zero_copy_only=False)
-    starts = np.flatnonzero(np.r_[True, changes])
+    begins = np.ones(len(labels), dtype=bool)
+    if len(labels):
+        changes = pc.not_equal(labels[1:], labels[:-1])
+        begins[1:] = changes.to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(begins)
     run_labels = labels.take(pa.array(starts))
     return Runs(starts, _ids(run_labels, name, place), run_labels)
 
@@ -208,10 +228,7 @@ def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     kind = labels.type
     types = pa.types
     if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        contents = [
-            label.encode() if isinstance(label, str) else label for label in labels.to_pylist()
-        ]
-        hashes = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+        hashes = b"".join(map(_hash, labels.to_pylist()))
         return np.frombuffer(hashes, dtype=np.uint64)
     if types.is_temporal(kind):
         labels = labels.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
@@ -228,6 +245,11 @@ def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     return values.astype(np.int64).view(np.uint64)
 
 
+def _hash(label: str | bytes) -> bytes:
+    content = label.encode() if isinstance(label, str) else label
+    return hashlib.blake2b(content, digest_size=8).digest()
+
+
 class ClosedQueries:
     """The ids of queries that are complete, to notice a query that comes back. 8 bytes per query."""
 
@@ -238,8 +260,6 @@ class ClosedQueries:
     def add(self, runs: Runs, place: Place) -> None:
         """Take in the runs that follow; a TableError names a query that was closed before."""
         ids = runs.ids
-        if len(ids) == 0:
-            return
         first = int(self._open == int(ids[0]))
         new = ids[first:]
         repeated = self._repeated(new)
@@ -256,17 +276,20 @@ class ClosedQueries:
 
     def _repeated(self, new: Ids) -> Index:
         """Positions of ids that occurred before, also among the new ones."""
-        repeated = np.setdiff1d(np.arange(len(new)), np.unique(new, return_index=True)[1])
+        _, first_places = np.unique(new, return_index=True)
+        is_repeated = np.ones(len(new), dtype=bool)
+        is_repeated[first_places] = False
         for closed in self._sorted:
-            positions = np.minimum(np.searchsorted(closed, new), len(closed) - 1)
-            repeated = np.union1d(repeated, np.flatnonzero(closed[positions] == new))
-        return repeated
+            places = np.searchsorted(closed, new)
+            places = np.minimum(places, len(closed) - 1)
+            is_repeated |= closed[places] == new
+        return np.flatnonzero(is_repeated)
 
     def _remember(self, new: Ids) -> None:
         if len(new) == 0:
             return
-        self._sorted.append(np.sort(new))
-        while len(self._sorted) > 1 and len(self._sorted[-2]) < 2 * len(self._sorted[-1]):
-            merged = np.concatenate([self._sorted.pop(), self._sorted.pop()])
-            merged.sort(kind="stable")
-            self._sorted.append(merged)
+        last = np.sort(new)
+        while self._sorted and len(self._sorted[-1]) < 2 * len(last):
+            last = np.concatenate([last, self._sorted.pop()])
+            last.sort(kind="stable")
+        self._sorted.append(last)

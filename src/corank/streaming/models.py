@@ -343,12 +343,16 @@ class ScannedProblem:
     """
 
     bases: ViewBases
-    unscored: Unscored | None
 
     @property
     def scored(self) -> SummedRows:
         """The scored rows, the same in every view."""
         return self.bases.data.shown  # type: ignore[return-value]
+
+    @property
+    def unscored(self) -> Unscored | None:
+        """The rows on which views should agree."""
+        return self.bases.data.unscored
 
     @property
     def choices(self) -> Iterator[list[ViewData]]:

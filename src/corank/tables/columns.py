@@ -17,7 +17,7 @@ from corank.core.arrays import FloatArray, NumpyArray
 from corank.core.messages import did_you_mean
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", "-")
-NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
+NUMBER_START = re.compile(r"\s*(?:[-+]\s*)?(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
 # what an index without a name is called in a file

@@ -48,6 +48,8 @@ MAX_CELLS = Limit("CORANK_MAX_CELLS", 2**28)  # of a table that is read whole: 2
 MAX_LINE_BYTES = Limit("CORANK_MAX_LINE_BYTES", 2**24)
 # size of the contents of a compressed file, in sizes of the file
 MAX_EXPANSION = Limit("CORANK_MAX_EXPANSION", 50)
+# size of an SVMlight file with all zeros, in sizes of the file, which leaves them out
+MAX_ZEROS = Limit("CORANK_MAX_ZEROS", 2_000)
 
 
 def check_table_size(path: object, n_rows: int, n_columns: int) -> None:
@@ -59,16 +61,23 @@ def check_table_size(path: object, n_rows: int, n_columns: int) -> None:
     )
 
 
-def check_expansion(path: object, n_bytes: int, n_compressed: int) -> None:
+def check_expansion(
+    path: object, n_bytes: int, n_compressed: int, limit: Limit = MAX_EXPANSION
+) -> None:
     """Refuse contents, so far or in all `n_bytes`, that are far larger than the compressed file
     that holds them.
     """
-    if n_bytes > max(FREE_BYTES, MAX_EXPANSION.value * n_compressed):
+    if n_bytes > most_bytes(n_compressed, limit):
         raise TableError(
             f"{path} grows to {in_bytes(n_bytes)} or more when it is read, over"
-            f" {MAX_EXPANSION.value} times its size: if this is intended, set"
-            f" {MAX_EXPANSION.variable} to a larger number"
+            f" {limit.value:,} times its size: if this is intended, set"
+            f" {limit.variable} to a larger number"
         )
+
+
+def most_bytes(n_compressed: int, limit: Limit = MAX_EXPANSION) -> int:
+    """Bytes to which a file of so many may grow."""
+    return max(FREE_BYTES, limit.value * n_compressed)
 
 
 def too_long_a_line(path: object) -> TableError:

@@ -23,18 +23,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
-from pyarrow import parquet
 
-from corank.tables.columns import MISSING, TableError, check_unique, columns_of, usual_types
+from corank.tables.columns import MISSING, TableError, check_unique, columns_of
+from corank.tables.json_lines import number_of_names, open_shallow
 from corank.tables.limits import (
     MAX_CELLS,
     MAX_COLUMNS,
     MAX_LINE_BYTES,
+    MAX_ZEROS,
     check_expansion,
     check_table_size,
     open_limited,
     too_long_a_line,
 )
+from corank.tables.parquet_files import read_parquet
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
@@ -59,11 +61,9 @@ WIDE = 1_000  # columns from which the types of a CSV are guessed by its first r
 # columns of an SVMlight file; the last is made of its comments
 SCORE, QUERY, DOCUMENT = "score", "qid", "docid"
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
-_LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
 _DOCUMENT_ID = re.compile(rb"\bdocid\s*=\s*(\S+)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
-_JSON_NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
-_MIXED_TYPES = re.compile(r"Column\(/(.*?)\) changed from (\w+) to (\w+) in row (\d+)")
+_MIXED_TYPES = re.compile(r"[^/]*Column\(/(.*)\) changed from (\w+) to (\w+) in row (\d+)")
 _FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
@@ -114,7 +114,7 @@ def read_table(
         known = format or format_of_file(path)
         _check_beginning(path, is_parquet=known == "parquet")
         if known == "parquet":
-            table = _read_parquet(path)
+            table = read_parquet(path)
         elif known == "jsonl":
             table = _read_json_lines(path)
         elif known == "svmlight":
@@ -151,9 +151,9 @@ class TableFile:
     @property
     def is_svmlight(self) -> bool:
         """Whether it is a file of SVMlight or LETOR."""
-        if self.format is not None:
+        if self.format is not None or not self.path.is_file() or not is_table_name(self.path):
             return self.format == "svmlight"
-        return self.path.is_file() and is_table_name(self.path) and is_svmlight(self.path)
+        return format_of_file(self.path) == "svmlight"
 
     def read(self, text: Iterable[str] = ()) -> pa.Table:
         """The table; columns `text` stay text."""
@@ -190,23 +190,16 @@ def _block_bytes() -> int:
     return max(BLOCK_BYTES, MAX_LINE_BYTES.value)
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    with parquet.ParquetFile(path) as file:
-        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
-        check_table_size(path, n_rows, n_columns)
-        check_expansion(path, NUMBER_BYTES * n_rows * n_columns, path.stat().st_size)
-        return usual_types(file.read(), path)
-
-
 def _read_json_lines(path: Path) -> pa.Table:
-    with open_limited(path, compressed=_ending(path)[1]) as file:
+    compressed = _ending(path)[1]
+    with open_limited(path, compressed=compressed) as file:
         block = file.read(BLOCK_BYTES)
-    check_table_size(path, block.count(b"\n"), len(set(_JSON_NAME.findall(block))))
+    check_table_size(path, block.count(b"\n"), number_of_names(block))
     try:
-        with _byte_stream(path) as stream:
+        with open_shallow(path, compressed=compressed) as stream:
             return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=_block_bytes()))
     except pa.ArrowInvalid as error:
-        mixed = _MIXED_TYPES.search(str(error))
+        mixed = _MIXED_TYPES.match(str(error))
         if mixed is None:
             raise
         name, before, after, row = mixed.groups()
@@ -267,11 +260,6 @@ def is_table_name(path: Path) -> bool:
     return True
 
 
-def is_svmlight(path: Path) -> bool:
-    """Whether a file is one of SVMlight or LETOR."""
-    return format_of_file(path) == "svmlight"
-
-
 def ending_of(beginning: bytes) -> str:
     """The ending that a file should have by its first bytes."""
     text = _decompressed(beginning)
@@ -327,13 +315,13 @@ def _check_beginning(path: Path, *, is_parquet: bool) -> None:
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written: blank rows before its header, its separator, whether numbers have
-    commas, and the names of its columns where no header has them.
+    """How a CSV file is written: blank rows before its header, its separator, how many columns it
+    has, whether numbers have commas, and the names of its columns where no header has them.
     """
 
     skipped_rows: int
     separator: str
-    one_column: bool
+    n_columns: int
     decimal_commas: bool
     names: list[str] | None
 
@@ -356,9 +344,8 @@ def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True
         separator = next(
             (candidate for candidate in separators if candidate in unquoted), separators[0]
         )
-        MAX_COLUMNS.check(
-            unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns"
-        )
+        n_columns = unquoted.count(separator) + 1
+        MAX_COLUMNS.check(n_columns, f"{path} has {n_columns:,} columns")
         lines = [file.readline()] if has_header else [header]
         while lines[-1] and len(lines) < LAYOUT_ROWS and sum(map(len, lines)) < LAYOUT_CHARACTERS:
             lines.append(file.readline())
@@ -369,11 +356,12 @@ def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True
         raise TableError(f"{path} has a header but no rows")
     fields = (field.strip() for line in lines for field in line.split(separator))
     decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
-    layout = CsvLayout(skipped, separator, separator not in unquoted, decimal_commas, None)
+    layout = CsvLayout(skipped, separator, n_columns, decimal_commas, None)
     if has_header:
         return layout
-    n_columns = len(first_rows(path, layout, 1)[0])
-    return layout._replace(names=[str(number) for number in range(1, n_columns + 1)])
+    n_columns = len(first_rows(path, layout, 1)[0])  # a cell may hold a line break
+    names = [str(number) for number in range(1, n_columns + 1)]
+    return layout._replace(n_columns=n_columns, names=names)
 
 
 @contextmanager
@@ -427,7 +415,7 @@ def _csv_arguments(
             delimiter=layout.separator,
             newlines_in_values=True,
             # in a table of one column a blank line is a missing value
-            ignore_empty_lines=not layout.one_column,
+            ignore_empty_lines=layout.n_columns > 1,
             invalid_row_handler=uneven_row,
         ),
         arrow_csv.ConvertOptions(
@@ -442,8 +430,9 @@ def _csv_arguments(
 
 def _read_csv(path: Path, layout: CsvLayout, text: set[str]) -> pa.Table:
     types = dict.fromkeys(text, pa.string())
+    fractions = {} if layout.n_columns < WIDE else _fractions(path, layout)
     try:
-        table = _read_even_rows(path, layout, _fractions(path, layout) | types)
+        table = _read_even_rows(path, layout, fractions | types)
     except pa.ArrowInvalid:  # a column begins with a fraction and holds text further down
         table = _read_even_rows(path, layout, types)
     columns = table.columns
@@ -479,7 +468,7 @@ def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
     except csv.Error:
         return {}
     header, *others = rows if layout.names is None else [layout.names, *rows]
-    if len(header) < WIDE or not others:
+    if not others:
         return {}
     return {
         name: pa.float64()
@@ -527,6 +516,7 @@ def _read_svmlight(path: Path) -> pa.Table:
         f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in"
         f" memory: give it in a folder, which is read in passes. {n_numbers:,} cells are",
     )
+    check_expansion(path, NUMBER_BYTES * n_numbers, sum(map(len, lines)), MAX_ZEROS)
     try:
         X, scores, queries = parse_lines(lines, n_features)
     except ValueError as error:
@@ -536,10 +526,22 @@ def _read_svmlight(path: Path) -> pa.Table:
     columns = {SCORE: scores, **({QUERY: queries} if with_queries else {})}
     if has_comments(lines):
         columns[DOCUMENT] = document_ids(lines)
-    dense = X.toarray(order="F")
-    columns |= {str(number + 1): dense[:, number] for number in range(n_features)}
     arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    arrays |= _feature_columns(X)
     return pa.table(arrays, metadata=_SVMLIGHT_METADATA)
+
+
+def _feature_columns(X: Any) -> dict[str, pa.Array]:
+    """The features as columns; those that no line names are one array of zeros."""
+    n_rows, n_features = X.shape
+    by_column = X.tocsc()
+    named = np.flatnonzero(np.diff(by_column.indptr))
+    dense = by_column[:, named].toarray(order="F")
+    zeros = pa.array(np.zeros(n_rows))
+    columns = dict.fromkeys(map(str, range(1, n_features + 1)), zeros)
+    for position, number in enumerate(named.tolist()):
+        columns[str(number + 1)] = pa.array(dense[:, position], from_pandas=True)
+    return columns
 
 
 def with_zeros(table: pa.Table, names: Any) -> pa.Table:
@@ -588,7 +590,7 @@ def lines_of(path: Path, number: int | None) -> Iterator[list[bytes]]:
 def has_queries(path: Path) -> bool:
     """Whether the first row of an SVMlight file names its query; other files are refused."""
     for lines in lines_of(path, 1):
-        fields = lines[0].split()
+        fields = lines[0].split(None, 2)
         try:
             float(fields[0])
         except ValueError:
@@ -620,10 +622,12 @@ def last_feature(path: Path) -> int:
     """The highest number of a feature in an SVMlight file."""
     highest = 0
     with _open_bytes(path) as file:
-        while block := file.read(BLOCK_BYTES):
-            block += file.readline()
-            for digits in _LAST_FEATURE.findall(block):
-                highest = max(highest, int(digits) if len(digits) < MAX_DIGITS else 10**MAX_DIGITS)
+        for line in file:
+            features = line.partition(b"#")[0]
+            words = features.rpartition(b":")[0].rsplit(None, 1)
+            if words and words[-1].isdigit():
+                is_readable = len(words[-1]) < MAX_DIGITS
+                highest = max(highest, int(words[-1]) if is_readable else 10**MAX_DIGITS)
     MAX_COLUMNS.check(
         highest, f"{path} has a feature with the number {highest:,}, so as many columns"
     )

@@ -79,6 +79,33 @@ def test_one_good_model_keeps_its_weight_among_many_that_explain_nothing():
     assert next(line.weight for line in model.candidates_ if line.candidate == narrow) > 0.45
 
 
+def test_columns_that_do_not_matter_do_not_hide_those_that_do():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((2_600, 20))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(2_600)
+    alike = [Candidate(kernel="rbf", width=width) for width in (0.5, 1.0, 4.0)]
+    errors = []
+    for candidates in (alike, [*alike, Candidate(per_column=True)]):
+        model = AutoRegressor(candidates=candidates, random_state=0).fit(X[:2_100], y[:2_100])
+        errors.append(np.std(model.predict(X[2_100:]) - y[2_100:]))
+    assert errors[1] < 0.15
+    assert errors[1] < 0.3 * errors[0]
+    assert "rbf with one width per column" in model.reason_
+
+
+def test_widths_per_column_wait_for_many_scores():
+    X, y = rough_surface(60, seed=9)
+    model = AutoRegressor(candidates=[*NARROW, Candidate(per_column=True)]).fit(X, y)
+    assert {line.candidate for line in model.candidates_} == set(NARROW)
+
+
+@pytest.mark.parametrize("wrong", [{"kernel": "linear"}, {"relevance": True}, {"hops": 2}])
+def test_widths_per_column_are_those_of_an_rbf_kernel_alone(wrong):
+    X, y = rough_surface(20, seed=10)
+    with pytest.raises(ValueError, match="per_column"):
+        AutoRegressor(candidates=[Candidate(per_column=True, **wrong)]).fit(X, y)
+
+
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Fifty rows count as many, a hundred as too many to be all points of a model."""

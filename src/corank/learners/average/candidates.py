@@ -64,6 +64,8 @@ class Candidate:
     identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that
         of the columns: one effect per item. 1 for item effects alone
     prior : its weight before any score is seen
+    per_column : whether every column has a width of its own, learned from scored rows by which no
+        candidate is weighed: for rbf kernels of regressors, where more than 2,000 rows are scored
     """
 
     encoding: str = STANDARD
@@ -78,6 +80,7 @@ class Candidate:
     beside: bool = False
     prior: Finite = 1.0
     identity: Finite = field(default=0.0, metadata={ADDED_LATER: True})
+    per_column: bool = field(default=False, metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether a fitted average can have such a candidate."""
@@ -95,6 +98,13 @@ class Candidate:
         """Whether it is made of unscored rows too."""
         return self.second_order or self.views == "agreement"
 
+    @property
+    def can_have_widths(self) -> bool:
+        """Whether every column of its kernel can have a width of its own."""
+        others = self.relevance or self.second_order or self.hops or self.identity
+        of_all = self.kernel == "rbf" and self.views == "all"
+        return of_all and self.encoding in (STANDARD, RANKS) and not others
+
     def describe(self, view_names: Sequence[str] = ()) -> str:
         """The candidate in a few words."""
         if self.identity == 1:
@@ -105,7 +115,9 @@ class Candidate:
                 f" ({self.identity:.0%})"
             )
         text = f"{self.kernel}, {self.encoding} columns"
-        if self.kernel in WIDE_KERNELS:
+        if self.per_column:
+            text = f"{self.kernel} with one width per column, {self.encoding} columns"
+        elif self.kernel in WIDE_KERNELS:
             text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
         if self.relevance:
             text += " scaled by relevance"
@@ -174,6 +186,11 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
                 "candidates: identity must lie between 0 and 1, and goes with neither second_order"
                 f" nor agreement, got {candidate!r}."
             )
+        if candidate.per_column and not candidate.can_have_widths:
+            raise ValueError(
+                "candidates: per_column needs an rbf kernel of all columns, standardised or as"
+                f" normal scores, and goes with nothing else, got {candidate!r}."
+            )
         if candidate.hops < 0 or (
             candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)
         ):
@@ -199,6 +216,7 @@ def default_candidates(
     agree: bool = False,
     links_prior: float = 0.0,
     identity: bool = False,
+    per_column: bool = False,
 ) -> list[Candidate]:
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
@@ -215,6 +233,7 @@ def default_candidates(
     links_prior : of links alone, and of links beside own columns, over that of own columns; 0
         without links
     identity : whether there is a column that says which item a row is
+    per_column : whether one width per column may be learned
     """
     if kinds:
         candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)
@@ -222,6 +241,8 @@ def default_candidates(
         candidates = _own_candidates(
             is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree
         )
+        if per_column and not is_csr and not view_kernels:
+            candidates += [Candidate(name, "rbf", per_column=True) for name in (STANDARD, RANKS)]
     if links_prior:
         candidates += [
             replace(candidate, hops=hops, beside=beside)
@@ -248,6 +269,7 @@ def _item_candidates(candidates: Sequence[Candidate], n_views: int) -> list[Cand
         for candidate in candidates
         if candidate.encoding == STANDARD
         and not (candidate.relevance or candidate.second_order or candidate.hops)
+        and not candidate.per_column
         and (
             candidate.kernel == "linear"
             or (candidate.kernel == "rbf" and candidate.width in WIDTHS_BESIDE_ITEMS)
@@ -281,6 +303,7 @@ def _travels(candidate: Candidate) -> bool:
     if (
         candidate.views == "agreement"
         or candidate.relevance
+        or candidate.per_column
         or candidate.encoding in (QUERY_RANKS, RANKS)
     ):
         return False

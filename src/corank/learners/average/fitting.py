@@ -29,6 +29,7 @@ from corank.learners.average.similarity import (
     CandidateKernel,
     Distances,
     Space,
+    factors_per_column,
     second_order_features,
 )
 from corank.learners.average.weighing import (
@@ -44,6 +45,9 @@ from corank.solve.spectrum import LEAST
 
 MANY_ROWS = 2_000  # beyond which a fit takes seconds
 MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
+# from which widths per column are learned, all of them others than those that weigh candidates
+WIDTH_ROWS = 800
+MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 MAX_DUAL = 5_000  # rows that are all points of the model
 N_BASIS = 2_000  # rows that span the model beyond
@@ -147,10 +151,7 @@ def fit_average(
     honest : whether held-out predictions of the average are wanted, which take most of the time;
         else they are NaN
     """
-    # exact fits of all candidates would take long: fewer are fitted, and weighed by more rows
-    many = units.size > MANY_ROWS
-    most = MAX_WEIGHED_OF_MANY if many else MAX_WEIGHED
-    sampled, sample_space = _sample(space, units, most, seed)
+    sampled, sample_space = _sample(space, units, seed)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
         judged = judge(sample_space, candidates, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
@@ -162,7 +163,7 @@ def fit_average(
     points = np.arange(units.n_points)
     if sampled is units:
         fitted = [fits.closed(number, space) for number in chosen]
-    elif not many:
+    elif not _are_many(units):
         fitted = fits.all_dual(chosen.tolist(), space)
     elif units.size <= MAX_DUAL:
         fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
@@ -195,20 +196,53 @@ def fit_average(
     )
 
 
-def _sample(space: Space, units: Observations, most: int, seed: int) -> tuple[Observations, Space]:
+def _are_many(units: Observations) -> bool:
+    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by
+    more rows.
+    """
+    return units.size > MANY_ROWS
+
+
+def column_factors(
+    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
+) -> dict[str, FloatArray]:
+    """`Space.column_factors` for the candidates that have widths per column, where there are many
+    scored rows; learned from rows that candidates are not weighed by.
+    """
+    names = {candidate.rows for candidate in candidates if candidate.per_column}
+    names = {
+        name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
+    }
+    if not names or units.second is not None or not _are_many(units):
+        return {}
+    others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
+    rng = np.random.default_rng([seed, 5])
+    chosen = rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False)
+    with in_one_thread(units.scores):
+        return {name: factors_per_column(units.take(chosen), space.scored[name]) for name in names}
+
+
+def _sampled(units: Observations, seed: int) -> Index:
     """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of
     all rows.
     """
+    most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
     if len(units) <= most:
-        return units, space
+        return np.arange(len(units))
     rng = np.random.default_rng([seed, 1])
     order = rng.permutation(int(units.folds.max()) + 1)
     sizes = np.bincount(units.folds)[order]
     whole = order[np.cumsum(sizes) <= most]
     if len(whole) >= min(len(order), 8):
-        chosen = np.flatnonzero(np.isin(units.folds, whole))
-    else:
-        chosen = np.sort(rng.choice(len(units), most, replace=False))
+        return np.flatnonzero(np.isin(units.folds, whole))
+    return np.sort(rng.choice(len(units), most, replace=False))
+
+
+def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations, Space]:
+    """The units that candidates are weighed by, and the space of their rows."""
+    chosen = _sampled(units, seed)
+    if len(chosen) == len(units):
+        return units, space
     sample = units.take(chosen)
     rows = np.unique(
         sample.first if sample.second is None else np.concatenate([sample.first, sample.second])

@@ -22,12 +22,15 @@ from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.kernels import Kernel, manhattan_distances, product, squared_norms, unit_rows
+from corank.core.loss import WithinQueries
+from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 from corank.solve.systems import contrasts
+from corank.solve.widths import learn_widths
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
 
@@ -206,11 +209,14 @@ class Space:
 
     scored, unscored : by the name of the encoding; of unscored rows those on which views agree
     view_columns : by the name of the encoding, the encoded columns of every view
+    column_factors : by the name of the encoding, what columns are multiplied by (k,) so that each
+        has its width; no name where no widths were learned
     """
 
     scored: Encoded
     unscored: Encoded = field(default_factory=dict)
     view_columns: Mapping[str, Sequence[Index]] = field(default_factory=dict)
+    column_factors: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.distances = Distances(self.scored, self.scored)
@@ -230,7 +236,7 @@ class Space:
         return self._with_scored(self.scored)
 
     def _with_scored(self, scored: Encoded) -> Space:
-        space = Space(scored, self.unscored, self.view_columns)
+        space = Space(scored, self.unscored, self.view_columns, self.column_factors)
         space._among_unscored, space._eigensystems = self._among_unscored, self._eigensystems
         return space
 
@@ -239,6 +245,8 @@ class Space:
         if candidate.rows not in self.scored:
             return False
         if candidate.relevance and is_sparse(self.scored[candidate.rows]):
+            return False
+        if candidate.per_column and candidate.rows not in self.column_factors:
             return False
         if candidate.needs_unscored and candidate.rows not in self.unscored:
             return False
@@ -279,6 +287,9 @@ class Space:
         name, kernel = candidate.rows, candidate.kernel
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
+        if candidate.per_column:
+            sight = Sight(f"{name}, widths", name, None, self.column_factors[name])
+            return [Similarity(sight, kernel, candidate.width**-2, 1.0)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
         columns = self.view_columns[candidate.encoding]
@@ -470,6 +481,16 @@ def relevance(units: Observations, rows: FloatArray) -> FloatArray:
     beyond_chance = correlations**2 - 1 / max(units.n_free, 1)
     factors = np.where(beyond_chance > LEAST_RELEVANCE, beyond_chance, 0.0)
     return factors if factors.any() else np.ones(len(factors))
+
+
+def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
+    """What encoded columns (n_points, k) are multiplied by, so that each has the width in an rbf
+    kernel under which scored rows, in random order, have the largest evidence: (k,).
+    """
+    observed = Rows.of(rows[units.first], units.scores, None, units.roots**2)
+    # a free level is a query whose mean costs nothing
+    problem = ScoredRows(observed.lowered(units.base), WithinQueries())
+    return np.sqrt(learn_widths(problem).gammas)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:

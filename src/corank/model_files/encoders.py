@@ -1,0 +1,160 @@
+"""A table encoder beside a learner in a model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from corank.core.stored_fields import (
+    COUNT,
+    FLAG,
+    TEXT,
+    Sizes,
+    entries,
+    finite,
+    floats,
+    kinds_of_fields,
+    several,
+)
+from corank.encode.columns import Column
+from corank.encode.encoder import KINDS, LEARNED, OPTIONS, SCALING, TableEncoder
+from corank.model_files.packing import Packer
+from corank.model_files.schema import demand
+from corank.tables import LARGEST
+
+# What `TableEncoder.to_state` gives: k columns of a table, t terms of a text.
+_TERMS = several(TEXT) | COUNT | None
+ENCODER = entries(
+    max_categories=COUNT,
+    scale=FLAG,
+    columns=several(
+        entries(
+            **{name: kinds_of_fields(Column)[name] for name in LEARNED},
+            words=_TERMS,
+            characters=_TERMS,
+        ),
+        "k",
+    ),
+    **dict.fromkeys(OPTIONS, several(TEXT)),
+)
+ENCODER_ARRAYS = entries(**dict.fromkeys(SCALING, floats("k")))
+TEXT_ARRAYS = entries(idf=floats("t"), components=finite("float32", "_", "t"))
+VECTOR_ARRAYS = entries(centres=floats("_"))
+
+
+def pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
+    """What a file holds of the encoder of a learner, beside the arrays that the packer takes."""
+    if not isinstance(encoder, TableEncoder):
+        raise TypeError(
+            f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file"
+            " holds no other preprocessing: save a whole pipeline with skops"
+            " (https://skops.readthedocs.io)."
+        )
+    header, arrays = encoder.to_state()
+    if len(encoder.attributes_) != learner.n_features_in_:
+        raise ValueError(
+            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on"
+            f" {learner.n_features_in_}."
+        )
+    packer.arrays.update({f"encoder.{name}": array for name, array in arrays.items()})
+    return header
+
+
+def unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEncoder:
+    """The encoder that a file holds for a learner; `arrays` are all of the file."""
+    prefix = "encoder."
+    encoder_arrays = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    if isinstance(centre := encoder_arrays.get("centre"), np.ndarray):  # version 0.1 keeps no ends
+        ends = {"low": np.full(centre.shape, -LARGEST), "high": np.full(centre.shape, LARGEST)}
+        encoder_arrays = {**ends, **encoder_arrays}
+    header = _as_today(header)
+    demand(_is_sound_encoder(header, encoder_arrays), "table encoder")
+    encoder = TableEncoder.from_state(header, encoder_arrays)
+    demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
+    return encoder
+
+
+def _as_today(header: Any) -> Any:
+    """The state of an encoder in the form of today.
+
+    Version 0.1 calls categories text. Until numbers with units were read, a column had a
+    `date_format` and no `clips`.
+    """
+    columns = header.get("columns") if isinstance(header, dict) else None
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+        return header
+    if set(header) == {"max_categories", "scale", "columns"}:
+        new = {
+            "year": False,
+            "season": False,
+            "date_format": "",
+            "vector": "",
+            "words": None,
+            "characters": None,
+        }
+        kinds = {"text": "category"}
+        columns = [
+            {**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))}
+            for column in columns
+        ]
+        header = {**header, **{option: [] for option in OPTIONS}}
+    columns = [
+        (
+            {"clips": False, "format": column["date_format"], **column}
+            if "date_format" in column
+            else column
+        )
+        for column in columns
+    ]
+    columns = [
+        {key: value for key, value in column.items() if key != "date_format"} for column in columns
+    ]
+    return {"identity": [], **header, "columns": columns}
+
+
+def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
+    """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
+    sizes = Sizes()
+    arrays = dict(arrays)
+    scaling = {name: arrays.pop(name) for name in SCALING if name in arrays}
+    if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
+        return False
+    for position, column in enumerate(header["columns"]):
+        text, vector = (
+            {
+                name.removeprefix(prefix): arrays.pop(name)
+                for name in list(arrays)
+                if name.startswith(prefix)
+            }
+            for prefix in (f"text.{position}.", f"vector.{position}.")
+        )
+        is_text = column["kind"] == "text" and not column["dropped"]
+        is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]
+        if is_text != bool(text) or is_vector != bool(vector) or column["kind"] not in KINDS:
+            return False
+        terms = (column["words"], column["characters"])
+        if not is_text and terms != (None, None):
+            return False
+        if is_text and not (
+            TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))
+        ):
+            return False
+        if is_vector and not VECTOR_ARRAYS.fits(vector, Sizes()):
+            return False
+    return not arrays
+
+
+def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
+    """Whether words and character n-grams, by name or hashed, are that many in all, and none comes
+    twice.
+    """
+    counts = [len(set(kind)) if isinstance(kind, list) else kind for kind in terms]
+    if None in counts or any(kind < 1 for kind in terms if isinstance(kind, int)):
+        return False
+    by_name = [kind for kind in terms if isinstance(kind, list)]
+    return sum(counts) == number > 0 and all(len(set(kind)) == len(kind) for kind in by_name)

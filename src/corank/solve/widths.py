@@ -1,0 +1,116 @@
+"""One width per column of an rbf kernel, by the largest evidence of scored rows or comparisons.
+
+With M = J K Jᵀ and t = J s, the log evidence for alpha, the amplitude at its best value, is
+
+    −½ [ N log(tᵀ (M + alpha I)⁻¹ t / N) + log |M + alpha I| ]
+
+on the N directions in which the loss does not vanish. One Cholesky factor gives it with all its
+slopes. It has several maxima: a column that plays no part at first may never be picked up. So the
+search begins at several places, on few rows, and goes on from the best of them on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
+
+from corank.core.arrays import FloatArray
+from corank.core.kernels import Kernel
+from corank.core.observations import ScoredRows
+from corank.solve.posterior import weighted_distances
+
+FIRST_ROWS = 400  # by which the places to begin at are compared
+# gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
+STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
+FIRST_STEPS, LAST_STEPS = 60, 30  # of L-BFGS, on few rows and on all
+# what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
+PULL = 0.02
+LOG_REACH = (
+    12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
+)
+ALPHA_RANGE = (1e-6, 1e2)
+
+
+@dataclass(frozen=True)
+class ColumnWidths:
+    """Widths that were learned.
+
+    gammas : (d,) of an rbf kernel exp(−Σ gamma_j (x_j − x'_j)²)
+    alpha : noise over the amplitude of the function
+    log_evidence : up to a constant
+    """
+
+    gammas: FloatArray
+    alpha: float
+    log_evidence: float
+
+
+def learn_widths(problem: ScoredRows) -> ColumnWidths:
+    """The widths of largest evidence, in dense columns of about unit spread. The first rows of the
+    problem should be a random sample of them. O(n² (n + d)) per step.
+    """
+    n, d = problem.features.shape
+    few = problem.take(np.arange(min(n, FIRST_ROWS)))
+    starts = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in STARTS]
+    best = _search(few, starts, FIRST_STEPS)
+    if n > FIRST_ROWS:
+        best = _search(problem, [best], LAST_STEPS)
+    value, _ = evidence_of_widths(problem, best)
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value)
+
+
+def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> FloatArray:
+    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha."""
+    low, high = np.log(ALPHA_RANGE)
+    reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
+
+    def descent(place: FloatArray) -> tuple[float, FloatArray]:
+        value, slopes = evidence_of_widths(problem, place)
+        apart = place[:-1] - place[:-1].mean()
+        slopes[:-1] -= PULL * apart
+        return 0.5 * PULL * float(apart @ apart) - value, -slopes
+
+    ends = [
+        minimize(
+            descent,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[*reach, (low, high)],
+            options={"maxiter": steps},
+        )
+        for start in starts
+    ]
+    best = min(ends, key=lambda end: float(end.fun))
+    return np.asarray(best.x)
+
+
+def evidence_of_widths(problem: ScoredRows, place: FloatArray) -> tuple[float, FloatArray]:
+    """The log evidence up to a constant, and its slopes (d + 1,), at logarithms of gammas and
+    alpha: (d + 1,). O(n² (n + d)).
+    """
+    rows, operator = problem.features, problem.operator
+    gammas, alpha = np.exp(place[:-1]), float(np.exp(place[-1]))
+    kernel = Kernel("rbf", gamma=1.0, scales=tuple(np.sqrt(gammas).tolist())).block(rows, rows)
+    matrix = operator.conjugate(kernel.copy())
+    matrix[np.diag_indices_from(matrix)] += alpha
+    factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    targets = problem.targets[:, 0]
+    duals = scipy.linalg.cho_solve((factor, True), targets, check_finite=False)
+    freedom = problem.freedom()
+    n_others = len(targets) - freedom  # directions in which there is nothing but alpha
+    square = float(targets @ duals)
+    logarithm = 2 * float(np.sum(np.log(np.diag(factor)))) - n_others * place[-1]
+    value = -0.5 * (freedom * np.log(square / freedom) + logarithm)
+    lower, _ = dpotri(factor, lower=1)
+    inverse = np.tril(lower) + np.tril(lower, -1).T
+    pull = (freedom / square) * np.outer(duals, duals) - inverse  # twice the slope in the matrix
+    alpha_slope = 0.5 * (alpha * float(np.trace(pull)) + n_others)
+    weights = operator.root_transposed(operator.root_transposed(pull).T) * kernel
+    slopes = -0.5 * gammas * weighted_distances(weights, rows, rows, each=True)
+    return float(value), np.append(slopes, alpha_slope)

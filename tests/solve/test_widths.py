@@ -1,0 +1,73 @@
+"""One width per column: evidence, slopes, and which columns are picked up."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from corank.core.loss import Pointwise, WithinQueries
+from corank.core.observations import Rows, ScoredRows
+from corank.solve.widths import PULL, evidence_of_widths, learn_widths
+
+
+def make_problem(n=60, d=4, *, loss=None, queries=None, seed=0):
+    """Scored rows (n, d) of unit spread, of which the first two columns matter."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d))
+    scores = np.sin(2 * rows[:, 0]) * rows[:, 1] + 0.1 * rng.standard_normal(n)
+    weights = rng.uniform(0.5, 2.0, n)
+    observed = Rows.of(rows, scores - scores.mean(), queries, weights)
+    return ScoredRows(observed, WithinQueries() if loss is None else loss)
+
+
+def dense_root(problem):
+    """J (n, n), column by column."""
+    return problem.operator.root(np.eye(len(problem.rows)))
+
+
+@pytest.mark.parametrize("loss", [Pointwise(), WithinQueries(), WithinQueries("query")])
+@pytest.mark.parametrize("n_queries", [1, 5])
+def test_evidence_is_the_density_of_contrasts_at_the_best_amplitude(loss, n_queries):
+    queries = None if n_queries == 1 else np.arange(60) % n_queries
+    weighs = loss.needs_queries and loss.weighting != "size"
+    problem = make_problem(loss=loss, queries=queries)
+    if weighs:
+        problem = ScoredRows(Rows.of(problem.features, problem.reference, queries, None), loss)
+    gammas, alpha = np.array([0.5, 0.2, 0.01, 0.03]), 0.3
+    root, rows = dense_root(problem), problem.features
+    squares = (((rows[:, None, :] - rows[None, :, :]) ** 2) * gammas).sum(axis=2)
+    values, vectors = np.linalg.eigh(root @ root.T)
+    basis = vectors[:, values > 1e-9]  # of the contrasts: what is constant in a query is left out
+    contrasts = basis.T @ root @ problem.reference
+    covariance = basis.T @ root @ np.exp(-squares) @ root.T @ basis + alpha * np.eye(basis.shape[1])
+    n = len(contrasts)
+    amplitudes = np.geomspace(1e-3, 1e3, 20_001)
+    square = contrasts @ np.linalg.solve(covariance, contrasts)
+    densities = -0.5 * (
+        square / amplitudes + n * np.log(amplitudes) + np.linalg.slogdet(covariance)[1]
+    )
+    value, _ = evidence_of_widths(problem, np.log([*gammas, alpha]))
+    assert value == pytest.approx(densities.max() + n / 2, abs=1e-4)
+
+
+def test_slopes_are_those_of_the_evidence():
+    problem = make_problem(queries=np.arange(60) // 12)
+    place = np.log([0.5, 0.2, 0.01, 0.03, 0.3])
+    _, slopes = evidence_of_widths(problem, place)
+    expected = approx_fprime(place, lambda at: evidence_of_widths(problem, at)[0], 1e-6)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_columns_that_play_no_part_are_wide():
+    learned = learn_widths(make_problem(n=200, d=12))
+    assert learned.gammas[:2].min() > 100 * learned.gammas[2:].max()
+    assert learned.alpha < 0.5
+
+
+def test_a_search_that_began_on_few_rows_ends_at_the_best_widths_for_all():
+    problem = make_problem(n=450, d=3)
+    learned = learn_widths(problem)
+    logs = np.log(learned.gammas)
+    value, slopes = evidence_of_widths(problem, np.append(logs, np.log(learned.alpha)))
+    assert value == learned.log_evidence
+    slopes[:-1] -= PULL * (logs - logs.mean())
+    assert np.abs(slopes).max() < 0.5  # of an evidence of hundreds
