@@ -21,10 +21,10 @@ from corank.learners.bases import check_column_basis
 from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
+from corank.solve.path import PullPath
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     Completed,
-    PullPath,
     TransductionSettings,
     complete,
     untuned_pull,
