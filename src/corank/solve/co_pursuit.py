@@ -150,8 +150,9 @@ def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
         number = min(UNTUNED_COLUMNS, *atoms.sizes)
     else:
         number = int(np.max(settings.n_atoms))
-    # where nothing shows that agreement helps there is none
-    agreement = 0.0 if isinstance(settings.agreement, str) else float(agreements[-1])
+    agreement = float(agreements[-1])
+    if isinstance(settings.agreement, str):
+        agreement = 0.0  # nothing shows that agreement helps
     return _CoPursuitTrial(scores, number, agreement, None)
 
 
@@ -165,21 +166,25 @@ def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gre
         promises = path.promises()
         steps = []
         for view in range(len(promises)):
+            found = [labels[view] for other in paths for labels in other.labels]
             masks = path.allowed()
-            masks[view][[labels[view] for other in paths for labels in other.labels]] = False
-            steps.append(path.best_step(promises, masks))
-        first_steps = [step for step in steps if step is not None]
-        if not first_steps:
+            masks[view][found] = False
+            step = path.best_step(promises, masks)
+            if step is not None:
+                steps.append(step)
+        if not steps:
             break
-        path.enter(max(first_steps, key=lambda step: step.gain))
+        best = max(steps, key=lambda step: step.gain)
+        path.enter(best)
         path.advance_to(n_atoms)
         paths.append(path)
     # what is left of F where it is no more than rounding is alike
     negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
     left = np.asarray([max(path.losses[-1], negligible) for path in paths])
-    model = paths[int(np.argmax(left <= left.min() * (1 + 1e-12)))]
-    others = [path for path in paths if path is not model]
-    return [model, *sorted(others, key=lambda path: path.losses[-1])]
+    first = int(np.argmax(left <= left.min() * (1 + 1e-12)))
+    model = paths.pop(first)
+    others = sorted(paths, key=lambda path: path.losses[-1])
+    return [model, *others]
 
 
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
@@ -192,7 +197,8 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     if not isinstance(settings.agreement, str):
         return np.atleast_1d(settings.agreement)
     xp = namespace(unscored)
-    disagreement = 2 * (len(scores.views) - 1) * float(xp.linalg.trace(unscored))
+    trace = float(xp.linalg.trace(unscored))
+    disagreement = 2 * (len(scores.views) - 1) * trace
     loss = sum(float(xp.sum(view.lengths)) for view in scores.views)
     scale = loss / disagreement if disagreement > 0 else 0.0
     return AGREEMENTS * scale if scale > 0 else np.zeros(1)
@@ -214,7 +220,8 @@ class _CoPursuitFold:
         # views with anything held out
         self.judged = [v for v, units in enumerate(left) if len(units)]
         self.problems = [problems[v].take(left[v]) for v in self.judged]
-        self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.judged])
+        codes = [np.zeros(len(left[v]), dtype=np.int64) for v in self.judged]
+        self._folding = Folding(codes)
 
     def predictions(self, path: GreedyPath, begin: int, end: int) -> list[Array]:
         """Those of the models after steps begin + 1 … end: (m, end − begin) per view."""
@@ -222,9 +229,11 @@ class _CoPursuitFold:
         predictions = []
         for v in self.judged:
             dictionary = self.scores.views[v].dictionary
-            columns = take_columns(dictionary, [labels[v] for labels in path.labels])
+            atoms = [labels[v] for labels in path.labels]
+            columns = take_columns(dictionary, atoms)
             columns = take(columns, self.left[v])
-            predictions.append(columns @ like(weights[:, :, v].T, columns))
+            view_weights = weights[:, :, v].T
+            predictions.append(columns @ like(view_weights, columns))
         return predictions
 
     def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
@@ -264,12 +273,14 @@ def _splits(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[tuple[list[In
         folding = given_folding(problems, settings.splits, items=groups is None)
     if folding is None:
         return []
+    splits = []
     if isinstance(folding, Folding):
-        splits = [folding.units(np.asarray([fold])) for fold in range(folding.n_folds)]
+        for fold in range(folding.n_folds):
+            splits.append(folding.units(np.asarray([fold])))
     else:
-        splits = [
-            (split_units(problems, train), split_units(problems, test)) for train, test in folding
-        ]
+        for train, test in folding:
+            kept = split_units(problems, train)
+            splits.append((kept, split_units(problems, test)))
     sound = [split for split in splits if all(len(rows) for rows in split[0])]
     if settings.splits is not None and len(sound) < len(splits):
         raise ValueError("cv leaves a view without scored rows to train on.")
@@ -283,10 +294,15 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
     folds = _folds(atoms, settings)
     if not folds:
         return None
-    tried = [_held_out(folds, settings, float(agreement)) for agreement in agreements]
-    n_atoms = np.concatenate([numbers for numbers, _ in tried]).astype(np.float64)
-    errors = np.concatenate([held_out.errors for _, held_out in tried], axis=1)
-    every = HeldOut(errors, tried[0][1].sizes)
+    numbers = []
+    tables = []
+    for agreement in agreements.tolist():
+        tried, held_out = _held_out(folds, settings, agreement)
+        numbers.append(tried)
+        tables.append(held_out)
+    n_atoms = np.concatenate(numbers).astype(np.float64)
+    errors = np.concatenate([table.errors for table in tables], axis=1)
+    every = HeldOut(errors, tables[0].sizes)
     basis = atoms.views[0].basis
     assert isinstance(basis, KernelBasis)
     return Path.of(
@@ -296,7 +312,7 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         constant_error(atoms.problems, 0.0, settings.scoring),
         alpha=0.0,
         gamma=basis.kernel.gamma,
-        agreement=np.repeat(agreements, [len(numbers) for numbers, _ in tried]),
+        agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
         n_atoms=n_atoms,
     )
 
@@ -344,7 +360,8 @@ class EnteredAtoms:
         added = self.columns.add(column if live else 0.0 * column)
         if added is not None:
             direction, _ = added
-            self.projected.append(float(namespace(direction).sum(direction * self.view.target)))
+            products = direction * self.view.target
+            self.projected.append(float(namespace(products).sum(products)))
 
     def fitted(self, weights: FloatArray) -> Array:
         """J f for the weights of the atoms (p,): (n,)."""
@@ -390,7 +407,8 @@ class GreedyPath:
         M). After the last step they stay.
         """
         last = len(self.history) - 1
-        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
+        shape = (end - begin, len(self.labels), len(self._entered))
+        weights = np.zeros(shape)
         for place, step in enumerate(range(begin, end)):
             entered = self.history[min(step, last)]
             weights[place, : len(entered)] = entered
@@ -410,7 +428,8 @@ class GreedyPath:
         labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        signs = np.kron(m * np.eye(m) - 1, np.ones((p, p)))
+        differences = m * np.eye(m) - 1
+        signs = np.kron(differences, np.ones((p, p)))
         among = signs * to_numpy(take_columns(rows, places))
         return rows, np.asarray(among, dtype=np.float64)
 
@@ -433,7 +452,8 @@ class GreedyPath:
         sums = []
         for v in views:
             weights = like(self._running[:, v], rows)
-            sums.append(weights @ rows[v * p : (v + 1) * p, :])
+            own_rows = rows[v * p : (v + 1) * p, :]
+            sums.append(weights @ own_rows)
         total = sum_of(sums)
         for v, span in enumerate(self.scores.atoms.spans):
             # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
@@ -631,7 +651,8 @@ class KeptView:
 
     def column(self, atom: int) -> Array:
         """J d of one atom: (k,)."""
-        return self._rows.root(self.dictionary[:, atom : atom + 1])[:, 0]
+        values = self.dictionary[:, atom : atom + 1]
+        return self._rows.root(values)[:, 0]
 
     def products(self, residual: Array) -> Array:
         """Dᵀ Jᵀ z of every atom, for z (k,): (N,). O(n N); D is not copied for a fold."""
@@ -670,5 +691,10 @@ class KeptScores:
         spans = self.atoms.spans
         diagonal = namespace(unscored).linalg.diagonal(unscored)
         pairs = combinations(range(len(spans)), 2)
-        shared = {(v, u): unscored[spans[v], spans[u]] for v, u in pairs}
-        return Costs(lengths, [diagonal[span] for span in spans], shared, agreement, floors)
+        return Costs(
+            scored=lengths,
+            unscored=[diagonal[span] for span in spans],
+            shared={(v, u): unscored[spans[v], spans[u]] for v, u in pairs},
+            agreement=agreement,
+            floors=floors,
+        )
