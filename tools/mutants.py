@@ -34,7 +34,12 @@ TESTS = {
         "tests/learners/average/test_calibration.py",
         "tests/learners/average",
     ),
-    "solve": ("tests/solve",),
+    "solve": (
+        "tests/solve/test_spectrum.py",
+        "tests/solve/test_systems.py",
+        "tests/solve/test_holdout.py",
+        "tests/solve",
+    ),
     "core": ("tests/core",),
 }
 MINUTES = 10  # after which a run counts as one that noticed
@@ -94,18 +99,16 @@ SIMILARITY = "learners/average/similarity.py"
 MUTANTS = [
     # solutions, held-out predictions and evidence
     Mutant("solve", SPECTRUM, "return -0.5 * (", "return -1.0 * ("),
-    Mutant("average", SPECTRUM, "squares / max(self.dimension, 1)", "squares / len(self.values)"),
+    Mutant("solve", SPECTRUM, "squares / max(self.dimension, 1)", "squares / len(self.values)"),
     Mutant(
-        "average",
+        "solve",
         SPECTRUM,
         "(self.dimension - len(self.values)) * np.log(noise)",
         "0 * np.log(noise)",
     ),
+    Mutant("solve", SPECTRUM, "(right * inverse, inverse) if", "(right * inverse**2, inverse) if"),
     Mutant(
-        "average", SPECTRUM, "(right * inverse, inverse) if", "(right * inverse**2, inverse) if"
-    ),
-    Mutant(
-        "average",
+        "solve",
         SPECTRUM,
         "self.vectors - levels @ (levels.T",
         "self.vectors - 0 * levels @ (levels.T",

@@ -14,12 +14,14 @@ from sklearn.base import is_regressor
 
 from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
 from corank.core.labels import encode_queries
+from corank.core.messages import warn_user
 from corank.display import Table
 from corank.inputs import MASKED_FEATURES, is_frame
 from corank.learners.base import QueryEstimator
 from corank.metrics import disagreement_error, misplaced_shares
 from corank.solve.posterior import draws
 
+MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
 MAX_UNCERTAIN_ROWS = 1_000  # of a query: the covariance of its scores takes the square of that
 RANK_INTERVAL = (5, 95)  # percent
 HELD_OUT_SHARE = 1 / 3  # of the scored rows or queries, on which columns are shuffled
@@ -126,6 +128,37 @@ def _covariance_at(model: Any, X: Any, links: Any = None) -> Callable[[Index], F
 
 def _over_links(model: Any, links: Any) -> dict[str, Any]:
     return {"links": links} if "links" in model.takes else {}
+
+
+def predicted_scores(
+    model: Any, X: Any, queries: Index, linked: dict[str, Any]
+) -> tuple[FloatArray, FloatArray | None]:
+    """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations
+    (n_rows,).
+
+    The level of a ranker's scores is arbitrary and most of their uncertainty, so its standard
+    deviations are those of a score less the mean of its query: diag((I − J) C (I − J)) with J =
+    11ᵀ/m. O(m²) memory, hence only for queries of up to MAX_ROWS_WITHOUT_LEVEL rows.
+    """
+    if not model.knows_uncertainty:
+        return np.asarray(model.predict(X)), None
+    if model.is_average and model.with_queries:
+        linked = {**linked, "qid": queries}
+    scores, std = map(np.asarray, model.predict(X, return_std=True, **linked))
+    if model.is_average or is_regressor(model):  # the level is that of the scores
+        return scores, std
+    sizes, covariance_at = np.bincount(queries), _covariance_at(model, X)
+    for query in np.flatnonzero((sizes > 0) & (sizes <= MAX_ROWS_WITHOUT_LEVEL)):
+        rows = np.flatnonzero(queries == query)
+        covariance = covariance_at(rows)
+        shared = covariance.mean(axis=0)
+        std[rows] = np.sqrt(np.maximum(np.diag(covariance) - 2 * shared + shared.mean(), 0))
+    if (sizes > MAX_ROWS_WITHOUT_LEVEL).any():
+        warn_user(
+            "std includes the uncertainty of the level of the scores in queries of more than "
+            f"{MAX_ROWS_WITHOUT_LEVEL:,} rows"
+        )
+    return scores, std
 
 
 # ---- which columns matter

@@ -18,9 +18,9 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, matching_columns, without_ids
-from corank.cli.comparisons import NamedItems, note_broken_lines, read_outcomes
 from corank.cli.console import bold, command, note, show, working
 from corank.cli.files import DASH, check_model_output, check_output, readable
+from corank.cli.named_tables import note_broken_lines, read_outcomes
 from corank.cli.options import (
     TABLE,
     AskedQuestion,
@@ -42,6 +42,7 @@ from corank.interview.page import Page
 from corank.interview.server import LOCAL, PageServer
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile
+from corank.tables.names import NamedItems
 
 TOP = 5
 
@@ -102,7 +103,7 @@ def ask(
     Each answer is in the file before the next question comes.
     Stop at any time with Ctrl-C; the same command continues from there.
     """
-    source = readable(context, file, format)
+    source = readable(context, file, format, is_first=True)
     if out.suffix.lower() != ".csv":
         raise ValueError(
             f"--out {out}: answers are written as CSV, so call it {out.with_suffix('.csv')}"

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from corank.cli.columns import (
     id_columns,
-    predicted_scores,
     ranked_order,
     remembered,
     remembered_ids,
@@ -44,6 +43,7 @@ from corank.cli.options import (
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
+from corank.interpretation import predicted_scores
 from corank.tables import column, is_text
 
 SHOWN_ROWS = 10

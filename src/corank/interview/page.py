@@ -59,7 +59,8 @@ class Page:
         download: bool = False,
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
-        self.interview, self.cards = interview, cards
+        self.interview = interview
+        self.cards = cards
         self._about = {
             "kind": interview.kind,
             "heading": heading or KINDS[interview.kind].heading,
@@ -73,8 +74,9 @@ class Page:
         self._version = 0
         self._problem = ""
         self._learning = True  # from an answer until the ranking has it
-        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._wake = threading.Event()
         self._wake.set()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep_fresh, name="corank ask", daemon=True)
 
     def begin(self) -> None:
@@ -138,11 +140,9 @@ class Page:
         raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
 
     def _answered(self, message: dict[str, Any]) -> dict[str, Any]:
-        number, answer, worst = (
-            _whole_number(message, "number"),
-            _text(message, "answer"),
-            _text(message, "worst"),
-        )
+        number = _whole_number(message, "number")
+        answer = _text(message, "answer")
+        worst = _text(message, "worst")
         score = message.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
             raise TypeError(f"score must be a number, got {score!r}")

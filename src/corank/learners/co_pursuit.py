@@ -147,7 +147,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     weighting: Any = "size"
 
     _own_scoring = "rescaled"
-    _contents = CO_PURSUIT
+    contents = CO_PURSUIT
     has_atoms = True
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
@@ -233,10 +233,12 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries = data.with_queries
-        self._n_queries = data.problems[0].n_queries
-        self._n_seen = data.features.shape[0] + data.n_apart
-        self._n_scored = data.n_scored
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+        )
         self._n_unscored = data.n_unscored
         self._n_apart = data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)

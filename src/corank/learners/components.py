@@ -27,7 +27,7 @@ from corank.solve.tuning import Training
 class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
-    _contents = COMPONENTS
+    contents = COMPONENTS
     # whether the level of the function has a meaning, as it has in regression
     _has_level: ClassVar[bool] = True
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved

@@ -82,7 +82,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents = DIFFERENCE_PROCESS
+    contents = DIFFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:

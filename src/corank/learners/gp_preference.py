@@ -104,7 +104,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     average_width: bool = False
 
     knows_margins = False
-    _contents = PREFERENCE_PROCESS
+    contents = PREFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:

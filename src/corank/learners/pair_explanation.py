@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ from corank.core.arrays import (
 from corank.core.messages import count
 from corank.inputs import is_frame, row_labels
 from corank.solve.function import Expansion, Function, Span
+
+Reader: TypeAlias = Callable[[Any], Array]  # of the features of rows
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -281,9 +283,9 @@ class Pair:
     names: Sequence[str] | None = None
 
 
-def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
-    """Two items as `explain_pair` takes them, checked."""
-    item_rows = None if items is None else float64(model._read(items))
+def read_pair(read: Reader, a: Any, b: Any, items: Any, names: Any) -> Pair:
+    """Two items as `explain_pair` takes them, checked; `read` gives the features of rows."""
+    item_rows = None if items is None else float64(read(items))
     if names is not None:
         if item_rows is None:
             raise ValueError("names are those of items; hand over items= too.")
@@ -309,12 +311,14 @@ def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
         rows = take(item_rows, np.asarray([a, b]))
         labels = (f"row {a}", f"row {b}") if names is None else (names[a], names[b])
         return Pair(rows, labels, np.asarray([a, b]), item_rows, names)
-    read = [_read_row(model, row, name) for name, row in given.items()]
-    rows = stack_rows([features for features, _ in read])
-    return Pair(rows, (read[0][1], read[1][1]), None, item_rows, names)
+    (first, first_label), (second, second_label) = (
+        _read_row(read, row, name) for name, row in given.items()
+    )
+    rows = stack_rows([first, second])
+    return Pair(rows, (first_label, second_label), None, item_rows, names)
 
 
-def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
+def _read_row(read: Reader, row: Any, name: str) -> tuple[Array, str]:
     """The features of one item (1, d), and what it is called."""
     label = getattr(row, "name", None)
     # a row of a pandas frame
@@ -328,7 +332,7 @@ def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
     elif not is_sparse(row):
         refuse_masked(row, name, "fill in or leave out such entries")
         row = np.atleast_2d(np.asarray(row))
-    features = float64(model._read(row))
+    features = float64(read(row))
     if features.shape[0] != 1:
         raise ValueError(f"{name} must be one row, got {features.shape[0]}.")
     return features, label if isinstance(label, str) else name
@@ -409,11 +413,9 @@ class ColumnOwners:
         """The columns of a fitted model."""
         if model.encoder_ is None:
             d = model.n_features_in_
-            names = getattr(model, "feature_names_in_", None)
-            return cls(
-                [f"column {at}" for at in range(d)] if names is None else list(map(str, names)),
-                np.arange(d),
-            )
+            names = model.feature_names
+            names = [f"column {at}" for at in range(d)] if names is None else list(map(str, names))
+            return cls(names, np.arange(d))
         columns = model.encoder_.columns_
         called = [f"{column.vector}*" if column.vector else column.name for column in columns]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(called))}

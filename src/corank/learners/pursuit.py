@@ -56,7 +56,7 @@ class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
     has_atoms = True
-    _contents = PURSUIT
+    contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 

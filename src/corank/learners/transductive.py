@@ -115,7 +115,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     weighting: Any = "query"
 
     __metadata_request__fit = WITH_UNSCORED
-    _contents = TRANSDUCTIVE
+    contents = TRANSDUCTIVE
 
     def counts(self) -> dict[str, int]:
         """The numbers of rows behind the model, those without scores too."""

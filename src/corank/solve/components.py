@@ -36,6 +36,7 @@ from corank.core.basis import (
     KernelBasis,
     Selection,
     Whitening,
+    basis_candidates,
     make_basis,
 )
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
@@ -197,15 +198,10 @@ def _trials(
     problem = training.problem
     spec = settings.basis
     largest = int(settings.numbers[-1])
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        problem.features,
-        training.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
+    features, index = basis_candidates(
+        spec, problem.features, training.index, training.everything, settings.seed
     )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
     every_row = isinstance(basis, KernelBasis) and isinstance(spec, str)
     folds = _hold_out(problem, settings, every_row=every_row)
     system: ComponentSystem

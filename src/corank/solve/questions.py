@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -19,8 +19,6 @@ from scipy.special import ndtr, xlogy
 from corank.core.arrays import Array, FloatArray, Index, take, to_numpy
 from corank.solve.function import Function, Span
 from corank.solve.posterior import Posterior
-
-Question: TypeAlias = Literal["score", "comparison"]
 
 MOST, MOST_PAIRED = 2_000, 1_000  # rows of a pool that are looked at one by one, and in pairs
 SETTLED = 0.1  # of a usual disagreement is what may be left of one once it was asked about

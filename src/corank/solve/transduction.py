@@ -48,6 +48,7 @@ from corank.core.basis import (
     FeatureBasis,
     KernelBasis,
     Selection,
+    basis_candidates,
     candidate_limit,
     candidate_rows,
     make_basis,
@@ -250,15 +251,10 @@ def _view(
         chosen_from = candidates
     elif is_named(spec, "all"):
         spec = "scored"
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        chosen_from.problem.features,
-        chosen_from.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
+    features, index = basis_candidates(
+        spec, chosen_from.problem.features, chosen_from.index, training.everything, settings.seed
     )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
     return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
 
 

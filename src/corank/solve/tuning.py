@@ -9,14 +9,14 @@ says what is held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from corank.core.arrays import Array, Index, add_diagonal, namespace, take
-from corank.core.basis import BasisSpec, candidate_rows
+from corank.core.basis import BasisSpec, basis_size, candidate_rows
 from corank.core.folds import (
     Folding,
     Splits,
@@ -27,7 +27,6 @@ from corank.core.folds import (
 )
 from corank.core.kernels import Kernel, is_named, scale_gamma
 from corank.core.observations import Problem
-from corank.solve.descent import descend
 from corank.solve.effect import Evidence
 from corank.solve.holdout import (
     EQUAL,
@@ -128,25 +127,29 @@ def untuned_width(gamma: Candidates) -> Candidates:
     return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
 
 
+def widths_to_try(gamma: Candidates, scale: Callable[[], float]) -> Sequence[float]:
+    """The kernel widths that `gamma` asks for; `scale` gives that of the scale of the rows."""
+    if not isinstance(gamma, str):
+        return gamma if isinstance(gamma, tuple) else (gamma,)
+    steps = GAMMA_STEPS if gamma == "tune" else np.ones(1)
+    return [float(width) for width in scale() * steps]
+
+
 def kernels_to_try(
     training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int
 ) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
+
+    def scale() -> float:
+        features, n = training.problem.features, len(training.index)
+        rows = candidate_rows(training.index, basis_size(spec, n), seed)
+        if len(rows) == n:
+            return scale_gamma(features, training.weights)
+        return scale_gamma(take(features, rows), take(training.weights, rows))
+
     if not kernel.has_width:
         return [kernel]
-    if isinstance(gamma, float | tuple):
-        widths = np.atleast_1d(gamma)
-    else:
-        features, n = training.problem.features, len(training.index)
-        size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
-        rows = candidate_rows(training.index, size, seed)
-        if len(rows) == n:
-            scale = scale_gamma(features, training.weights)
-        else:
-            weights = take(training.weights, rows)
-            scale = scale_gamma(take(features, rows), weights)
-        widths = scale * (GAMMA_STEPS if gamma == "tune" else np.ones(1))
-    return [replace(kernel, gamma=float(width)) for width in widths]
+    return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 
 # ---------------------------------------------------------------- problems
@@ -426,6 +429,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     elif settings.solver == "partitioned":
         coefficients = system.solve_partitioned(alpha, agreement, offset)
     else:
+        from corank.solve.descent import descend
+
         descent = descend(
             add_diagonal(system.matrix(agreement), alpha),
             system.right(offset),
@@ -434,10 +439,7 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
             tol=settings.tol,
             accelerated=settings.solver == "accelerated",
         )
-        coefficients = system.to_bases(descent.solution)
-        n_iter, gradient = (
-            descent.n_iter,
-            (descent.gradient if descent.gradient > settings.tol else 0.0),
-        )
+        coefficients, n_iter = system.to_bases(descent.solution), descent.n_iter
+        gradient = descent.gradient if descent.gradient > settings.tol else 0.0
     vectors = [columns[:, 0] for columns in coefficients]
     return Solution(system, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)

@@ -76,7 +76,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that are worked on together.
+    """Rows that are worked on together, one at least.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
         score column
@@ -103,6 +103,24 @@ class Chunk:
         if self.scores is None:
             return np.zeros(self.n_rows, dtype=bool)
         return ~np.isnan(to_numpy(self.scores))
+
+
+@dataclass(frozen=True)
+class State:
+    """The merged results of a job for chunks that follow each other, and the cursor behind them."""
+
+    result: Any = None  # where there are rows
+    cursor: Cursor = (0, 0)
+    rows: int = 0
+
+    def then(self, other: State) -> State:
+        """The state after the chunks of both."""
+        result = self.result
+        if result is None:
+            result = other.result
+        elif other.result is not None:
+            result = result.merged(other.result)
+        return State(result, other.cursor, self.rows + other.rows)
 
 
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
@@ -242,8 +260,6 @@ class ClosedQueries:
     def add(self, runs: Runs, place: Place) -> None:
         """Take in the runs that follow; a TableError names a query that was closed before."""
         ids = runs.ids
-        if len(ids) == 0:
-            return
         first = int(self._open == int(ids[0]))
         new = ids[first:]
         repeated = self._repeated(new)

@@ -208,7 +208,9 @@ def column_factors(
     scored rows; learned from rows that candidates are not weighed by.
     """
     names = {candidate.rows for candidate in candidates if candidate.per_column}
-    names = {name for name in names if 0 < space.scored[name].shape[1] <= MAX_WIDTHS}
+    names = {
+        name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
+    }
     if not names or units.second is not None or not _are_many(units):
         return {}
     others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))

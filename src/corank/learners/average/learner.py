@@ -96,7 +96,6 @@ class WeighedCandidate:
     error: float
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
@@ -107,8 +106,10 @@ class AverageLearner(Saveable, QueryEstimator):
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
     _ranks: ClassVar[bool]
+    fit_intercept = True  # whether the level of the scores is free
+    _training: ScoredTable | None = None  # is not in a file
 
-    _contents: ClassVar[Contents] = {
+    contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
         "column_names": ("feature_names_in_", names("d") | None),
         "model": ("_model", stored("AverageModel")),
@@ -177,7 +178,7 @@ class AverageLearner(Saveable, QueryEstimator):
         table = self._with_unscored(table, features, unscored, unscored_qid)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         self._with_queries, self._with_links = qid is not None, links is not None
-        self._fit_scored(table, self._read_settings(encoder))
+        self.fit_scored(table, self.read_settings(encoder))
         self.encoder_ = encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
@@ -188,7 +189,7 @@ class AverageLearner(Saveable, QueryEstimator):
         """Keep the scored rows as they were before they were encoded, for `unscored_effect_`."""
         self._scored_rows = rows
 
-    def _fit_scored(
+    def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
     ) -> None:
         """Fit to the scored rows of a table, which may be encoded already."""
@@ -268,7 +269,7 @@ class AverageLearner(Saveable, QueryEstimator):
         """The error on new rows of an average that chose without them, and that of a constant."""
         raise AssertionError("a learner says what its error is")
 
-    def _read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
+    def read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
         """Parameters, checked; views are those of the kinds of columns that an encoder found,
         unless they are given.
         """
@@ -298,7 +299,7 @@ class AverageLearner(Saveable, QueryEstimator):
                 )
         return AverageSettings(
             ranks=self._ranks,
-            fit_intercept=bool(getattr(self, "fit_intercept", True)),
+            fit_intercept=bool(self.fit_intercept),
             views=views,
             kinds=kinds,
             groups=[group.columns for group in groups if group.kind != "table"],
@@ -316,7 +317,7 @@ class AverageLearner(Saveable, QueryEstimator):
         columns.
         """
         if encoder is None or not _by_name(self.views):
-            names = getattr(self, "feature_names_in_", None)
+            names = self.feature_names
             return read_views(self.views, self.n_features_in_, names, rng)
         names = encoder.feature_names_in_
         views: Sequence[View] = encoded_views(
@@ -406,7 +407,7 @@ class AverageLearner(Saveable, QueryEstimator):
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
         encoder, known = self.encoder_, self.table_
-        settings = self._read_settings(encoder)
+        settings = self.read_settings(encoder)
         model, average = extended(self._model, table, settings)
         self._n_scored += len(table.scored)
         if links is None:
@@ -461,6 +462,10 @@ class AverageLearner(Saveable, QueryEstimator):
         if not return_std:
             return mean
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
+
+    def predict_encoded(self, items: EncodedTable) -> FloatArray:
+        """Scores (n,) of items that are encoded already, without queries and links."""
+        return np.asarray(finite_predictions(self._model.predict_encoded(items)))
 
     def _read_links(self, links: Any, n: int) -> Any:
         """Links between n new rows, of which there may be none."""
@@ -533,7 +538,7 @@ class AverageLearner(Saveable, QueryEstimator):
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
         check_is_fitted(self)
-        pair = read_pair(self, a, b, items, names)
+        pair = read_pair(self._read, a, b, items, names)
         if pair.numbers is None and not (qid is None and links is None):
             given = "qid" if links is None else "links"
             raise ValueError(f"{given} goes with items, and with a and b as their row numbers.")
@@ -666,9 +671,8 @@ class AverageLearner(Saveable, QueryEstimator):
         or a model from a file that was saved before it was asked for.
         """
         check_is_fitted(self)
-        training = getattr(self, "_training", None)  # is not in a file
-        if self._effect is None and training is not None:
-            self._effect = self._compare_without(training)
+        if self._effect is None and self._training is not None:
+            self._effect = self._compare_without(self._training)
         return self._effect
 
     def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
@@ -704,7 +708,7 @@ class AverageLearner(Saveable, QueryEstimator):
             except ValueError:
                 return None
             alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
-        _, plain = fit_table(alone, self._read_settings(encoder))
+        _, plain = fit_table(alone, self.read_settings(encoder))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))

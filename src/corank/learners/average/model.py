@@ -151,7 +151,7 @@ class EncodedTable:
     """
 
     def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
-        self.features, self._queries, self._settings = features, queries, settings
+        self.features, self.queries, self.settings = features, queries, settings
         self._encodings: dict[str, Encoding | None] = {}
         self._rows: dict[str, Array] = {}
 
@@ -161,13 +161,13 @@ class EncodedTable:
     def encoding(self, name: str) -> Encoding | None:
         """What columns become, learned from all rows; None where it cannot be had."""
         if name not in self._encodings:
-            settings = self._settings
+            settings = self.settings
             if name == IDENTITY:
                 fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
             else:
                 columns = settings.without_identity(self.features)
                 centred, groups = settings.fit_intercept, settings.groups
-                fitted = fit_encoding(name, columns, self._queries, centred=centred, groups=groups)
+                fitted = fit_encoding(name, columns, self.queries, centred=centred, groups=groups)
             self._encodings[name] = fitted
         return self._encodings[name]
 
@@ -177,7 +177,7 @@ class EncodedTable:
             encoding = self.encoding(name)
             none = np.empty((len(self), 0))
             self._rows[name] = (
-                none if encoding is None else encoding.encode(self.features, self._queries)
+                none if encoding is None else encoding.encode(self.features, self.queries)
             )
         return self._rows[name]
 
@@ -243,7 +243,11 @@ class AverageModel:
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
         weights = np.asarray([candidate.weights[side] for candidate in used])
         functions = self.functions(used, side)
-        return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
+        runs = runs_of_rows(n, self._block_rows)
+        blocks = in_order(
+            lambda rows: weights @ self.limited(functions(encode(rows))), runs, weights
+        )
+        return np.concatenate([np.empty(0), *blocks])
 
     def side(self, *, queries: bool, links: bool) -> int:
         """The side of rows that come with query labels or links; an error where no candidate can be
@@ -263,17 +267,13 @@ class AverageModel:
     def functions(
         self, used: Sequence[FittedCandidate], side: int
     ) -> Callable[[Encoded], FloatArray]:
-        """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
+        """A function of encoded rows: predictions by every candidate, around the base: (C, n)."""
         expansions = Expansions(used, self.points, self.unscored)
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
+        return lambda encoded: multipliers * expansions.values(encoded)
 
-        def values(encoded: Encoded) -> FloatArray:
-            return self._limited(multipliers * expansions.values(encoded))
-
-        return values
-
-    def _limited(self, values: FloatArray) -> FloatArray:
-        """Values around the level as predictions."""
+    def limited(self, values: FloatArray) -> FloatArray:
+        """Values around the base as predictions within the bounds."""
         return np.clip(self.base + values, self.low, self.high)
 
     def encode(
@@ -348,7 +348,7 @@ class AverageModel:
         """The Gaussian process of a candidate; its system is factorised once."""
         if number not in self._processes:
             self._processes[number] = CandidateProcess.of(
-                self.candidates[number], self._space, self.units, self._limited
+                self.candidates[number], self._space, self.units, self.limited
             )
         return replace(self._processes[number], context=side)
 
@@ -391,12 +391,6 @@ class AverageModel:
         posterior, rows = self.posterior(features, queries, links)
         variances = posterior.moments(rows)[1] + posterior.answer_noise / 2
         return np.asarray(np.maximum(np.sqrt(variances), self.least_deviation))
-
-
-def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
-    """Values of n rows, so many rows at a time, in threads: (n,)."""
-    runs = runs_of_rows(n, step)
-    return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
 
 
 # ---------------------------------------------------------------- from rows to a model
@@ -461,39 +455,35 @@ def fit_table(
     if settings.ranks and table.queries is not None:
         scored = scored[comparable(table.scores[scored], table.queries[scored])]
     unscored = np.flatnonzero(np.isnan(table.scores))
-    queries = table.queries if settings.ranks else None
-    candidates = _candidates(
-        table.features,
-        table.links,
-        settings,
-        has_queries=queries is not None,
-        agree=len(unscored) > 0,
-    )
-    rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
-    space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
+    rows = encoded
+    if rows is None:
+        queries = table.queries if settings.ranks else None
+        rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    return fit_space(space, encodings, candidates, units, settings)
+    return fit_encoded(rows, scored, unscored, units, table.links)
 
 
-def fit_items(
-    items: EncodedTable,
-    compared: Index,
-    links: sparse.csr_array | None,
+def fit_encoded(
+    rows: EncodedTable,
+    learned: Index,
+    others: Index,
     units: Observations,
-    settings: AverageSettings,
+    links: sparse.csr_array | None,
     *,
-    honest: bool,
+    honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to comparisons of some items, with encodings from all of them.
+    """Fit the average to units between the rows that are `learned` from, with encodings from all
+    rows.
 
-    units number the compared items; honest : as in `fit_average`
+    others : rows on which views agree; honest : as in `fit_average`
     """
-    others = np.setdiff1d(np.arange(len(items)), compared)
+    settings = rows.settings
+    has_queries = rows.queries is not None
     candidates = _candidates(
-        items.features, links, settings, has_queries=False, agree=len(others) > 0
+        rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
-    space, encodings = _space(items, links, compared, others, candidates, settings)
+    space, encodings = _space(rows, links, learned, others, candidates, settings)
     return fit_space(space, encodings, candidates, units, settings, honest=honest)
 
 
