@@ -121,8 +121,8 @@ MUTANTS = [
     Mutant(
         "average",
         CLOSED_FORM,
-        "left.variances - levels**2 * alphas",
-        "left.variances + levels**2 * alphas",
+        "variances - levels**2 * alphas",
+        "variances + levels**2 * alphas",
     ),
     Mutant("average", CLOSED_FORM, "variance=variances * amplitude", "variance=variances"),
     # weights
@@ -145,7 +145,10 @@ MUTANTS = [
     Mutant("average", FITTING, "NEGLIGIBLE = 0.01", "NEGLIGIBLE = 0.5"),
     Mutant("average", FITTING, "FEW_UNITS = 200", "FEW_UNITS = 2"),
     Mutant(
-        "average", FITTING, "self._gram -= scaled.T @ scaled", "self._gram -= 0 * scaled.T @ scaled"
+        "average",
+        FITTING,
+        "loss = Pointwise() if units.groups is None else",
+        "loss = Pointwise() or",
     ),
     Mutant("average", FITTING, "kept = np.setdiff1d(everything, fold)", "kept = everything"),
     Mutant(

@@ -510,7 +510,8 @@ class Summary:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
+    def to_html(self) -> str:
+        """A table for notebooks."""
         style = "style='text-align:left;vertical-align:top'"
         rows = "".join(
             f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(sentence)}</td></tr>"
@@ -518,6 +519,8 @@ class Summary:
         )
         details = f"<pre>{escape(self.details)}</pre>" if self.details else ""
         return f"<table><caption {style}>{escape(self.title)}</caption>{rows}</table>{details}"
+
+    _repr_html_ = to_html
 
 
 def summarise(model: Any) -> Summary:

@@ -88,7 +88,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
         order=None,
         ensure_all_finite=False,
     )
-    _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    _refuse_non_numbers(features, vars(estimator).get("feature_names_in_"))
     refuse_extreme_size(features.data if is_sparse(features) else features, "X", small=reset)
     return features
 

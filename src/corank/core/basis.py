@@ -194,23 +194,32 @@ class FeatureMap:
             self.basis.write(X, out)
 
 
-def warn_of_subset(basis: Any, resolved: BasisSpec, n_rows: int, whose: str = "") -> None:
-    """Say so where basis="auto" became a number of rows."""
-    if is_named(basis, "auto") and isinstance(resolved, int):
-        warn_user(
-            f"basis='auto' takes {resolved} of {n_rows} rows as basis{whose}. "
-            f"Say basis={resolved}, another number or 'all' to choose yourself.",
-            BasisNotice,
-        )
+def read_basis(
+    spec: Any, kernel: Any, n_rows: int, n_candidates: int, auto: tuple[int, int], view: Any = None
+) -> BasisSpec:
+    """The parameter `basis`, checked against the rows; "auto" becomes "all", or a number of rows.
 
-
-def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int, size: int) -> BasisSpec:
-    """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other
-    values stay.
+    Parameters
+    ----------
+    kernel : its name; n_rows : of X, which row indices point at; n_candidates : that may serve
+    auto : rows up to which "auto" takes all of them; how many beyond
+    view : its name for messages, None where there is one view
     """
-    if is_named(basis, "auto"):
-        return "all" if n_candidates <= limit else size
-    return basis
+    resolved = check_basis(spec, n_rows, n_candidates)
+    if is_named(resolved, "auto"):
+        limit, size = auto
+        resolved = "all" if n_candidates <= limit else size
+        if isinstance(resolved, int):
+            whose = f" of {view}" if view else ""
+            warn_user(
+                f"basis='auto' takes {resolved} of {n_candidates} rows as basis{whose}. Say"
+                f" basis={resolved}, another number or 'all' to choose yourself.",
+                BasisNotice,
+            )
+    if is_named(resolved, "features") and kernel != "linear":
+        where = f" in {view}" if view else ""
+        raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel!r}{where}.")
+    return resolved
 
 
 def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:

@@ -193,19 +193,20 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
 def _is_whole(result: dict[str, Any], n_queries: int) -> bool:
     """Whether a result that was kept has everything that `run` gives."""
     try:
-        queries = np.asarray(result["queries"] or [0], dtype=np.int64)
+        queries = np.asarray(result["queries"], dtype=np.int64)
+        measures = np.asarray([result[name] for name in JUDGES], dtype=np.float64)
         numbers = np.asarray([result[name] for name in COUNTS], dtype=np.float64)
-        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in JUDGES}
         pairs = np.asarray([result.get("said", []), result.get("came", [])], dtype=np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
     return (
         {"size", "tried", "chosen"} <= result.keys()
         and queries.ndim == 1
-        and lengths == {queries.shape}
+        and queries.size > 0
+        and measures.shape == (len(JUDGES), queries.size)
         and pairs.ndim == 2
+        and bool(np.isfinite(numbers).all())
         and bool(np.all((queries >= 0) & (queries < n_queries)))
-        and bool(np.all(np.isfinite(numbers)))
     )
 
 

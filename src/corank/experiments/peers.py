@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, take
+from corank.core.kernels import scale_gamma
 from corank.core.labels import query_codes
 from corank.experiments.protocol import Task
 
@@ -169,10 +170,7 @@ SVM_SETTINGS = 20  # each costs a fit of its own
 
 def widths(X: Any) -> FloatArray:
     """Kernel widths around 1 / (columns · variance): (N_WIDTHS,)."""
-    squares = X.multiply(X) if is_sparse(X) else np.square(X)
-    variance = float(squares.mean() - X.mean() ** 2)
-    scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    return scale * np.logspace(-1.5, 1.0, N_WIDTHS)
+    return scale_gamma(X) * np.logspace(-1.5, 1.0, N_WIDTHS)
 
 
 def ridge(task: Task) -> FittedMethod:

@@ -21,9 +21,7 @@ from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_pre
 from corank.core.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
-    check_basis,
-    resolve_basis,
-    warn_of_subset,
+    read_basis,
 )
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
@@ -116,7 +114,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
 
-    _learned = "coef_"  # what every fitted one has
+    _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
     _n_unscored: int
@@ -216,11 +214,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         diagram: str = estimator_html_repr(self)
-        return (
-            diagram + self.at_a_glance().summary()._repr_html_()
-            if hasattr(self, self._learned)
-            else diagram
-        )
+        if self._learned not in vars(self):
+            return diagram
+        return diagram + self.at_a_glance().summary().to_html()
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
@@ -239,6 +235,7 @@ class Learner(Saveable, QueryEstimator):
     fitted.
     """
 
+    _learned = "function_"
     contents: ClassVar[Contents] = FUNCTION_OF_ONE_VIEW  # of its file
     beta: float = 0.0  # share of the plain squared error in the loss
     fit_intercept: bool = False  # whether the mean score is taken out first and put back
@@ -586,8 +583,15 @@ class OneViewLearner(Learner):
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
         warn_of_ties(problem)
-        training = Training(problem, to_numpy(rows.index), everything, rows.weights)
-        return self._fit_training(training, with_queries=qid is not None, level=level)
+        training = Training(
+            problem,
+            to_numpy(rows.index),
+            everything,
+            rows.weights,
+            level=level,
+            with_queries=qid is not None,
+        )
+        return self._fit_training(training)
 
     def _fit_comparisons(
         self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
@@ -595,10 +599,11 @@ class OneViewLearner(Learner):
         self._comparison()
         everything = read_features(self, X, reset=True)
         problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
-        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+        training = Training(problem, used, everything, with_queries=qid is not None)
+        return self._fit_training(training)
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
+    def _fit_training(self, training: Training) -> Self:
+        """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
     def _read_kernel(self, training: Training) -> Kernel:
@@ -627,22 +632,17 @@ class OneViewLearner(Learner):
     def _basis_rows(self, training: Training) -> Any:
         """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        n = len(training.index)
-        spec = check_basis(self.basis, training.everything.shape[0], n)
-        resolved = resolve_basis(spec, n, *self._auto_basis)
-        warn_of_subset(spec, resolved, n)
-        if is_named(resolved, "features") and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
-        return resolved
+        n_rows, n = training.everything.shape[0], len(training.index)
+        return read_basis(self.basis, self.kernel, n_rows, n, self._auto_basis)
 
-    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
+    def _keep_counts(self, training: Training) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
         self.keep_counts(
             seen=training.everything.shape[0],
             scored=len(training.index),
             queries=training.problem.n_queries,
-            with_queries=with_queries,
-            level=level,
+            with_queries=training.with_queries,
+            level=training.level,
         )
 
 

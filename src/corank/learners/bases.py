@@ -17,10 +17,8 @@ from corank.core.basis import (
     basis_size,
     candidate_limit,
     candidate_rows,
-    check_basis,
     make_basis,
-    resolve_basis,
-    warn_of_subset,
+    read_basis,
 )
 from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
 from corank.core.views import View, select
@@ -59,23 +57,11 @@ class AskedView:
         return features if self.view.columns is None else select(features, self.view.columns)
 
     def checked_basis(self, data: TrainingData, total: int, auto: tuple[int, int]) -> Any:
-        """`basis` checked against the rows, of which `total` may serve; "auto" is resolved, by its
-        limit and its size.
-        """
-        name = self.view.name
-        checked = check_basis(self.basis, data.features.shape[0], total)
-        limit, size = auto
-        resolved = resolve_basis(checked, total, 0 if data.summed else limit, size)
-        warn_of_subset(checked, resolved, total, f" of {name}" if name else "")
-        if is_named(resolved, "features"):
-            if self.kernel.name != "linear":
-                where = f" in {name}" if name else ""
-                raise ValueError(
-                    "basis='features' needs kernel='linear', got"
-                    f" kernel={self.kernel.name!r}{where}."
-                )
-            if not data.summed:
-                check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
+        """`basis` checked against the rows, of which `total` may serve; see `read_basis`."""
+        n_rows = data.features.shape[0]
+        resolved = read_basis(self.basis, self.kernel.name, n_rows, total, auto, self.view.name)
+        if is_named(resolved, "features") and not data.summed:
+            check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
         if self.kernel.precomputed:
             check_precomputed(self.seen(data.features))
         return resolved
@@ -220,20 +206,21 @@ class ViewBases:
         total = data.n_scored if data.summed else n_held
         others, other_features = np.zeros(0, dtype=np.int64), None
         if data.unscored is not None:
-            n_unscored = data.n_unscored
-            limit = max(view.limit for view in asked.views)
-            needed = n_unscored if asked.whole else max(limit - n_held, 0)
+            most = max(view.limit for view in asked.views)
+            needed = data.n_unscored if asked.whole else max(most - n_held, 0)
             others, other_features = data.unscored.rows.sample(needed, asked.seed)
-            total += n_unscored
+            total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
         alike = n_views > 1 and asked.drawn
         alike = alike and all(
             len(view.view.columns) == data.features.shape[1] for view in asked.views
         )
+        limit, size = asked.auto
+        auto = (0 if data.summed else limit, size)
         views = []
         for position, view in enumerate(asked.views):
-            spec = view.checked_basis(data, total, asked.auto)
+            spec = view.checked_basis(data, total, auto)
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -268,15 +255,17 @@ class ViewBases:
     @cached_property
     def choices(self) -> list[list[float | None]]:
         """The kernel widths to try, one per view; views that are tuned go through theirs together."""
-        widths = [view.widths() for view in self.views]
-        lengths = {len(own) for own in widths if len(own) > 1}
+        by_view = [view.widths() for view in self.views]
+        lengths = {len(widths) for widths in by_view if len(widths) > 1}
         if len(lengths) > 1:
             raise ValueError(
                 "gamma: views that are tuned together need equally many candidates, got"
                 f" {sorted(lengths)}."
             )
         steps = range(max(lengths, default=1))
-        return [[own[step] if len(own) > 1 else own[0] for own in widths] for step in steps]
+        return [
+            [widths[step] if len(widths) > 1 else widths[0] for widths in by_view] for step in steps
+        ]
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""

@@ -88,7 +88,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _answer_noise(self) -> float:
         return self.noise_ * (2.0 if self._kind == "score" else 1.0)
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         amplitude = self._variance("amplitude")
         noise = self._variance("noise")
         basis, rows, widths = self._start(training)
@@ -108,7 +108,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
         with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
             learned = contrasts.learn(widths)
-        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self._keep_counts(training)
         self.amplitude_ = learned.amplitude
         self.noise_ = learned.noise
         self.log_evidence_ = learned.log_evidence

@@ -133,8 +133,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         problem = ComparedRows(
             rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named
         )
-        training = Training(problem, to_numpy(rows.index), everything)
-        self._fit_training(training, with_queries=qid is not None)
+        index = to_numpy(rows.index)
+        with_queries = qid is not None
+        self._fit_training(Training(problem, index, everything, with_queries=with_queries))
         self._n_queries = rows.n_queries
         self._kind = "score"
         self._kept = None if self._kernel.precomputed else Kept(rows=[rows])
@@ -172,7 +173,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new
         )
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         problem = training.problem
         assert isinstance(problem, ComparedRows)
         amplitude = self._variance("amplitude")
@@ -196,7 +197,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         kernels = [(1.0, learned.fitted)]
         if self.average_width and widths == "one":
             kernels = average(task, learned.fitted)
-        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self._keep_counts(training)
         self._kept = None
         self._kind = "comparison"
         self.n_iter_ = learned.sweeps
@@ -204,7 +205,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._warn_of_bounds(learned.at_bounds)
         n_parts = data.n_parts
         # an update that asks about new items would say so again and again
-        if n_parts > 1 and not with_queries:
+        if n_parts > 1 and not training.with_queries:
             warn_user(
                 f"the comparisons fall into {n_parts} parts that are not compared with each other:"
                 " how items of one part stand to those of another comes from their features alone."

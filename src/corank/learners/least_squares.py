@@ -68,6 +68,8 @@ class KernelLeastSquares(Learner):
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _gamma_words: ClassVar[tuple[str, ...]]
 
+    # ---------------------------------------------------------------- fit
+
     def _fit(
         self,
         X: Any,
@@ -78,6 +80,7 @@ class KernelLeastSquares(Learner):
         unscored_qid: Any = None,
         checkpoint: Any = None,
     ) -> Self:
+        """Fit rows in memory or of scans: the arguments of `fit`, checked one after the other."""
         settings = self._settings()
         check_weights(self._comparison(), sample_weight)
         X, y, qid = as_scan(X, y, qid)
@@ -112,7 +115,7 @@ class KernelLeastSquares(Learner):
         data = scored_data(
             rows,
             features,
-            [own.view for own in asked.views],
+            [each.view for each in asked.views],
             self._comparison(),
             centred=settings.centred,
             with_queries=given["qid"] is not None,
@@ -148,7 +151,7 @@ class KernelLeastSquares(Learner):
             data = scored_data(
                 replace(scored, scores=scored.scores[:, None]),
                 surveyed.features,
-                [own.view for own in asked.views],
+                [each.view for each in asked.views],
                 loss,
                 centred=settings.centred,
                 with_queries=scan.has_queries,
@@ -271,7 +274,7 @@ class KernelLeastSquares(Learner):
             problem: TuningProblem = scans().ScannedProblem(bases)
             return problem
         splits = None
-        if settings.tunes or settings.judged:
+        if self.cv is not None and (settings.tunes or settings.judged):
             n_rows = data.features.shape[0]
             splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
         return HeldProblem(

@@ -152,9 +152,8 @@ class Passes:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Numbers of rows and of scored rows before a chunk, and the number of its first scored query."""
+    """Number of scored rows before a chunk, and the number of its first scored query."""
 
-    rows: int
     scored: int
     query: int
 

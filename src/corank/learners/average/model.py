@@ -20,6 +20,7 @@ from corank.core.arrays import (
     stack_rows,
     take,
 )
+from corank.core.kernels import unit_rows
 from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
@@ -58,7 +59,6 @@ from corank.learners.average.similarity import (
     Encoded,
     Space,
     row_products,
-    unit_rows,
     view_positions,
 )
 from corank.solve.posterior import Posterior
