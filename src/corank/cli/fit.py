@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,12 +92,14 @@ from corank.describe import (
 )
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
-from corank.interpretation import FEWEST_UNITS, ColumnEffect, column_effects
 from corank.interview.answers import is_answers_file
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile, is_number, query_column, score_column
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
 from corank.tables.names import NamedItems, names_in
+
+if TYPE_CHECKING:
+    from corank.interpretation import ColumnEffect
 
 SHOWN_COLUMNS = 5
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
@@ -436,18 +438,6 @@ class TrainingTable:
     scored_rows: pa.Table | None
     remembered: dict[str, str | int | None]
 
-    @property
-    def n_scored(self) -> int:
-        """Number of rows with a score, or in a comparison."""
-        return int(self.remembered["scored"] or 0)
-
-    @property
-    def size(self) -> str:
-        """What there is to learn from, such as `12 scored rows`."""
-        if self.pairs is not None:
-            return count(self.pairs.number, "comparison")
-        return count(self.n_scored, "scored row")
-
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
         if self.pairs is not None:
@@ -655,15 +645,22 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
     training = _read_training(job, step)
     model = job.learner(training.encoder, list(training.encoder.get_feature_names_out()))
     what = "an average of models" if job.method is AUTO else type(model).__name__
-    step(f"fitting {what} on {training.size}")
+    n_scored: Any = training.remembered["scored"]
+    rows = count(n_scored, "scored row")
+    if training.pairs is not None:
+        rows = count(training.pairs.number, "comparison")
+    step(f"fitting {what} on {rows}")
     training.fit(model)
     model = with_effect(model, step, wanted=job.request.passes.effect)
     has_rows = not training.linked and job.request.learner.device is None
-    scores, enough = training.scores, training.n_scored >= FEWEST_UNITS
-    if not wants_effects or not has_rows or scores is None or not enough:
+    if not wants_effects or not has_rows or training.scores is None:
+        return model, []
+    from corank.interpretation import FEWEST_UNITS, column_effects  # slow to import
+
+    if n_scored < FEWEST_UNITS:
         return model, []
     step("shuffling columns")
-    return model, column_effects(model, training.features, scores, qid=training.queries)
+    return model, column_effects(model, training.features, training.scores, qid=training.queries)
 
 
 def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:

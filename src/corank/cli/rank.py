@@ -43,7 +43,6 @@ from corank.cli.options import (
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
-from corank.interpretation import predicted_scores
 from corank.tables import column, is_text
 
 SHOWN_ROWS = 10
@@ -242,6 +241,8 @@ def _ranking(
     """The table in order with ranks, scores and standard deviations before its columns, or before
     those of the ids.
     """
+    from corank.interpretation import predicted_scores  # slow to import
+
     learner = model.model
     fitted_ids, wanted = remembered_ids(learner), applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"

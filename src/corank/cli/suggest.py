@@ -40,7 +40,6 @@ from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count
 from corank.describe import learned_from_comparisons
 from corank.display import Cell, Table
-from corank.interpretation import predicted_scores
 from corank.tables import TableError, column, score_column
 from corank.tables.comparisons import FIRST, SECOND, WINNER
 
@@ -260,6 +259,8 @@ def _ask(
     overall: bool,
 ) -> Questions:
     """The `number` most informative questions, within each query or, of scores, `overall`."""
+    from corank.interpretation import predicted_scores  # slow to import
+
     learned = learned_from_comparisons(model)
     compares = learned if kind is None else kind == QuestionKind.comparison
     if overall and compares:

@@ -583,8 +583,15 @@ class OneViewLearner(Learner):
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
         warn_of_ties(problem)
-        training = Training(problem, to_numpy(rows.index), everything, rows.weights)
-        return self._fit_training(training, with_queries=qid is not None, level=level)
+        training = Training(
+            problem,
+            to_numpy(rows.index),
+            everything,
+            rows.weights,
+            level=level,
+            with_queries=qid is not None,
+        )
+        return self._fit_training(training)
 
     def _fit_comparisons(
         self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
@@ -592,10 +599,11 @@ class OneViewLearner(Learner):
         self._comparison()
         everything = read_features(self, X, reset=True)
         problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
-        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+        training = Training(problem, used, everything, with_queries=qid is not None)
+        return self._fit_training(training)
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
+    def _fit_training(self, training: Training) -> Self:
+        """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
     def _read_kernel(self, training: Training) -> Kernel:
@@ -627,14 +635,14 @@ class OneViewLearner(Learner):
         n_rows, n = training.everything.shape[0], len(training.index)
         return read_basis(self.basis, self.kernel, n_rows, n, self._auto_basis)
 
-    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
+    def _keep_counts(self, training: Training) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
         self.keep_counts(
             seen=training.everything.shape[0],
             scored=len(training.index),
             queries=training.problem.n_queries,
-            with_queries=with_queries,
-            level=level,
+            with_queries=training.with_queries,
+            level=training.level,
         )
 
 

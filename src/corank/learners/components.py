@@ -32,13 +32,13 @@ class ComponentLearner(OneViewLearner):
     _has_level: ClassVar[bool] = True
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
         if settings.tunes:
             settings = replace(settings, splits=self._splits(training))
         solution = solve_components(training, settings)
-        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep_counts(training)
         self._keep(solution)
         self._warn_of(training, settings, solution)
         return self

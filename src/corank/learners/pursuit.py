@@ -66,7 +66,7 @@ class PursuitLearner(OneViewLearner):
         self._refit = self.refit
         return self
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
         check_choice(self.refit, "refit", REFITS)
         settings = PursuitSettings(
@@ -88,7 +88,7 @@ class PursuitLearner(OneViewLearner):
         if settings.tunes:
             settings = replace(settings, splits=self._splits(training))
         solution = pursue(training, settings, atoms)
-        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep_counts(training)
         self._keep(training, atoms, solution)
         self._warn_of(training, settings, solution)
         return self

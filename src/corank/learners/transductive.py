@@ -21,10 +21,10 @@ from corank.learners.bases import check_column_basis
 from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
+from corank.solve.path import PullPath
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     Completed,
-    PullPath,
     TransductionSettings,
     complete,
     untuned_pull,
@@ -164,7 +164,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         warn_of_ties(problem)
         all_rows = self._all_rows(features, rows, qid, unscored, unscored_qid)
         everything = ScoredRows(all_rows, comparison)
-        training = Training(problem, to_numpy(rows.index), everything.features)
+        index, with_queries = to_numpy(rows.index), qid is not None
+        training = Training(problem, index, everything.features, with_queries=with_queries)
         if len(rows) == len(all_rows):
             warn_user(ALONE)
             pull = untuned_pull(pull, 1.0)
@@ -173,7 +174,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             splits = read_splits(self.cv, problem, training.index, features.shape[0])
             settings = replace(settings, splits=splits)
         completed = complete(training, everything, features.shape[0], settings)
-        self._keep_counts(training, with_queries=qid is not None, level=0.0)
+        self._keep_counts(training)
         self._keep_completed(completed)
         self._warn(settings)
         return self

@@ -185,8 +185,10 @@ def _untuned_number(trial: _ComponentTrial) -> int:
     """The number of components where nothing can be held out: the largest candidate that still
     makes a difference.
     """
-    sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
-    return int(sensible[-1] if len(sensible) else trial.numbers[0])
+    numbers = trial.numbers
+    most = min(UNTUNED_COLUMNS, trial.system.triangle.limit)
+    sensible = numbers[numbers <= most]
+    return int(sensible[-1] if len(sensible) else numbers[0])
 
 
 def _trials(
@@ -212,7 +214,8 @@ def _trials(
         system = SummedComponents.of(problem, components, 0.0, codes)
     limit = components.n_components
     if isinstance(settings.n_components, str):
-        limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
+        share = int(TUNED_SHARE * problem.features.shape[0])
+        limit = min(limit, max(1, share))
     numbers = np.unique(np.minimum(settings.numbers, limit))
     for alpha in settings.alpha:
         tried = replace(system, alpha=alpha)
@@ -255,9 +258,10 @@ def _path(
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return None
     offset = system.problem.mean_score if settings.centred else 0.0
+    least = np.nanmin(errors.mean) * (1 + 1e-12)
     return Path.of(
         errors,
-        int(np.flatnonzero(errors.mean <= np.nanmin(errors.mean) * (1 + 1e-12))[0]),
+        int(np.argmax(errors.mean <= least)),
         settings.scoring,
         constant_error([system.problem], offset, settings.scoring),
         alpha=system.alpha,
@@ -310,7 +314,8 @@ def leading_eigenpairs(
             pass  # a matrix of zeros, or one whose last eigenvalues are too close to each other
     values, vectors = eigh(matrix, size)
     xp = namespace(matrix)
-    return xp.flip(values[n - count :]), xp.flip(vectors[:, n - count :], axis=1)
+    largest = xp.flip(values[n - count :])
+    return largest, xp.flip(vectors[:, n - count :], axis=1)
 
 
 def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
@@ -329,9 +334,11 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
         operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False
     )
     shift = SHIFT_SHARE * float(largest)
-    shifted = LinearOperator(
-        (n, n), matvec=lambda vector: product(vector) + shift * vector, dtype=np.float64
-    )
+
+    def shifted_product(vector: FloatArray) -> FloatArray:
+        return product(vector) + shift * vector
+
+    shifted = LinearOperator((n, n), matvec=shifted_product, dtype=np.float64)
     values, vectors = eigsh(
         shifted,
         count,
@@ -341,7 +348,8 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
         tol=RESIDUAL_SHARE,
     )
     values = np.maximum(values[::-1] - shift, 0.0)
-    return like(values, matrix), like(np.ascontiguousarray(vectors[:, ::-1]), matrix)
+    vectors = np.ascontiguousarray(vectors[:, ::-1])
+    return like(values, matrix), like(vectors, matrix)
 
 
 @dataclass(frozen=True)
@@ -402,7 +410,8 @@ def row_components(
     xp = namespace(matrix)
     n = matrix.shape[0]
     row_weights = like(np.ones(n), matrix) if weights is None else weights
-    size = float(xp.max(row_weights * xp.abs(xp.linalg.diagonal(matrix))))
+    diagonal = xp.abs(xp.linalg.diagonal(matrix))
+    size = float(xp.max(row_weights * diagonal))
     means = (row_weights @ matrix) / xp.sum(row_weights)
     centring = QueryLoss(WithinQueries("size"), None, 1, weights, matrix, n)
     level = centring.direction
@@ -416,8 +425,9 @@ def row_components(
     # are not centred, it would be large
     vectors -= level[:, None] * (level @ vectors)[None, :]
     vectors /= xp.sqrt(values)[None, :]
-    functions = vectors if weights is None else centring.root_weights[:, None] * vectors
-    return ComponentBasis(replace(basis, own_gram=None), functions, values, means)
+    if weights is not None:
+        vectors = centring.root_weights[:, None] * vectors
+    return ComponentBasis(replace(basis, own_gram=None), vectors, values, means)
 
 
 def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBasis:
@@ -439,10 +449,14 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     xp = namespace(values)
     first = max(values.shape[0] - count, 0)
     means = moments.mean[:-N_TARGETS]
-    lost = _rounding(moments.count) ** 2 * moments.weight * float(xp.max(means**2))
-    values, vectors = _alive(xp.flip(values[first:]), xp.flip(vectors[:, first:], axis=1), lost)
+    largest = float(xp.max(means**2))
+    lost = _rounding(moments.count) ** 2 * moments.weight * largest
+    values = xp.flip(values[first:])
+    vectors = xp.flip(vectors[:, first:], axis=1)
+    values, vectors = _alive(values, vectors, lost)
     white = basis.whitening.matrix  # its columns are orthogonal
-    centre = white @ (means / xp.sum(white * white, axis=0))
+    lengths = xp.sum(white * white, axis=0)
+    centre = white @ (means / lengths)
     return ComponentBasis(basis, white @ vectors, values, centre)
 
 
@@ -455,10 +469,11 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
     """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel
     that is constant.
     """
-    floor = max(EIGENVALUE_CUT * float(values[0]), lost)
-    count = max(1, int(np.sum(to_numpy(values) > floor)))
-    if float(values[0]) <= floor:
+    largest = float(values[0])
+    floor = max(EIGENVALUE_CUT * largest, lost)
+    if largest <= floor:
         return 0.0 * values[:1] + 1.0, 0.0 * vectors[:, :1]
+    count = int(np.sum(to_numpy(values) > floor))
     return values[:count], vectors[:, :count]
 
 
@@ -592,8 +607,9 @@ class RowComponents:
         """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
         units, which are `kept`.
         """
-        rows = self.problem.per_unit(self.rows[:, : int(numbers.max())])
-        scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
+        most = int(numbers.max())
+        rows = self.problem.per_unit(self.rows[:, :most])
+        scales = self.components.eigenvalues[:most] * mean_loss(kept)
         columns = kept.unit_root(take(rows, train))
         triangle = triangle_of(columns, kept.targets, scales, self.alpha)
         return take(rows, test) @ triangle.coefficients(numbers, offset)
@@ -606,7 +622,9 @@ def _without_offsets(
     residuals = []
     for both, offset in zip(left, offsets.tolist(), strict=True):
         own = both[..., 0]
-        residuals.append(own - offset * both[..., 1] if offset else own)
+        if offset:
+            own = own - offset * both[..., 1]
+        residuals.append(own)
     return in_place(blocks, residuals, n)
 
 
@@ -633,8 +651,10 @@ class SummedComponents:
         """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums
         of each fold.
         """
-        codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
-        return cls(problem, components, alpha, whitened_statistics(problem, components, codes))  # type: ignore[arg-type]
+        if folds is not None:
+            folds = np.where(folds < 0, folds.max() + 1, folds)
+        statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
+        return cls(problem, components, alpha, statistics)
 
     @cached_property
     def triangle(self) -> Triangle:
@@ -656,7 +676,8 @@ class SummedComponents:
         def without(fold: int) -> tuple[list[Array], float]:
             gram = self.statistics.without(fold)
             offset = gram.mean_score if settings.centred else 0.0
-            return [self._triangle(gram).coefficients(numbers, offset)], offset
+            coefficients = self._triangle(gram).coefficients(numbers, offset)
+            return [coefficients], offset
 
         if settings.scoring != "disagreement":
             tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
@@ -664,7 +685,8 @@ class SummedComponents:
         values = []
         for fold, block in enumerate(blocks):
             (weights,), offset = without(fold)
-            values.append(self.components.predictions(problem, weights, block) + offset)
+            predictions = self.components.predictions(problem, weights, block)
+            values.append(predictions + offset)
         predictions = in_place(blocks, values, problem.targets.shape[0])
         offsets = np.zeros(len(blocks))
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])

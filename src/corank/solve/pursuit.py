@@ -192,8 +192,9 @@ def _trial(
         runs.append(PursuitRun(fold, own_lengths, settings.refit, alike=atoms.points is not None))
     carried = min(dictionary.size, problem.freedom())
     if not folds:
-        tunes = isinstance(n_atoms, str)
-        asked = min(UNTUNED_COLUMNS, carried) if tunes else int(np.min(n_atoms))
+        asked = min(UNTUNED_COLUMNS, carried)
+        if not isinstance(n_atoms, str):
+            asked = int(np.min(n_atoms))
         advance(dictionary, runs, asked)
         return _PursuitTrial(kernel, runs[0], asked, None)
 
@@ -238,7 +239,8 @@ def _errors(
     for fold, run in zip(folds, runs, strict=True):
         last = len(run.steps)
         values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
-        predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
+        stacked = namespace(values[0]).stack(values, axis=1)
+        predictions.append(stacked + fold.offset)
     return _pooled(folds, predictions, scoring)
 
 
@@ -272,12 +274,16 @@ def search_steps(
         table, longest = go_on(begin, tried)
         tables.append(table)
         if isinstance(n_atoms, str):
-            end = _end_of_search(np.concatenate([table.mean for table in tables]))
-    numbers = np.atleast_1d(np.asarray(n_atoms))
+            means = np.concatenate([table.mean for table in tables])
+            end = _end_of_search(means)
     if isinstance(n_atoms, str):
-        numbers = np.arange(1, max(1, min(end or tried, longest)) + 1)
+        last = min(end or tried, longest)
+        numbers = np.arange(1, max(1, last) + 1)
+    else:
+        numbers = np.atleast_1d(np.asarray(n_atoms))
     errors = np.concatenate([table.errors for table in tables], axis=1)
-    return numbers, HeldOut(errors[:, np.minimum(numbers, tried) - 1], tables[0].sizes)
+    errors = errors[:, np.minimum(numbers, tried) - 1]
+    return numbers, HeldOut(errors, tables[0].sizes)
 
 
 def _end_of_search(means: FloatArray) -> int | None:
@@ -462,12 +468,15 @@ class PursuitRun:
         live = (self._lengths > self._shortest) & left
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         ones = xp.ones_like(lengths)
-        gains = xp.where(live, correlations * correlations / xp.where(live, lengths, ones), -ones)
+        safe_lengths = xp.where(live, lengths, ones)
+        gains = correlations * correlations / safe_lengths
+        gains = xp.where(live, gains, -ones)
         best = float(xp.max(gains))
         if not best > NEGLIGIBLE_GAIN * self.losses[0]:
             self.ended = True
             return None
-        return int(xp.argmax(xp.astype(gains >= (1 - GAIN_TIE) * best, xp.int8)))
+        equal = gains >= (1 - GAIN_TIE) * best
+        return int(xp.argmax(xp.astype(equal, xp.int8)))
 
     def enter(self, atom: int, column: Array) -> None:
         """Take in an atom, given its values (n,) at all rows. O(n k)."""
@@ -533,8 +542,9 @@ class PursuitRun:
         upper = self._columns.upper[:, self._columns.leading]
         k = len(upper)
         inverse = scipy.linalg.solve_triangular(upper, np.eye(k)) if k else upper
-        sums = np.cumsum(inverse * np.asarray(self._amounts), axis=1)
-        sums = np.concatenate([np.zeros((k, 1)), sums], axis=1)
+        amounts = np.asarray(self._amounts)
+        sums = np.zeros((k, k + 1))
+        sums[:, 1:] = np.cumsum(inverse * amounts, axis=1)
         weights[self._bearers] = sums[:, self._n_directions]
         return weights
 
@@ -548,12 +558,14 @@ def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) ->
         waiting = [(run, vector) for run, vector in pending if vector is not None]
         if waiting:
             vectors = [vector for _, vector in waiting]
-            products = dictionary.products(namespace(vectors[0]).stack(vectors))
+            stacked = namespace(vectors[0]).stack(vectors)
+            products = dictionary.products(stacked)
             for number, (run, _) in enumerate(waiting):
                 run.absorb(products[number, ...])
         chosen = [(run, run.choose()) for run in active]
         choices = [(run, atom) for run, atom in chosen if atom is not None]
         if choices:
-            columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
+            atoms = np.asarray([atom for _, atom in choices])
+            columns = dictionary.columns(atoms)
             for number, (run, atom) in enumerate(choices):
                 run.enter(atom, columns[number, ...])

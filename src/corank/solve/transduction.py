@@ -56,11 +56,10 @@ from corank.core.basis import (
 from corank.core.folds import default_codes, split_codes
 from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
-from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import chosen_position, errors_of, pooled
-from corank.solve.path import Path, Tried, joined_path
+from corank.solve.path import Path, PullPath, joined_path
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 from corank.solve.tuning import (
     Candidates,
@@ -102,16 +101,6 @@ class TransductionSettings(KernelSettings):
     def tunes(self) -> bool:
         """Whether kernel width or alpha is chosen by held-out error."""
         return is_open(self.alpha) or is_open(self.gamma)
-
-
-@storable("PullPath")
-@dataclass(frozen=True)
-class PullPath(Path):
-    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
-    queries.
-    """
-
-    pull: Tried | None = None
 
 
 @dataclass(frozen=True)
@@ -160,22 +149,26 @@ def complete(
     alpha = inductive.alpha
     if alone:
         pull = untuned_pull(settings.pull, 1.0)
-        return Completed(coefficients[:0], coefficients, basis, rows, alpha, pull, path)
+        nothing = coefficients[:0]
+        return Completed(nothing, coefficients, basis, rows, alpha, pull, path)
     tunes_pull = is_open(settings.pull) and not one_query
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
         folds = _folds(training.problem, settings)
-    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
+    queries = to_numpy(everything.rows.queries)
+    layout = Layout.of(queries, training.index, folds)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
     n = layout.n_scored
-    scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
+    weights = row_weights(problem)[n:]
+    scale = float(namespace(weights).mean(weights))
     pull = untuned_pull(settings.pull, scale)
     tried = _pull_path(system, inductive, settings, scale) if tunes_pull else None
     if tried is not None and tried.pull is not None:
         path = tried
         pull = float(tried.pull[tried.best])
-    predicted = predict_in_blocks(basis, coefficients, take(problem.features, slice(n, None)))
+    unscored = take(problem.features, slice(n, None))
+    predicted = predict_in_blocks(basis, coefficients, unscored)
     scores, coefficients = system.solve(alpha, pull, predicted)
     scores = take(scores, np.argsort(layout.order[n:]))
     if is_named(settings.basis, "all"):
@@ -394,11 +387,13 @@ class Layout:
         sizes = np.bincount(queries)[queries]
         order = np.lexsort((queries, sizes, parts))
         keys = np.stack([parts[order], sizes[order]])
-        starts = np.flatnonzero(np.any(np.diff(keys, prepend=-1), axis=0))
+        changes = np.any(np.diff(keys, prepend=-1), axis=0)
+        starts = np.flatnonzero(changes).tolist()
         runs = []
-        for begin, end in pairwise([*starts.tolist(), len(order)]):
+        for begin, end in pairwise([*starts, len(order)]):
             part, size = keys[:, begin].tolist()
-            runs.append(QueryRun(part, begin, size, (end - begin) // size))
+            count = (end - begin) // size
+            runs.append(QueryRun(part, begin, size, count))
         bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
         return cls(order, bounds, tuple(runs), n_folds)
 
@@ -408,14 +403,11 @@ class Layout:
         return int(self.bounds[-2])
 
     @property
-    def starts(self) -> Index:
-        """The first row of every query."""
-        return np.concatenate([run.begin + run.size * np.arange(run.count) for run in self.runs])
-
-    @property
     def folds(self) -> Index:
         """Folds of the scored rows, −1 for none: (n,)."""
-        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
+        numbers = np.r_[np.arange(self.n_folds), -1]
+        sizes = np.diff(self.bounds[:-1])
+        return np.repeat(numbers, sizes)
 
     def rows(self, part: int) -> Index:
         """The rows of a part."""
@@ -443,7 +435,8 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     m = z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
     zeros = zeros_beside((len(problem.rows) - m, 1), z)
-    return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
+    everything = xp.concat([zeros, shift])
+    return predicted + problem.operator.unroot(everything)[-m:, 0]
 
 
 # ---------------------------------------------------------------- a basis of all rows
@@ -610,8 +603,9 @@ class PrimalTransduction:
             self._whitened(take(problem.features, run))
             for run in runs_of_rows(len(problem.rows), step)
         ]
+        starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), layout.starts, None)
+        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
@@ -700,11 +694,13 @@ class _AtAlpha:
         inner = self.penalty + plain[:r, :r]
         alone = solve_positive(inner, plain[:r, r:])
         across = inner + across
-        top = xp.concat([telling[:r, :r] + pulled, -across], axis=1)
+        told = telling[:r, :r]
+        top = xp.concat([told + pulled, -across], axis=1)
         bottom = xp.concat([across, held], axis=1)
-        right = telling[:r, r:] - telling[:r, :r] @ alone
+        matrix = xp.concat([top, bottom], axis=0)
+        right = telling[:r, r:] - told @ alone
         right = xp.concat([right, xp.zeros_like(alone)], axis=0)
-        both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
+        both = xp.linalg.solve(matrix, right)
         return alone, both[:r, :], both[r:, :]
 
 
@@ -750,7 +746,8 @@ class Turned:
 
     def free(self, pull: float) -> Array:
         """w = 1/(1 + p h²): (k,)."""
-        return 1 / (1 + (pull / self.weight) * self.kept**2)
+        strength = pull / self.weight
+        return 1 / (1 + strength * self.kept**2)
 
     def turn(self, z: Array) -> Array:
         """Values of the rows (count·size, 1), turned like them: (k, 1)."""
@@ -771,7 +768,8 @@ class Turned:
         column of F here: (2, r + 1, r + 1).
         """
         xp = namespace(z)
-        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
+        turned = self.turn(z[self.rows, :])
+        columns = xp.concat([self.features, turned], axis=1)
         telling = columns / self.kept[:, None]
         return xp.stack([columns.T @ columns, telling.T @ telling])
 

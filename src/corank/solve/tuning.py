@@ -76,12 +76,16 @@ class Training:
     """A problem of one view, and where its rows lie in what the user handed over.
 
     index : (n,) row numbers in X; everything : X; weights : (n,) or None
+    level : was taken out of the scores
+    with_queries : whether the rows came with query labels
     """
 
     problem: Problem
     index: Index
     everything: Array
     weights: Array | None = None
+    level: float = 0.0
+    with_queries: bool = False
 
 
 # ---------------------------------------------------------------- what a learner was asked for

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -203,8 +203,8 @@ def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: st
         raise ValueError(
             f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths."
         )
-    array = np.asarray(values)
-    return [array[begin:end] for begin, end in pairwise(np.cumsum([0, *sizes]))]
+    ends = np.cumsum(sizes)
+    return np.split(np.asarray(values), ends[:-1])
 
 
 def _client() -> Any:
@@ -263,7 +263,8 @@ class UnitTasks:
         self.source = scan.source
         local = replace(scan, client=None)
         if isinstance(self.source, CollectionSource):
-            local = replace(local, source=self.source.only(-1, Partition(None)))
+            no_rows = self.source.only(-1, Partition(None))
+            local = replace(local, source=no_rows)
         self._scan = sent(self.client, local)
 
     def submit(self, function: Any, number: int, *arguments: Any) -> Any:

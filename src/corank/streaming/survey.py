@@ -113,8 +113,9 @@ class RowPieces:
             return self
         features, *others = self.joined()
         features = like(features, reference, dtype_name(features))
-        scores = [like(values, reference) for values in others[:1]]
-        return RowPieces(((features, *scores, *others[1:]),))
+        if others:
+            others[0] = like(others[0], reference)  # the scores
+        return RowPieces(((features, *others),))
 
 
 @storable("Survey")
@@ -250,7 +251,8 @@ class SurveyJob:
             codes = chunk.runs.codes(chunk.n_rows)[rows]
             ids = chunk.runs.ids.view(np.int64)[codes]
             features = take(chunk.features, rows)
-            held = RowPieces(((features, scores, ids, self._numbers(chunk, rows)),))
+            numbers = self._numbers(chunk, rows)
+            held = RowPieces(((features, scores, ids, numbers),))
         return Survey(
             chunks=(ChunkCounts.of(chunk, is_scored),),
             scored=self._reservoir(chunk, is_scored),
@@ -372,8 +374,10 @@ def _with_spread_candidates(survey: Survey, scan: Scan, job: SurveyJob) -> Surve
         # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows
         # behind it
         share = len(numbers) / count
-        draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * share
-        return Reservoir(job.limit, ((numbers, draws, np.empty((len(numbers), 0))),))
+        rng = np.random.default_rng([job.seed, count])
+        draws = rng.random(len(numbers)) * share
+        no_features = np.empty((len(numbers), 0))
+        return Reservoir(job.limit, ((numbers, draws, no_features),))
 
     return replace(
         survey,
@@ -395,7 +399,8 @@ def _spread_rows(survey: Survey, scan: Scan, job: SurveyJob, *, scored: bool) ->
     width = WINDOW_ROWS * count // survey.n_rows
     ranks = spread_places(count, min(job.limit, count), job.seed, width)
     numbers = [np.zeros(0, dtype=np.int64)]
-    for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
+    positions = np.unique(np.searchsorted(ends, ranks, side="right"))
+    for position in positions.tolist():
         end = ends[position]
         chunk = survey.chunks[position]
         first = end - sizes[position]
