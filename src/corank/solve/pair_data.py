@@ -240,7 +240,8 @@ def untied_pairs(
     new = order >= first_new
     new_before = np.concatenate([[0], np.cumsum(new)])
     new_places = np.flatnonzero(new)
-    query, group = _begins(queries[order]), _begins(queries[order], scores[order])
+    query = _begins(queries[order])
+    group = _begins(queries[order], scores[order])
     # how many rows each row beats: all below it if it is new, else the new ones below it
     beaten = np.where(new, group - query, new_before[group] - new_before[query])
     ends = np.cumsum(beaten)
