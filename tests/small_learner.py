@@ -3,7 +3,6 @@ learners/test_registry.py.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from corank.core.arrays import namespace, to_numpy
 from corank.core.kernels import scale_gamma
@@ -13,7 +12,6 @@ from corank.core.registry import LearnerRecord
 from corank.inputs import read_rows
 from corank.learners.base import Learner, RankerMixin
 from corank.learners.parameters import KernelParameters, read_kernel
-from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 from corank.solve.function import Function, Span
 
 
@@ -24,8 +22,6 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
     """
 
     sharpness: float = 1.0
-
-    _contents: ClassVar[Contents] = FUNCTION_OF_ONE_VIEW
 
     def fit(self, X, y, *, qid=None, sample_weight=None):
         everything, rows = read_rows(self, X, y, qid, sample_weight)
@@ -39,13 +35,12 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
         coefficients = weights * centred / namespace(centred).sum(weights)
         span = Span(kernel, rows.features, rows=to_numpy(rows.index))
         self.function_ = Function.mean([span], [coefficients], level=0.0)
-        self._level = 0.0
-        self._n_seen, self._n_scored, self._n_queries = (
-            int(everything.shape[0]),
-            len(rows),
-            rows.n_queries,
+        self.keep_counts(
+            seen=int(everything.shape[0]),
+            scored=len(rows),
+            queries=rows.n_queries,
+            with_queries=qid is not None,
         )
-        self._with_queries = qid is not None
         return self
 
 

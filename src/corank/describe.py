@@ -52,7 +52,7 @@ def describe(model: Any) -> Facts:
         **{name: vars(model)[f"{name}_"] for name in SIZES if f"{name}_" in vars(model)},
         **(_evidence(model) if model.has_evidence else {}),
         "atoms": _atoms(model) if model.has_atoms else None,
-        **(_held_out_of_average(model) if model.is_average else _held_out(model)),
+        **({} if model.is_average else _held_out(model)),
         "parameters": _changed_parameters(model),
     }
 
@@ -86,7 +86,11 @@ def _counts(model: Any, table: Facts) -> Facts:
 
 
 def _average(model: Any) -> Facts:
-    """What an average is made of."""
+    """What an average is made of, how many candidates were weighed, and its held-out error beside
+    that of a constant.
+    """
+    meaning = f"{model.error_name}, not used to choose the weights"
+    errors = model.held_out_error_, np.nan, model.constant_error
     return {
         "kernel": "average",
         "gamma": None,
@@ -97,6 +101,9 @@ def _average(model: Any) -> Facts:
             {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
         ],
         **_unscored(model, model.known_effect),  # which is not looked for here: that takes a fit
+        "gamma_chosen": None,
+        "gammas_tried": 1,
+        **_errors(max(len(model.candidates_), 1), meaning, *errors),
     }
 
 
@@ -203,22 +210,6 @@ def _held_out(model: Any) -> Facts:
     return facts | _errors(
         tried, meaning, path.error[best], path.standard_error[best], path.constant
     )
-
-
-def _held_out_of_average(model: Any) -> Facts:
-    """How many candidates were weighed, and the held-out error beside that of a constant."""
-    meaning = f"{model.error_name}, not used to choose the weights"
-    return {
-        "gamma_chosen": None,
-        "gammas_tried": 1,
-        **_errors(
-            max(len(model.candidates_), 1),
-            meaning,
-            model.held_out_error_,
-            np.nan,
-            model.constant_error,
-        ),
-    }
 
 
 def _errors(
@@ -519,7 +510,8 @@ class Summary:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
+    def to_html(self) -> str:
+        """A table for notebooks."""
         style = "style='text-align:left;vertical-align:top'"
         rows = "".join(
             f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(sentence)}</td></tr>"
@@ -527,6 +519,8 @@ class Summary:
         )
         details = f"<pre>{escape(self.details)}</pre>" if self.details else ""
         return f"<table><caption {style}>{escape(self.title)}</caption>{rows}</table>{details}"
+
+    _repr_html_ = to_html
 
 
 def summarise(model: Any) -> Summary:

@@ -151,12 +151,13 @@ def visible(text: str) -> str:
     """A text in which every control character is shown as a picture of it, one character for one;
     lines stay lines.
     """
-    return text if text.isprintable() else "".join(map(_picture, text))
-
-
-def _picture(character: str) -> str:
-    is_control = category(character) in ("Cc", "Cs") or character in REORDERING
-    if character == "\n" or not is_control:
-        return character
-    code = ord(character)
-    return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"
+    if text.isprintable():
+        return text
+    pictures = {}
+    for character in set(text) - {"\n"}:
+        code = ord(character)
+        if category(character) not in ("Cc", "Cs") and character not in REORDERING:
+            continue
+        picture = 0x2400 + code if code < ord(" ") else 0x2421 if code == DELETE else 0xFFFD
+        pictures[code] = chr(picture)
+    return text.translate(pictures)

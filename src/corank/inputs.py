@@ -68,11 +68,17 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their
     library.
     """
-    _refuse_scan(estimator, X)
+    if is_scan(X) or is_collection(X):
+        raise TypeError(
+            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
+            " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
+            " CoRankRLS."
+        )
     refuse_masked(X, "X", MASKED_FEATURES)
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
-    _refuse_text_columns(X)
+    if is_frame(X):
+        _refuse_text_columns(X)
     features = validate_data(
         estimator,
         X,
@@ -82,7 +88,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
         order=None,
         ensure_all_finite=False,
     )
-    _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    _refuse_non_numbers(features, vars(estimator).get("feature_names_in_"))
     refuse_extreme_size(features.data if is_sparse(features) else features, "X", small=reset)
     return features
 
@@ -127,7 +133,6 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
 
     `check` may be False for chunks that were checked before.
     """
-    _refuse_scan(estimator, unscored)
     shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
     fits = len(shape) == 2 and shape[1] == features.shape[1]
     if fits and shape[0] == 0:
@@ -181,15 +186,6 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
         raise ValueError("X contains NaN or infinity; fill in or drop those entries first.")
     refuse_extreme_size(X, "X", small=reset)
     return X
-
-
-def _refuse_scan(estimator: Any, X: Any) -> None:
-    if is_scan(X) or is_collection(X):
-        raise TypeError(
-            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
-            " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
-            " CoRankRLS."
-        )
 
 
 def _refuse_non_numbers(features: Array, names: Array | None) -> None:
@@ -248,8 +244,6 @@ def is_matrix_of_numbers(X: Any) -> bool:
 
 def _refuse_text_columns(X: Any) -> None:
     """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
-    if not is_frame(X):
-        return
     frame = nw.from_native(X, eager_only=True)
     texts = [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
     if texts:
@@ -512,7 +506,7 @@ def scans() -> Any:
     """What learners do with scans, imported with the first scan or Dask collection: scans know
     learners, not the other way round.
     """
-    return import_module("corank.streaming")
+    return import_module("corank.streaming.models")
 
 
 def is_scan(X: Any) -> bool:
@@ -535,7 +529,7 @@ def read_scanned_features(estimator: Any, scan: Any) -> None:
 def as_scan(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
     """X, y and qid; where X is a Dask collection, as one scan that brings the others."""
     if is_collection(X):
-        return scans().collection_scan(X, y, qid), None, None
+        return import_module("corank.streaming.dask").collection_scan(X, y, qid), None, None
     for value, name in ((y, "y"), (qid, "qid")):
         if is_collection(value):
             raise TypeError(

@@ -465,7 +465,7 @@ def test_rank_takes_the_level_out_of_each_query(folder, monkeypatch):
         own = ranked[ranked["country"] == country].set_index("wine").loc[some["wine"]]
         np.testing.assert_allclose(own["score"], mean)
         np.testing.assert_allclose(own["std"], without_level(cov))
-    monkeypatch.setattr("corank.cli.columns.MAX_ROWS_WITHOUT_LEVEL", 11)
+    monkeypatch.setattr("corank.interpretation.MAX_ROWS_WITHOUT_LEVEL", 11)
     said = run("rank", "d.corank", "rated.csv", "--out", "plain.csv").stderr
     assert "in queries of more than 11 rows" in said
     plain = pd.read_csv("plain.csv", dtype={"wine": str})

@@ -494,7 +494,7 @@ def predict(
     The items are sent to the sites, which must run corank federated join --serve.
     """
     output = TableOutput(format, force, quiet, as_json, out_format, spreadsheet_safe=False)
-    source = readable(context, items, format)
+    source = readable(context, items, format, is_first=True)
     output.check(out, source)
     given = read_coordinator(settings)
     table = source.read([id])

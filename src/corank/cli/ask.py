@@ -18,9 +18,9 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, matching_columns, without_ids
-from corank.cli.comparisons import NamedItems, note_broken_lines, read_outcomes
 from corank.cli.console import bold, command, note, show, working
 from corank.cli.files import DASH, check_model_output, check_output, readable
+from corank.cli.named_tables import note_broken_lines, read_outcomes
 from corank.cli.options import (
     TABLE,
     AskedQuestion,
@@ -42,6 +42,7 @@ from corank.interview.page import Page
 from corank.interview.server import LOCAL, PageServer
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile
+from corank.tables.names import NamedItems
 
 TOP = 5
 
@@ -102,7 +103,7 @@ def ask(
     Each answer is in the file before the next question comes.
     Stop at any time with Ctrl-C; the same command continues from there.
     """
-    source = readable(context, file, format)
+    source = readable(context, file, format, is_first=True)
     if out.suffix.lower() != ".csv":
         raise ValueError(
             f"--out {out}: answers are written as CSV, so call it {out.with_suffix('.csv')}"
@@ -113,19 +114,11 @@ def ask(
     wanted, dropped = features or [], drop or []
     with working() as step:
         step(f"reading {source.path.name}")
-        names = [id] if id else source.read().column_names
-        if len(names) != 1:
-            listed = ", ".join(map(repr, names[:8]))
-            raise TableError(
-                f"missing option '--id', the column that names the items; the columns of {file} are"
-                f" {listed}"
-            )
-        named_by = str(names[0])
+        named_by = id or _only_column(source, file)
         table = source.read([named_by])
         chosen = feature_columns(table, {"id": named_by}, wanted, dropped, named_by)
-        chosen = [
-            name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by
-        ]
+        chosen = without_ids(table, chosen, [*wanted, named_by])
+        chosen.remove(named_by)
         columns = None if not shown.show else matching_columns(table, shown.show, "--show")
         if columns is None and dropped:
             hidden = {named_by, *matching_columns(table, dropped, "--drop")}
@@ -135,7 +128,8 @@ def ask(
         interview = Interview(table, id=named_by, answers=out, features=chosen, **asked)
     with interview:
         before = interview.log.n_told
-        options = [*_options("--features", wanted), *_options("--drop", dropped)]
+        given = (("--features", wanted), ("--drop", dropped))
+        options = [word for name, values in given for value in values for word in (name, value)]
         commands = _next_commands(file, out, named_by, kind, options, model_out)
         cards = Cards(interview.table, interview.names, named_by, columns, folder)
         page = Page(
@@ -161,8 +155,16 @@ def ask(
         _say_what_came_out(interview, out, before, commands)
 
 
-def _options(name: str, values: Sequence[str]) -> list[str]:
-    return [word for value in values for word in (name, value)]
+def _only_column(source: TableFile, file: Path) -> str:
+    """The column that names the items where there is no other."""
+    names: list[str] = source.read().column_names
+    if len(names) != 1:
+        listed = ", ".join(map(repr, names[:8]))
+        raise TableError(
+            f"missing option '--id', the column that names the items; the columns of {file} are"
+            f" {listed}"
+        )
+    return names[0]
 
 
 def _next_commands(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import is_regressor
 
 from corank.cli.console import note
 from corank.core.arrays import FloatArray, Index, run_starts
@@ -36,8 +35,8 @@ from corank.tables.columns import UNNAMED_INDEX
 if TYPE_CHECKING:
     from corank.cli.options import KindOptions
 
-MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
+FEW_ROWS = 10  # below which different values say nothing
 SPARSE_SHARE = 0.5  # of the rows without a value, above which a column of numbers may be a score
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
 NAMED_VIEW = re.compile(r"([\w .-]+)=(.+)")
@@ -69,16 +68,14 @@ def feature_columns(
     """
     names = table.column_names
     taken = {name: role for role, name in roles.items() if name is not None}
-    for role, name in roles.items():
-        if name is not None:
-            column(table, name, role)
-    for pattern in wanted:
-        for name in _split(pattern, names):
-            if name in taken:
-                raise TableError(
-                    f"--features {name!r}: this column is the {taken[name]}, so it cannot be a"
-                    " feature too"
-                )
+    for name, role in taken.items():
+        column(table, name, role)
+    for name in _split(wanted, names):
+        if name in taken:
+            raise TableError(
+                f"--features {name!r}: this column is the {taken[name]}, so it cannot be a feature"
+                " too"
+            )
     features = set(matching_columns(table, wanted, "--features") if wanted else names)
     features -= {*matching_columns(table, dropped, "--drop"), *taken}
     if not features and identity is None:
@@ -100,12 +97,9 @@ def learned_columns(
     given = [name for names in chosen.kinds.values() for name in names]
     features = without_ids(table, features, [*wanted, *given, *identities])
     kinds: dict[str, Any] = {
-        "number": sorted(matching_columns(table, chosen.kinds["number"], "--number"))
+        kind: _split(names, table.column_names) for kind, names in chosen.kinds.items()
     }
-    for kind in ("text", "category"):
-        kinds[kind] = [
-            name for names in chosen.kinds[kind] for name in _split(names, table.column_names)
-        ]
+    kinds["number"] = sorted(matching_columns(table, kinds["number"], "--number"))
     for kind, names in kinds.items():
         for name in names:
             # raises where there is none, and says what may have been meant
@@ -117,52 +111,50 @@ def learned_columns(
 
 def note_kinds(encoder: TableEncoder) -> None:
     """Say once which columns are read as text, as vectors and as dates without being asked to."""
-    columns = [column for column in encoder.columns_ if not column.dropped]
-    texts = [
-        column.name
-        for column in columns
-        if column.kind == "text" and column.name not in encoder.text
-    ]
-    if texts:
-        note(
-            f"read as text: {listed(texts)}; --category NAMES makes them categories, --drop NAMES"
-            " leaves them out"
-        )
-    vectors = dict.fromkeys(f"{column.vector}*" for column in columns if column.vector)
-    if vectors:
-        note(
-            f"read as components of one vector: {listed(list(vectors))}; --number NAMES makes them"
-            " separate numbers"
-        )
-    written = [column for column in columns if column.format]
-    dates = [
-        f"{column.name} (like {date_example(column.format)})"
-        for column in written
-        if column.kind == "date"
-    ]
-    if dates:
-        note(f"read as dates: {listed(dates)}; --category NAMES makes them categories")
-    units = [f"{column.name} ({column.format})" for column in written if column.kind == "number"]
-    if units:
-        note(
-            f"read as numbers with a unit: {listed(units)}; --category NAMES makes them categories"
-        )
+    texts, dates, units = [], [], []
+    vectors: dict[str, None] = {}
+    for learned in encoder.columns_:
+        name, kind, format = learned.name, learned.kind, learned.format
+        if learned.dropped:
+            continue
+        if kind == "text" and name not in encoder.text:
+            texts.append(name)
+        if learned.vector:
+            vectors[f"{learned.vector}*"] = None
+        if kind == "date" and format:
+            dates.append(f"{name} (like {date_example(format)})")
+        if kind == "number" and format:
+            units.append(f"{name} ({format})")
+    categories = "--category NAMES makes them categories"
+    for what, names, remedy in (
+        ("text", texts, f"{categories}, --drop NAMES leaves them out"),
+        ("components of one vector", list(vectors), "--number NAMES makes them separate numbers"),
+        ("dates", dates, categories),
+        ("numbers with a unit", units, categories),
+    ):
+        if names:
+            note(f"read as {what}: {listed(names)}; {remedy}")
 
 
-def _split(pattern: str, names: Sequence[str]) -> list[str]:
-    """Names and patterns between commas; a column whose name has a comma is found by its whole
-    name.
+def _split(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names and patterns one by one, where there may be several with commas between; a column whose
+    name has a comma is found by its whole name.
     """
-    if pattern in names:
-        return [pattern]
-    return [name for name in map(str.strip, pattern.split(",")) if name or name in names]
+    single: list[str] = []
+    for pattern in patterns:
+        if pattern in names:
+            single.append(pattern)
+        else:
+            parts = map(str.strip, pattern.split(","))
+            single += [name for name in parts if name or name in names]
+    return single
 
 
 def matching_columns(table: pa.Table, patterns: Sequence[str], option: str) -> list[str]:
     """Names of the columns that patterns name, each once, in the order of the patterns."""
     names = table.column_names
     matched: dict[str, None] = {}
-    for pattern in [single for several in patterns for single in _split(several, names)]:
+    for pattern in _split(patterns, names):
         positions = match_columns(pattern, names)
         if not positions:
             if not set(pattern) & set("*?["):
@@ -190,18 +182,13 @@ def views_of(
         if len(np.unique(attributes)) < 2:
             return random_bases(2)
         return random_split(2, attributes=None if encoder is None else attributes)
-    if encoder is None:
-        return views_of_columns(patterns, [str(name) for name in names], **settings)
-    columns = [column.name for column in encoder.columns_]
-    return encoded_views(views_of_columns(patterns, columns, **settings), encoder.attributes_)
+    columns = names if encoder is None else [column.name for column in encoder.columns_]
+    views = views_of_columns(patterns, columns, **settings)
+    return views if encoder is None else encoded_views(views, encoder.attributes_)
 
 
 def views_of_columns(patterns: Sequence[str], columns: Sequence[str], **settings: Any) -> Any:
-    """Views of the columns of a table, or 2 for random halves where no view is given; `settings` as
-    in `views_of`.
-    """
-    if not patterns:
-        return 2
+    """Views of the columns of a table; `settings` as in `views_of`."""
     views = [_view(pattern, columns, settings) for pattern in patterns]
     if len({view.name for view in views}) < len(views):
         raise ValueError("--view: two views have the same name")
@@ -215,10 +202,10 @@ def _view(pattern: str, columns: Sequence[str], settings: dict[str, Any]) -> Vie
     if kernel is not None:
         settings = {**settings, "kernel": kernel}
     positions: set[int] = set()
-    for glob in _split(globs, columns):
-        matched = match_columns(glob, columns) or match_columns(
-            glob.removesuffix("=*"), columns
-        )  # word=*: its categories
+    for glob in _split([globs], columns):
+        matched = match_columns(glob, columns)
+        if not matched:  # word=*: its categories
+            matched = match_columns(glob.removesuffix("=*"), columns)
         if not matched:
             raise TableError(
                 f"--view {name}: no column matches {glob!r}{did_you_mean(glob, columns)}"
@@ -255,22 +242,11 @@ def id_columns(names: str | None) -> list[str]:
     return columns
 
 
-def id_roles(names: str | None) -> dict[str, str | None]:
-    """The columns that name the items, by what a model file calls them: id, id 2, …"""
-    columns = id_columns(names)
-    return {"id": None} | {
-        "id" if at == 1 else f"id {at}": name for at, name in enumerate(columns, 1)
-    }
-
-
 def remembered_ids(model: Any) -> list[str]:
     """The columns that named the items in fit."""
     table = model.table_ or {}
-    return [
-        name
-        for role, name in table.items()
-        if (role == "id" or role.startswith("id ")) and name is not None
-    ]
+    roles = [role for role in table if role == "id" or role.startswith("id ")]
+    return [table[role] for role in roles if table[role] is not None]
 
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
@@ -287,45 +263,31 @@ def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     )
 
 
-def looks_like_name(values: pa.ChunkedArray) -> bool:
-    """Whether a column of text says something else in nearly every row."""
-    values = plain(values)
-    return (
-        is_text(values.type)
-        and len(values) >= 10
-        and len(values.unique()) >= NAMES_SHARE * len(values)
-    )
-
-
 def without_ids(table: pa.Table, features: Sequence[str], asked: Sequence[str]) -> list[str]:
     """The features without columns that only number or name the rows, which is said.
 
     `asked` : names and patterns that are given; columns given by name are learned from whatever
         they look like
     """
-    named = {name for pattern in asked for name in _split(pattern, features)}
+    named = _split(asked, features)
     left_out: dict[str, str] = {}
     for name in features:
-        values = table[name]
+        values = plain(table[name])
         if name in named:
             continue
         if looks_like_id(name, values):
-            left_out[name] = "row number"
-        elif looks_like_name(values) and kind_of_column(name, values)[0] == "category":
-            left_out[name] = (
-                f"name ({len(values.unique()):,} different values in {len(table):,} rows)"
-            )
+            left_out[name] = "row number, so it is not learned from; --number"
+        elif is_text(values.type) and len(values) >= FEW_ROWS:
+            n_different = len(values.unique())
+            are_names = n_different >= NAMES_SHARE * len(values)
+            if are_names and kind_of_column(name, values)[0] == "category":
+                different = f"{n_different:,} different values in {len(table):,} rows"
+                left_out[name] = f"name ({different}), so it is not learned from; --category"
     if len(left_out) == len(features):
         return list(features)
     for name, what in left_out.items():
-        label, kind = (
-            f"column {name!r}" if name else "the column without a name",
-            "category" if "name" in what else "number",
-        )
-        note(
-            f"{label} looks like a {what}, so it is not learned from; --{kind} {shlex.quote(name)}"
-            " learns from it anyway"
-        )
+        label = f"column {name!r}" if name else "the column without a name"
+        note(f"{label} looks like a {what} {shlex.quote(name)} learns from it anyway")
     return [name for name in features if name not in left_out]
 
 
@@ -408,21 +370,20 @@ def unusual_cells(model: Any, table: pa.Table, file: TableFile) -> list[str | No
 
     Says how many such rows there are.
     """
-    if model.encoder_ is None:
+    encoder = model.encoder_
+    if encoder is None:
         return None
-    names = [column.name for column in model.encoder_.columns_ if not column.dropped]
+    kinds = {column.name: column.kind for column in encoder.columns_}
+    names = [column.name for column in encoder.columns_ if not column.dropped]
     n_absent = len(set(names).difference(table.column_names))
     if 2 * n_absent > len(names):  # features of an SVMlight file
         note(
             f"no row of {file} names {n_absent:,} of the {len(names):,} features of the model: they"
             " count as 0"
         )
-    cells = model.encoder_.unusual(
-        with_zeros(table, [column.name for column in model.encoder_.columns_])
-    )
+    cells = encoder.unusual(with_zeros(table, kinds))
     if not cells:
         return None
-    kinds = {column.name: column.kind for column in model.encoder_.columns_}
     new = {name: rows for name, rows in cells.items() if kinds[name] == "category"}
     far = {name: rows for name, rows in cells.items() if name not in new}
     for columns, what, remedy in (
@@ -437,44 +398,11 @@ def unusual_cells(model: Any, table: pa.Table, file: TableFile) -> list[str | No
             n_rows = int(np.any(list(columns.values()), axis=0).sum())
             counts = listed([f"{name} in {int(rows.sum()):,}" for name, rows in columns.items()])
             note(f"{n_rows:,} of {len(table):,} rows of {file} have {what} ({counts}): {remedy}")
-    return [
-        ", ".join(name for name, rows in cells.items() if rows[row]) or None
-        for row in range(len(table))
-    ]
+    unusual = [[name for name, rows in cells.items() if rows[row]] for row in range(len(table))]
+    return [", ".join(names) or None for names in unusual]
 
 
 # ---- scores and ranks
-
-
-def predicted_scores(
-    model: Any, features: FloatArray, queries: Index, linked: dict[str, Any]
-) -> tuple[FloatArray, FloatArray | None]:
-    """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations
-    (n_rows,).
-
-    The level of a ranker's scores is arbitrary and most of their uncertainty, so its standard
-    deviations are those of a score less the mean of its query: diag((I − J) C (I − J)) with J =
-    11ᵀ/m. O(m²) memory, hence only for queries of up to MAX_ROWS_WITHOUT_LEVEL rows.
-    """
-    if not model.knows_uncertainty:
-        return np.asarray(model.predict(features)), None
-    if model.is_average and model.with_queries:
-        linked = {**linked, "qid": queries}
-    scores, std = map(np.asarray, model.predict(features, return_std=True, **linked))
-    if model.is_average or is_regressor(model):  # the level is that of the scores
-        return scores, std
-    sizes = np.bincount(queries)
-    for query in np.flatnonzero((sizes > 0) & (sizes <= MAX_ROWS_WITHOUT_LEVEL)):
-        rows = np.flatnonzero(queries == query)
-        covariance = np.asarray(model.predict(features[rows], return_cov=True)[1])
-        shared = covariance.mean(axis=0)
-        std[rows] = np.sqrt(np.maximum(np.diag(covariance) - 2 * shared + shared.mean(), 0))
-    if (sizes > MAX_ROWS_WITHOUT_LEVEL).any():
-        note(
-            "std includes the uncertainty of the level of the scores in queries of more than "
-            f"{MAX_ROWS_WITHOUT_LEVEL:,} rows"
-        )
-    return scores, std
 
 
 def ranked_order(scores: FloatArray, queries: Index) -> tuple[Any, Any]:

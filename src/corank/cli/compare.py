@@ -25,7 +25,7 @@ from corank.cli.console import (
 )
 from corank.cli.files import check_report_output, check_single, readable, title_of
 from corank.cli.items import Step
-from corank.cli.links import LinkTable, check_named
+from corank.cli.named_tables import LinkTable, check_named
 from corank.cli.options import (
     TABLE,
     CommonOptions,
@@ -127,7 +127,7 @@ def compare(
     Scores of test rows, and of most training rows, are hidden from the methods.
     If interrupted, the same command continues where it stopped.
     """
-    source = None if file is None else readable(context, file, common.format)
+    source = None if file is None else readable(context, file, common.format, is_first=True)
     if source is not None:
         roles = roles.in_file(source)
     if file is not None and roles.score is None:
@@ -223,7 +223,7 @@ def _read(
         note(
             "links are used by AutoRanker and AutoRegressor; the other methods use only the columns"
         )
-    views = views_of_columns(chosen.view or [], names)
+    views = views_of_columns(chosen.view, names) if chosen.view else 2  # random halves
     items = Items(
         table.select(names), y, labels, views, encoder=encoder.with_these_kinds(), links=joining
     )

@@ -67,7 +67,6 @@ EXTRAS = ("ask",)  # commands that need an extra of their name
 DISTRIBUTIONS = {"federated": "corank-federated"}
 # the group of entry points that add commands: functions, or typer.Typer of several
 PLUGINS = "corank.commands"
-HELP, REPRODUCE = "help", "reproduce"
 WHERE_STUDIES_ARE = (
     "`corank reproduce` is no longer part of the package: the studies are in the folder studies of"
     " corank's sources. There, run python -m studies NAME --data DIR; python -m studies --list"
@@ -86,7 +85,9 @@ _CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
 
 
 class Command(TyperCommand):
-    """A command whose help shows no value after flags, and which loses no column that names items."""
+    """A command whose help shows no value after flags, which loses no column that names items, and
+    of which --comparisons takes several values.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -97,16 +98,25 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; of an option that is given twice the last value counts,
         but for --id.
+
+        --comparisons a b is --comparisons a --comparisons b; only where the table comes first, as
+        else it may be the second value.
         """
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        if any(
-            option.name == "id" and not option.multiple and given.count(option) > 1
-            for option in given
-        ):
+        words: list[str] = []
+        n_values = 0  # of --comparisons, up to here
+        for word in args:
+            if word.startswith("-"):
+                n_values = int(word == "--comparisons" and not args[0].startswith("-"))
+            elif n_values:
+                n_values += 1
+                words += ["--comparisons"] * (n_values > 2)
+            words.append(word)
+        _, _, given = self.make_parser(ctx).parse_args(args=list(words))
+        if sum(option.name == "id" and not option.multiple for option in given) > 1:
             raise ValueError(
                 "--id was given more than once: write several columns as --id sku,name"
             )
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, words)
 
 
 class Commands(TyperGroup):
@@ -149,22 +159,16 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, imported now, and its arguments."""
         called = args[0]
-        if called == REPRODUCE:  # until 0.3
+        if called == "reproduce":  # until 0.3
             raise ValueError(WHERE_STUDIES_ARE)
-        if (
-            called not in self.commands
-            and called not in self.plugins
-            and not called.startswith("-")
-        ):
+        if not called.startswith("-") and self.get_command(ctx, called) is None:
             if called in DISTRIBUTIONS:
                 raise ValueError(
                     f"{called} is a distribution of its own: pip install {DISTRIBUTIONS[called]}"
                 )
             names = self.list_commands(ctx)
-            meant = OTHER_WORDS.get(called.lower()) or next(
-                iter(near_names(called, names, 1)), None
-            )
-            guess = f"; did you mean corank {meant}?" if meant else "."
+            meant = [OTHER_WORDS.get(called.lower()), *near_names(called, names, 1)]
+            guess = next((f"; did you mean corank {name}?" for name in meant if name), ".")
             raise ValueError(
                 f"there is no command {called!r}{guess} The commands are {', '.join(names)}"
             )
@@ -201,20 +205,17 @@ class Commands(TyperGroup):
         **more: Any,
     ) -> Any:
         """Run a command line and exit."""
-        arguments = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in arguments
-        streams = Streams(has_header="--no-header" not in arguments)
-        arguments = [
-            argument for argument in arguments if argument not in ("--debug", "--no-header")
-        ] or ["--help"]
-        arguments = _with_repeated_comparisons(arguments)
-        if arguments[0] == HELP:  # corank help fit
-            arguments = [*arguments[1:], "--help"]
+        words = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in words
+        streams = Streams(has_header="--no-header" not in words)
+        words = [word for word in words if word not in ("--debug", "--no-header")] or ["--help"]
+        if words[0] == "help":  # corank help fit
+            words = [*words[1:], "--help"]
         _open_closed_streams()
         more |= {"standalone_mode": False, "obj": streams}
         try:
             with warnings_as_notes(as_usual=debug):
-                code = super().main(arguments, prog_name, *others, **more)
+                code = super().main(words, prog_name, *others, **more)
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         except SystemExit:  # from click and rich, where the reader of a pipe has gone
@@ -271,26 +272,6 @@ def _called(owner: Callable[..., Any], values: dict[str, Any]) -> Any:
     return owner(**arguments)
 
 
-def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
-    """Arguments in which --comparisons is given once for each of its values: --comparisons a
-    --comparisons b.
-
-    Only where the table comes first, as else it may be the second value.
-    """
-    repeated: list[str] = []
-    n_values = 0  # of the option, up to here
-    for at, argument in enumerate(arguments):
-        if argument.startswith("-"):
-            n_values = int(
-                argument == "--comparisons" and at > 1 and not arguments[1].startswith("-")
-            )
-        elif n_values:
-            n_values += 1
-            repeated += ["--comparisons"] * (n_values > 2)
-        repeated.append(argument)
-    return repeated
-
-
 def _open_closed_streams() -> None:
     """Where the shell closed stdout or stderr, have one on which writing fails, or is lost."""
     if sys.stdout is None:
@@ -344,8 +325,8 @@ def sentence(error: Exception) -> str:
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
     return (
-        f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug"
-        " shows where"
+        f"something went wrong inside corank ({type(error).__name__}: {as_options(str(error))});"
+        " --debug shows where"
     )
 
 
@@ -360,12 +341,9 @@ def _with_guess(message: str) -> str:
 
 def as_options(message: str) -> str:
     """A message of the library in one line; an argument in Python is an option here."""
-    message = _line(message).replace("scan(..., shuffle_queries=True)", "--shuffle-queries")
+    message = _ENDLESS.sub(r"\1…", " ".join(message.split()))
+    message = message.replace("scan(..., shuffle_queries=True)", "--shuffle-queries")
     return _SETTING.sub(r"--\1 \2", message)
-
-
-def _line(text: str) -> str:
-    return _ENDLESS.sub(r"\1…", " ".join(text.split()))
 
 
 def _lower(text: str) -> str:

@@ -16,19 +16,10 @@ from rich.text import Text
 from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, result_names
-from corank.cli.comparisons import (
-    FIRST,
-    LOSER,
-    SECOND,
-    WINNER,
-    Outcomes,
-    PairColumns,
-    holds_comparisons,
-    read_outcomes,
-)
 from corank.cli.console import cell, is_big, note, show, show_json, working
 from corank.cli.files import DASH, title_of
 from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
+from corank.cli.named_tables import holds_comparisons, read_outcomes
 from corank.cli.options import (
     TABLE,
     File,
@@ -49,6 +40,7 @@ from corank.display import Table
 from corank.interview.answers import is_answers_file
 from corank.metrics import MEASURES, disagreement_error, outcome_measures, score_measures
 from corank.model_files.known_answers import are_new, pair_marks
+from corank.tables.comparisons import FIRST, LOSER, SECOND, WINNER, Outcomes, PairColumns
 
 SHOWN_PAIRS = 20
 IN_JSON = {"ndcg": "ndcg_at_10"}  # measures that have another name there

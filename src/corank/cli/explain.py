@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,10 @@ from corank.cli.options import (
 )
 from corank.core.messages import count, did_you_mean, shortened
 from corank.display import Table
-from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, TableFile, score_column
+
+if TYPE_CHECKING:
+    from corank.learners.pair_explanation import PairExplanation
 
 MOST = 8  # parts that a table shows, besides the sum of all others
 MAX_CELL = 40

@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,7 +45,7 @@ class Streams:
             raise TableError(f"{name} is empty")
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="corank-")
-        path = Path(self._folder.name) / f"{len(self._names)}{ending_of(beginning)}"
+        path = Path(self._folder.name) / f"stdin{len(self._names) or ''}{ending_of(beginning)}"
         with path.open("wb") as file:
             file.write(beginning)
             shutil.copyfileobj(stream, file)
@@ -71,57 +70,46 @@ class Streams:
             self._folder.cleanup()
 
 
-def readable(context: typer.Context, file: Path, format: Format | None = None) -> TableFile:
-    """The first table that a command reads."""
-    from corank.tables import TableError, format_of_file
+def readable(
+    context: typer.Context, file: Path, format: Format | None = None, *, is_first: bool = False
+) -> TableFile:
+    """A table that a command reads; --no-header is about the first.
 
-    table = readable_beside(context, file, format)
-    streams: Streams = context.obj
-    if streams.has_header:
-        return table
-    if not table.path.is_file() or (format or format_of_file(table.path)) not in ("csv", "tsv"):
-        raise TableError(f"--no-header goes with a single CSV or TSV file, not with {file}")
-    return replace(table, has_header=False)
-
-
-def readable_beside(context: typer.Context, file: Path, format: Format | None = None) -> TableFile:
-    """Another table; where it comes on standard input or through a pipe, such as `<(command)` of a
-    shell, its first bytes say what it is.
+    Where it comes on standard input or through a pipe, such as `<(command)` of a shell, its first
+    bytes say what it is.
     """
-    from corank.tables import TableError, TableFile, is_table_name, kind_of_file
+    from corank.tables import TableError, TableFile, format_of_file, is_table_name, kind_of_file
     from corank.tables.read import SPREADSHEETS
 
     streams: Streams = context.obj
-    if file == DASH:
-        return TableFile(streams.standard_input(), format)
-    if file.is_fifo():
-        with file.open("rb") as stream:
-            return TableFile(streams.copied(stream, str(file)), format)
-    several = is_several(file)
+    path, several = file, is_several(file)
     if format is not None and several:
         raise ValueError(
             f"--format goes with a single table, but {file} is a folder or a pattern, whose files"
             " are read by extension"
         )
-    if several or file.suffix.lower() == ".corank":
-        return TableFile(file)
-    if format is not None:
-        if not file.exists():
-            raise TableError(f"there is no file {file}")
-        return TableFile(file, format)
-    if file.suffix.lower() in SPREADSHEETS:
+    if file == DASH:
+        path = streams.standard_input()
+    elif file.is_fifo():
+        with file.open("rb") as stream:
+            path = streams.copied(stream, str(file))
+    elif several or file.suffix.lower() == ".corank":
+        format = None
+    elif format is not None and not file.exists():
+        raise TableError(f"there is no file {file}")
+    elif format is None and file.suffix.lower() in SPREADSHEETS:
         kind_of_file(file)  # says what to do
-    if file.is_file() and not is_table_name(file):
+    elif format is None and file.is_file() and not is_table_name(file):
         raise TableError(
             f"{file} has no file extension of a table (.csv, .parquet, …): give its format with"
             " --format"
         )
-    return TableFile(file)
-
-
-def readable_or_none(context: typer.Context, file: Path | None) -> TableFile | None:
-    """Another table, where there is one."""
-    return None if file is None else readable_beside(context, file)
+    has_header = streams.has_header or not is_first
+    if not has_header:
+        is_csv = path.is_file() and (format or format_of_file(path)) in ("csv", "tsv")
+        if not is_csv:
+            raise TableError(f"--no-header goes with a single CSV or TSV file, not with {file}")
+    return TableFile(path, format, has_header)
 
 
 def is_several(file: Path) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,20 +25,6 @@ from corank.cli.columns import (
     note_repeated_ids,
     note_sparse_numbers,
     views_of,
-)
-from corank.cli.comparisons import (
-    FIRST,
-    LOSER,
-    SECOND,
-    UNNAMED,
-    WINNER,
-    NamedItems,
-    PairColumns,
-    ReadPairs,
-    answers_in_words,
-    column_names_of,
-    labels,
-    read_outcomes,
 )
 from corank.cli.console import (
     command,
@@ -57,12 +43,18 @@ from corank.cli.files import (
     check_report_output,
     check_single,
     readable,
-    readable_beside,
-    readable_or_none,
     title_of,
 )
 from corank.cli.items import Step
-from corank.cli.links import LinkTable, check_named, links_option, read_scored_items
+from corank.cli.named_tables import (
+    LinkTable,
+    answers_in_words,
+    check_named,
+    column_names_of,
+    links_option,
+    read_outcomes,
+    read_scored_items,
+)
 from corank.cli.options import (
     AGREEING,
     AUTO,
@@ -86,7 +78,7 @@ from corank.cli.options import (
     check_views,
     option,
 )
-from corank.core.arrays import FloatArray, Index, check_device
+from corank.core.arrays import FloatArray, Index, NumpyArray, check_device, take
 from corank.core.labels import encode_queries
 from corank.core.messages import count, listed
 from corank.core.registry import learner_class
@@ -100,10 +92,14 @@ from corank.describe import (
 )
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
-from corank.interpretation import FEWEST_UNITS, ColumnEffect, column_effects
 from corank.interview.answers import is_answers_file
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile, is_number, query_column, score_column
+from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
+from corank.tables.names import NamedItems, names_in
+
+if TYPE_CHECKING:
+    from corank.interpretation import ColumnEffect
 
 SHOWN_COLUMNS = 5
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
@@ -150,7 +146,9 @@ def fit(
     """
     name = title_of(request.files.file)
     job = FitJob.opened(context, request, common)
-    check_model_output(out, *job.sources, force=common.force)
+    links = None if job.links is None else job.links.file
+    sources = (job.file, job.items, *job.comparisons, links, job.more_rows)
+    check_model_output(out, *sources, force=common.force)
     check_report_output(report, job.file, force=common.force)
     job.check()
     began = time.perf_counter()
@@ -271,6 +269,11 @@ class FitJob:
     request : the options
     roles : columns that are not learned from
     file, items, comparisons, links : the tables, opened
+    second_table : which option names a table that is read into memory with the first, if any
+    more_rows : the file of --unscored where it is read whole, for an average of models that are
+        fitted in memory
+    is_streamed : whether rows are read in passes
+    plain_method : the learner for scored rows alone
     method, settings : the learner and its parameters
     """
 
@@ -280,56 +283,47 @@ class FitJob:
     items: TableFile | None
     comparisons: Sequence[TableFile]
     links: LinkTable | None
+    second_table: str | None
+    more_rows: TableFile | None
+    is_streamed: bool
+    plain_method: MethodName
     method: MethodName
     settings: dict[str, Any]
 
     @classmethod
     def opened(cls, context: typer.Context, request: FitRequest, common: CommonOptions) -> FitJob:
         """The tables that a request names; it must say what to learn from."""
-        files, compared = request.files, request.files.comparisons or []
-        file = readable(context, files.file, common.format)
+        files, compared, passes = request.files, request.files.comparisons or [], request.passes
+        file = readable(context, files.file, common.format, is_first=True)
         roles = request.roles.in_file(file, compared=bool(compared))
         request.check(roles)
-        items = readable_or_none(context, files.items)
-        comparisons = [readable_beside(context, path) for path in compared]
+        items = None if files.items is None else readable(context, files.items)
+        comparisons = [readable(context, path) for path in compared]
         links = request.link_options.opened(context, directed=request.directed)
-        return cls(request, roles, file, items, comparisons, links, request.method, {})
-
-    @property
-    def sources(self) -> list[TableFile | Path | None]:
-        """All tables that are read."""
-        links = None if self.links is None else self.links.file
-        return [self.file, self.items, *self.comparisons, links, self.more_rows]
-
-    @property
-    def plain_method(self) -> MethodName:
-        """The learner for scored rows alone."""
-        ranks = self.roles.query is not None or self.comparisons
-        return MethodName.rankrls if ranks else MethodName.rls
-
-    @property
-    def more_rows(self) -> Path | None:
-        """The file of --unscored where it is read whole, for an average of models that are fitted
-        in memory.
-        """
-        request = self.request
+        tables = {"items": items, "comparisons": comparisons, "links": links}
+        second = next((name for name, value in tables.items() if value), None)
+        more, streamed = None, is_big(file.path)
         is_average = request.method is AUTO and not request.learner.are_of_one_learner
-        if not is_average or set(request.passes.given) != {"unscored"}:
-            return None
-        file = Path(str(request.passes.unscored))
-        return None if is_big(file) or is_big(self.file.path) else file
-
-    @property
-    def second_table(self) -> str | None:
-        """Which option names a table that is read into memory with the first, if any."""
-        tables = {"items": self.items, "comparisons": self.comparisons, "links": self.links}
-        return next((name for name, value in tables.items() if value), None)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether rows are read in passes."""
-        in_passes = bool(self.request.passes.given) and self.more_rows is None
-        return self.second_table is None and (in_passes or is_big(self.file.path))
+        if is_average and set(passes.given) == {"unscored"} and not streamed:
+            unscored = Path(str(passes.unscored))
+            more = None if is_big(unscored) else TableFile(unscored)
+        streamed = second is None and (streamed or (bool(passes.given) and more is None))
+        ranks = roles.query is not None or comparisons
+        plain = MethodName.rankrls if ranks else MethodName.rls
+        return cls(
+            request,
+            roles,
+            file,
+            items,
+            comparisons,
+            links,
+            second,
+            more,
+            streamed,
+            plain,
+            request.method,
+            {},
+        )
 
     def check(self) -> None:
         """Refuse options that do not go together; second tables are read into memory, so not in
@@ -387,6 +381,11 @@ class FitJob:
         return replace(self, method=method, settings=settings)
 
     @property
+    def item(self) -> str | None:
+        """The column that identifies the items."""
+        return self.roles.columns["id"]
+
+    @property
     def read_as_text(self) -> list[str]:
         """Columns that stay text when a file is read."""
         return [*self.roles.read_as_text, *self.request.chosen.read_as_text]
@@ -439,13 +438,6 @@ class TrainingTable:
     scored_rows: pa.Table | None
     remembered: dict[str, str | int | None]
 
-    @property
-    def size(self) -> str:
-        """What there is to learn from, such as `12 scored rows`."""
-        if self.pairs is not None:
-            return count(self.pairs.number, "comparison")
-        return count(_n_scored(self.scores, None), "scored row")
-
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
         if self.pairs is not None:
@@ -460,81 +452,82 @@ class TrainingTable:
             model.name_atoms([str(self.names[row]) for row in model.atoms_])
 
 
-def _n_scored(scores: FloatArray | None, pairs: ReadPairs | None) -> int:
-    """Number of rows with a score, or in a comparison."""
-    if pairs is not None:
-        return pairs.n_items
-    assert scores is not None
-    return int(np.count_nonzero(~np.isnan(scores)))
-
-
 def _read_training(job: FitJob, step: Step) -> TrainingTable:
     """Read what there is to learn from and encode the features."""
-    files, file, request = job.request.files, job.file, job.request
-    columns = job.roles.columns
-    score, query, item = columns["score"], columns["query"], columns["id"]
-    table = _read_items(job, score, item)
-    n_rows = len(table)
-    if job.more_rows is not None:
-        table = _with_unscored(job, table, TableFile(job.more_rows).read(job.read_as_text))
-    scores = None if score is None else score_column(table, score, files.unlabelled)
-    query_labels = queries = None
-    if query is not None:
-        _check_query_column(job, table, query)
-        query_labels = query_column(table, query)
-        queries = np.asarray(encode_queries(query_labels, len(table))[0])
-        queries[n_rows:] += queries.max() + 1  # rows of --unscored are in queries of their own
+    table, query_labels, queries = _read_rows(job)
+    score, item, unlabelled = job.roles.score, job.item, job.request.files.unlabelled
+    scores = None if score is None else score_column(table, score, unlabelled)
     pairs, pair_columns = None, UNNAMED
     if job.comparisons:
         pairs, pair_columns = _read_comparisons(job, table, queries)
-    names = None if item is None else labels(table, item, "id", file)
-    identity = item if pairs is not None and job.method is AUTO else None
-    learned, encoder = learned_columns(table, columns, request.chosen, identity)
+    names = None if item is None else names_in(table, item, "id", job.file)
     if names is not None and item is not None and pairs is None:
         note_repeated_ids(names, queries, item)
-    step(f"encoding {count(len(table), 'row')}")
-    numbers: Any = encoder.fit_transform(table.select(learned))
-    note_kinds(encoder)
+    learned, encoder, numbers = _encoded(job, table, step)
+    n_queries = None if queries is None else len(np.unique(queries))
+    remembered = {**job.roles.columns, "rows": len(table), "queries": n_queries}
+    if unlabelled is not None:
+        remembered["unlabelled"] = repr(unlabelled)
     rows = None
     if pairs is not None:
-        note_sparse_numbers(table, encoder)
         marks = pair_marks(names or [], **pairs.arguments())
+        remembered |= {**asdict(pair_columns), "comparisons": pairs.number}
+        remembered["scored"] = pairs.n_items
     else:
         assert scores is not None
-        marks = row_marks(names, numbers, scores, query_labels)
-        _check_scores(job, scores, queries)
-        if job.method is AUTO and np.isnan(scores).any():
-            rows = table.select(learned).take(pa.array(np.flatnonzero(~np.isnan(scores))))
-    remembered = {
-        **columns,
-        "rows": len(table),
-        "scored": _n_scored(scores, pairs),
-        "queries": None if queries is None else len(np.unique(queries)),
-        MARKS: "".join(marks) or None,
-    }
-    if files.unlabelled is not None:
-        remembered["unlabelled"] = repr(files.unlabelled)
+        marks, scored = row_marks(names, numbers, scores, query_labels), ~np.isnan(scores)
+        remembered["scored"] = int(scored.sum())
+        _check_scores(job, scores[scored], take(queries, scored))
+        if job.method is AUTO and not scored.all():
+            rows = table.select(learned).filter(pa.array(scored))
+    remembered[MARKS] = "".join(marks) or None
     linked = {}
     if job.links is not None:
         step(f"reading {job.links.file.path.name}")
-        linked["links"] = job.links.between(table, check_named(item), job.items or file)
+        linked["links"] = job.links.between(table, check_named(item), job.items or job.file)
         remembered["links"] = job.links.kind
-    if pairs is not None:
-        remembered |= {**asdict(pair_columns), "comparisons": pairs.number}
-    if request.learner.device is not None:
+    device = job.request.learner.device
+    if device is not None:
         from torch import as_tensor
 
-        numbers = as_tensor(np.asarray(numbers), device=request.learner.device)
+        numbers = as_tensor(np.asarray(numbers), device=device)
     return TrainingTable(encoder, numbers, scores, queries, names, pairs, linked, rows, remembered)
 
 
-def _read_items(job: FitJob, score: str | None, item: str | None) -> pa.Table:
-    """The table of items, with their scores where there are any."""
-    text = job.read_as_text
+def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
+    """The table of items, with their scores where there are any, and the labels (n_rows,) and
+    numbers (n_rows,) of their queries.
+    """
+    score, query, text = job.roles.score, job.roles.query, job.read_as_text
     if score is None:
-        return job.file.read(text)
-    every_item = job.links is not None or is_answers_file(job.file)
-    return read_scored_items(job.file, job.items, item, score, text, every_item=every_item)
+        table = job.file.read(text)
+    else:
+        every_item = job.links is not None or is_answers_file(job.file)
+        table = read_scored_items(job.file, job.items, job.item, score, text, every_item=every_item)
+    n_rows = len(table)
+    if job.more_rows is not None:
+        table = _with_unscored(job, table, job.more_rows.read(text))
+    if query is None:
+        return table, None, None
+    _check_query_column(job, table, query)
+    labels = query_column(table, query)
+    queries = np.asarray(encode_queries(labels, len(table))[0])
+    queries[n_rows:] += queries.max() + 1  # rows of --unscored are in queries of their own
+    return table, labels, queries
+
+
+def _encoded(
+    job: FitJob, table: pa.Table, step: Step
+) -> tuple[list[str], TableEncoder, FloatArray]:
+    """The columns that are learned from, their encoder, and what it makes of them."""
+    identity = job.item if job.comparisons and job.method is AUTO else None
+    names, encoder = learned_columns(table, job.roles.columns, job.request.chosen, identity)
+    step(f"encoding {count(len(table), 'row')}")
+    features = encoder.fit_transform(table.select(names))
+    note_kinds(encoder)
+    if job.comparisons:
+        note_sparse_numbers(table, encoder)
+    return names, encoder, features
 
 
 def _with_unscored(job: FitJob, table: pa.Table, unscored: pa.Table) -> pa.Table:
@@ -574,7 +567,7 @@ def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
             )
 
 
-def _check_scores(job: FitJob, scores: FloatArray, queries: Index | None) -> None:
+def _check_scores(job: FitJob, y: FloatArray, queries: Index | None) -> None:
     """Refuse scores from which nothing can be learned: in a ranker, two rows of a query must
     differ.
     """
@@ -582,14 +575,11 @@ def _check_scores(job: FitJob, scores: FloatArray, queries: Index | None) -> Non
     if (job.plain_method if job.method is AUTO else job.method) in RANKERS:
         query = job.roles.query
     column = f"score column {score!r} of {job.file}"
-    n_scored = _n_scored(scores, None)
-    if n_scored == 0:
+    if len(y) == 0:
         raise TableError(f"{column} is empty: there is nothing to learn from")
-    if n_scored == 1:
+    if len(y) == 1:
         raise TableError(f"{column} has a single score: at least two are needed")
-    scored = ~np.isnan(scores)
-    y = scores[scored]
-    codes = np.zeros(len(y)) if query is None or queries is None else queries[scored]
+    codes = np.zeros(len(y)) if query is None or queries is None else queries
     order = np.lexsort((y, codes))
     compete = np.diff(codes[order]) == 0
     if not compete.any():
@@ -608,14 +598,16 @@ def _read_comparisons(
     """The comparisons of all tables, and what their columns are called, in the first of them that
     is no file of answers.
     """
-    item, query, given = job.roles.columns["id"], job.roles.query, job.request.pairs
+    item, query, given = job.item, job.roles.query, job.request.pairs
     assert item is not None
     within = None if query is None or queries is None else (query, queries)
     items = NamedItems(job.file, item, table, within)
     with_margins = job.method is not MethodName.preference
     tables, all_names = [], []
     for file in job.comparisons:
-        columns = PairColumns(**vars(given)) if len(job.comparisons) == 1 else given.in_file(file)
+        columns = PairColumns(**vars(given))
+        if len(job.comparisons) > 1:
+            columns = given.among([] if is_answers_file(file) else file.read().column_names)
         pairs = read_outcomes(file, items, columns).to_learn(with_margins=with_margins)
         tables.append(pairs)
         if is_answers_file(file):
@@ -653,17 +645,22 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
     training = _read_training(job, step)
     model = job.learner(training.encoder, list(training.encoder.get_feature_names_out()))
     what = "an average of models" if job.method is AUTO else type(model).__name__
-    step(f"fitting {what} on {training.size}")
+    n_scored: Any = training.remembered["scored"]
+    rows = count(n_scored, "scored row")
+    if training.pairs is not None:
+        rows = count(training.pairs.number, "comparison")
+    step(f"fitting {what} on {rows}")
     training.fit(model)
     model = with_effect(model, step, wanted=job.request.passes.effect)
     has_rows = not training.linked and job.request.learner.device is None
-    scores = training.scores
-    if not wants_effects or not has_rows or scores is None:
+    if not wants_effects or not has_rows or training.scores is None:
         return model, []
-    if _n_scored(scores, None) < FEWEST_UNITS:
+    from corank.interpretation import FEWEST_UNITS, column_effects  # slow to import
+
+    if n_scored < FEWEST_UNITS:
         return model, []
     step("shuffling columns")
-    return model, column_effects(model, training.features, scores, qid=training.queries)
+    return model, column_effects(model, training.features, training.scores, qid=training.queries)
 
 
 def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:

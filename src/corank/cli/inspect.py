@@ -17,7 +17,7 @@ import typer
 from corank._version import __version__
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import show, show_json
-from corank.cli.files import readable_or_none
+from corank.cli.files import readable
 from corank.cli.options import AsJson, File, ModelFile, option
 from corank.core.messages import in_bytes
 from corank.describe import (
@@ -59,7 +59,7 @@ def inspect(
     rows grows if a column is shuffled, and for which of its values
     predictions are high and low.
     """
-    table = readable_or_none(context, data)
+    table = None if data is None else readable(context, data)
     contents = _contents(model)
     effects = [] if table is None else _effects(load(model), table)
     if effects:

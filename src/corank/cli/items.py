@@ -16,10 +16,9 @@ import pyarrow as pa
 import typer
 
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.comparisons import NamedItems, PairColumns, labels
 from corank.cli.console import note
-from corank.cli.files import check_model_and_table, check_single, readable, readable_or_none
-from corank.cli.links import DIRECTED, LinkTable, check_named, read_scored_items
+from corank.cli.files import check_model_and_table, check_single, readable
+from corank.cli.named_tables import DIRECTED, LinkTable, check_named, read_scored_items
 from corank.cli.options import CommonOptions, LinkOptions
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 from corank.core.labels import encode_queries
@@ -27,6 +26,8 @@ from corank.core.messages import near_names
 from corank.model_files import load
 from corank.model_files.known_answers import row_marks
 from corank.tables import TableError, TableFile, query_column, score_column
+from corank.tables.comparisons import PairColumns
+from corank.tables.names import NamedItems, names_in
 
 Step = Callable[[str], None]  # is called with the step that begins
 
@@ -54,8 +55,8 @@ class AppliedModel:
     ) -> AppliedModel:
         """The tables that a command names; the model is loaded when it is used."""
         check_model_and_table(str(context.info_name), path, file)
-        table = readable(context, file, common.format)
-        described_in = readable_or_none(context, items)
+        table = readable(context, file, common.format, is_first=True)
+        described_in = None if items is None else readable(context, items)
         linked = links.opened(context)
         if linked is not None:
             check_single(table.path, "links")
@@ -201,7 +202,7 @@ class ItemTable:
                 " are used instead"
             )
             column = None
-        return column, None if column is None else labels(self.table, column, "item", self.file)
+        return column, None if column is None else names_in(self.table, column, "item", self.file)
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ class ScoredItems:
         queries = None if query is None else query_column(table, query)
         features, names = features_of(model, table), None
         if item is not None and item in table.column_names:
-            names = labels(table, item, "item", applied.file)
+            names = names_in(table, item, "item", applied.file)
         marks = row_marks(names, features, scores, queries)
         return cls(table, scores, queries, features, linked, marks)
 

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from corank.cli.columns import id_roles
-from corank.cli.comparisons import PairColumns
-from corank.cli.files import DASH, check_output, readable_beside
-from corank.cli.links import LinkTable
+from corank.cli.columns import id_columns
+from corank.cli.files import DASH, check_output, readable
+from corank.cli.named_tables import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
 from corank.tables import (
     FORMATS,
@@ -34,6 +33,7 @@ from corank.tables import (
     write_table,
     write_to,
 )
+from corank.tables.comparisons import PairColumns
 
 TABLE = (
     ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads"
@@ -280,7 +280,9 @@ class RoleOptions:
         """Names of the score, query and id columns, None where there is none; of several ids also
         `id 2`, …
         """
-        return {"score": self.score, "query": self.query, **id_roles(self.id)}
+        others = {f"id {at}": name for at, name in enumerate(id_columns(self.id), start=1)}
+        item = others.pop("id 1", None)
+        return {"score": self.score, "query": self.query, "id": item, **others}
 
     @property
     def read_as_text(self) -> list[str]:
@@ -399,7 +401,7 @@ class LinkOptions:
                 "--link-columns must name two columns, or three with weights, such as from,to; got"
                 f" {columns!r}"
             )
-        return LinkTable(readable_beside(context, self.links), names, directed)
+        return LinkTable(readable(context, self.links), names, directed)
 
 
 Directed = Annotated[

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from corank.cli.columns import (
     id_columns,
-    predicted_scores,
     ranked_order,
     remembered,
     remembered_ids,
@@ -242,6 +241,8 @@ def _ranking(
     """The table in order with ranks, scores and standard deviations before its columns, or before
     those of the ids.
     """
+    from corank.interpretation import predicted_scores  # slow to import
+
     learner = model.model
     fitted_ids, wanted = remembered_ids(learner), applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"

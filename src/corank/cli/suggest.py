@@ -16,16 +16,14 @@ from rich.text import Text
 
 from corank.cli.columns import (
     id_columns,
-    predicted_scores,
     remembered,
     remembered_ids,
     unlabelled_score,
 )
-from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import cell, command, show, show_json, working
 from corank.cli.files import DASH, title_of
 from corank.cli.items import AppliedModel, ItemTable
-from corank.cli.links import links_option
+from corank.cli.named_tables import links_option
 from corank.cli.options import (
     TABLE,
     File,
@@ -43,6 +41,7 @@ from corank.core.messages import count
 from corank.describe import learned_from_comparisons
 from corank.display import Cell, Table
 from corank.tables import TableError, column, score_column
+from corank.tables.comparisons import FIRST, SECOND, WINNER
 
 SHOWN_QUESTIONS = 20
 FIRST_WINS, PREDICTED = "next answer is first", "predicted score"  # titles of columns
@@ -260,6 +259,8 @@ def _ask(
     overall: bool,
 ) -> Questions:
     """The `number` most informative questions, within each query or, of scores, `overall`."""
+    from corank.interpretation import predicted_scores  # slow to import
+
     learned = learned_from_comparisons(model)
     compares = learned if kind is None else kind == QuestionKind.comparison
     if overall and compares:

@@ -16,16 +16,15 @@ import typer
 from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, unlabelled_score
-from corank.cli.comparisons import (
-    PairColumns,
+from corank.cli.console import command, note, show, show_json, size_of, working
+from corank.cli.files import DASH, check_model_output, title_of
+from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
+from corank.cli.named_tables import (
     answers_in_words,
     pairs_taken_back,
     read_outcomes,
     scores_taken_back,
 )
-from corank.cli.console import command, note, show, show_json, size_of, working
-from corank.cli.files import DASH, check_model_output, title_of
-from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
 from corank.cli.options import (
     TABLE,
     CommonOptions,
@@ -44,6 +43,7 @@ from corank.describe import Facts, learned_from_comparisons
 from corank.display import Table
 from corank.model_files.known_answers import are_new, pair_marks, row_marks, with_marks
 from corank.tables import TableError, column, score_column
+from corank.tables.comparisons import PairColumns
 
 
 def update(

@@ -50,6 +50,8 @@ MAX_DENSE_PRODUCTS = 2**19
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
 # rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
 MAX_ALONE = 1_000
+# of a block of a matrix that is mirrored: the block and its image stay in the cache
+MIRROR_ROWS = 256
 MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
 
 
@@ -285,6 +287,31 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     if array_api_compat.is_torch_array(matrix):
         return xp.cholesky_solve(right, lower)
     return xp.linalg.solve(matrix, right)
+
+
+def inverse_positive(matrix: Array) -> Array:
+    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
+    ValueError for others.
+
+    O(k³): a third for the Cholesky factor, the rest for the inverse.
+    """
+    if not array_api_compat.is_numpy_array(matrix):
+        factor = cholesky(matrix)
+        if array_api_compat.is_torch_array(matrix):
+            return namespace(matrix).cholesky_inverse(factor)
+        return namespace(matrix).linalg.inv(matrix)
+    lower, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise ValueError("matrix is not positive definite")
+    upper = scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T
+    result = np.ascontiguousarray(upper)
+    k = len(result)
+    for begin in range(0, k, MIRROR_ROWS):
+        end = min(begin + MIRROR_ROWS, k)
+        block = result[begin:end, begin:end]
+        block[...] = np.triu(block) + np.triu(block, 1).T
+        result[end:, begin:end] = result[begin:end, end:].T
+    return result
 
 
 def cholesky(matrix: Array) -> Array:

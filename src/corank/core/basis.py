@@ -194,23 +194,32 @@ class FeatureMap:
             self.basis.write(X, out)
 
 
-def warn_of_subset(basis: Any, resolved: BasisSpec, n_rows: int, whose: str = "") -> None:
-    """Say so where basis="auto" became a number of rows."""
-    if is_named(basis, "auto") and isinstance(resolved, int):
-        warn_user(
-            f"basis='auto' takes {resolved} of {n_rows} rows as basis{whose}. "
-            f"Say basis={resolved}, another number or 'all' to choose yourself.",
-            BasisNotice,
-        )
+def read_basis(
+    spec: Any, kernel: Any, n_rows: int, n_candidates: int, auto: tuple[int, int], view: Any = None
+) -> BasisSpec:
+    """The parameter `basis`, checked against the rows; "auto" becomes "all", or a number of rows.
 
-
-def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int, size: int) -> BasisSpec:
-    """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other
-    values stay.
+    Parameters
+    ----------
+    kernel : its name; n_rows : of X, which row indices point at; n_candidates : that may serve
+    auto : rows up to which "auto" takes all of them; how many beyond
+    view : its name for messages, None where there is one view
     """
-    if is_named(basis, "auto"):
-        return "all" if n_candidates <= limit else size
-    return basis
+    resolved = check_basis(spec, n_rows, n_candidates)
+    if is_named(resolved, "auto"):
+        limit, size = auto
+        resolved = "all" if n_candidates <= limit else size
+        if isinstance(resolved, int):
+            whose = f" of {view}" if view else ""
+            warn_user(
+                f"basis='auto' takes {resolved} of {n_candidates} rows as basis{whose}. Say"
+                f" basis={resolved}, another number or 'all' to choose yourself.",
+                BasisNotice,
+            )
+    if is_named(resolved, "features") and kernel != "linear":
+        where = f" in {view}" if view else ""
+        raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel!r}{where}.")
+    return resolved
 
 
 def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
@@ -267,44 +276,62 @@ def candidate_limit(size: int) -> int:
     return max(CANDIDATES_PER_BASIS_ROW * size, MIN_CANDIDATES)
 
 
+def basis_size(spec: BasisSpec, n: int) -> int:
+    """How many of n rows a basis takes, "auto" at most."""
+    if isinstance(spec, str):
+        return AUTO_SIZE if spec == "auto" else n
+    return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
+
+
+def basis_candidates(
+    spec: BasisSpec, features: Array, index: NumpyArray, everything: Array, seed: int
+) -> tuple[Array, NumpyArray]:
+    """The rows that a basis is made of, or chosen from, and their row numbers.
+
+    Parameters
+    ----------
+    spec : a checked and resolved parameter `basis`
+    features : (n, d) rows that may serve, `index` (n,) their row numbers in `everything`
+    """
+    if not isinstance(spec, int | str):
+        rows = np.asarray(spec)
+        return take(everything, rows), rows
+    chosen = candidate_rows(index, basis_size(spec, len(index)), seed)
+    if len(chosen) == len(index):  # nothing is copied
+        return features, index
+    return take(features, chosen), index[chosen]
+
+
 def make_basis(
     spec: BasisSpec,
     kernel: Kernel,
     features: Array,
     index: NumpyArray,
-    everything: Array,
     selection: Selection,
-    seed: int,
+    seed: int | Sequence[int],
 ) -> tuple[Basis, NumpyArray | None]:
-    """The basis of rows in memory, and its row numbers in the user's X (None for the features).
+    """The basis of rows in memory, and its row numbers (None for the features).
 
     Parameters
     ----------
     spec : a checked and resolved parameter `basis`
-    features : (n, d) candidate rows, `index` (n,) their row numbers in `everything`
+    features : (n, d) the rows that it is made of, or for a number those that it is chosen from;
+        `index` (n,) their row numbers
     """
     if is_named(spec, "features"):
-        return (
-            FeatureBasis(
-                features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]
-            ),
-            None,
-        )
-    if isinstance(spec, str):
-        rows = index
-    elif isinstance(spec, int):
-        rng = np.random.default_rng(seed)
-        candidates = candidate_rows(index, spec, seed)
-        pool = take(features, candidates)
+        reference = np.empty(0) if is_sparse(features) else features[:1, :1]
+        return FeatureBasis(features.shape[1], reference), None
+    if isinstance(spec, int):
+        pool = features
         if kernel.precomputed:
-            pool = kernel.block(pool, basis_points(kernel, features, index[candidates]))
-        rows = index[candidates[choose_rows(kernel, pool, spec, selection, rng)]]
-    else:
-        rows = np.asarray(spec)
-    as_they_are = isinstance(spec, str) and not kernel.precomputed  # nothing is copied
-    points = features if as_they_are else basis_points(kernel, everything, rows)
-    own_gram = kernel.block(take(everything, rows), points) if kernel.precomputed else None
-    return KernelBasis(kernel, points, own_gram), rows
+            pool = kernel.block(features, basis_points(kernel, features, index))
+        rng = np.random.default_rng(seed)
+        chosen = choose_rows(kernel, pool, min(spec, len(index)), selection, rng)
+        features, index = take(features, chosen), index[chosen]
+    if not kernel.precomputed:
+        return KernelBasis(kernel, features), index
+    points = basis_points(kernel, features, index)
+    return KernelBasis(kernel, points, kernel.block(features, points)), index
 
 
 def choose_rows(

@@ -176,7 +176,7 @@ class Kernel:
 
     def _native(self, X: Array, Z: Array) -> Array:
         if self.name == "cosine":
-            return product(_unit_rows(X), _unit_rows(Z))
+            return product(unit_rows(X), unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
             return RbfPoints.of(self, Z).values(X)
         if self.name == "laplacian":
@@ -348,7 +348,7 @@ def squared_norms(X: Array) -> Array:
     return namespace(X).sum(X * X, axis=1)
 
 
-def _unit_rows(X: Array) -> Array:
+def unit_rows(X: Array) -> Array:
     """Rows divided by their length; rows of zeros stay."""
     norms = namespace(X).sqrt(squared_norms(X))
     inverse = inverse_where(norms > 0, norms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,8 @@ from corank.core.storable import storable
 from corank.core.stored_fields import any_floats, are_below, feature_rows, floats, whole
 from corank.core.sums import FeatureMap, Statistics, gather
 from corank.core.views import SideBySide
+
+Question: TypeAlias = Literal["score", "comparison"]  # that an observation answers
 
 # differences of predictions below that share of the spread of the scores are rounding: a tie
 TIE = 1e-9

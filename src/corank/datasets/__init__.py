@@ -1,8 +1,14 @@
 """Data to try corank on: joke ratings, Python Enhancement Proposals, and made-up problems."""
 
 from corank.datasets.built_in import ProposalData, load_jokes, load_peps
-from corank.datasets.shop import ShopData, make_shop
-from corank.datasets.synthetic import RankingData, TwoViewData, make_ranking, make_two_views
+from corank.datasets.synthetic import (
+    RankingData,
+    ShopData,
+    TwoViewData,
+    make_ranking,
+    make_shop,
+    make_two_views,
+)
 
 __all__ = [
     "ProposalData",

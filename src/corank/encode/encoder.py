@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 from corank.core.messages import did_you_mean, listed, near_names, warn_user
+from corank.core.views import View
 from corank.encode.columns import (
     ALL_MISSING,
     IGNORED,
@@ -42,9 +43,6 @@ from corank.encode.kinds import (
 )
 from corank.encode.text import TextFeatures
 from corank.tables import column_names, columns_of, is_text, number, to_arrow
-
-if TYPE_CHECKING:
-    from corank.core.views import View
 
 KINDS = ("number", "date", "duration", "category", "text", "vector", "identity", "empty")
 # a column of categories with a larger share of numbers was probably meant to hold numbers
@@ -291,9 +289,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         start = 0
         for column in used:
             if column.is_single_number:
-                matrix[:, start] = quantity(
-                    cells[column.name], column.name, column.kind, column.format
-                )
+                values = cells[column.name]
+                matrix[:, start] = quantity(values, column.name, column.kind, column.format)
                 single_numbers.append((start, column))
                 start += 1
                 continue
@@ -339,8 +336,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         list of View
         """
-        from corank.core.views import View  # views know model files, which know this encoder
-
         check_is_fitted(self)
         return [
             View(group.columns, name=group.name)
@@ -510,14 +505,11 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
 
 def _listed(columns: Sequence[Column]) -> str:
     """Why each column is dropped."""
-    reasons = "; ".join(
-        f"{column.name!r}: {column.dropped}" for column in columns[:MAX_MISSING_SHOWN]
-    )
-    return reasons + (
-        f"; and {len(columns) - MAX_MISSING_SHOWN:,} more"
-        if len(columns) > MAX_MISSING_SHOWN
-        else ""
-    )
+    shown = columns[:MAX_MISSING_SHOWN]
+    reasons = [f"{column.name!r}: {column.dropped}" for column in shown]
+    if len(columns) > len(shown):
+        reasons.append(f"and {len(columns) - len(shown):,} more")
+    return "; ".join(reasons)
 
 
 def _warn_of(column: Column, values: pa.ChunkedArray) -> None:
@@ -546,10 +538,13 @@ def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
     texts = table.field("values").to_pylist()
     counts = table.field("counts").to_numpy(zero_copy_only=False)
     odd = np.array([not _is_number(text) for text in texts], dtype=bool)
-    share = 1 - counts[odd].sum() / counts.sum() if len(counts) else 0.0
-    if share <= MAX_NUMBER_SHARE or not odd.any():
+    if not odd.any():
         return None
-    return int(100 * share), texts[int(np.argmax(np.where(odd, counts, 0)))]
+    share = 1 - counts[odd].sum() / counts.sum()
+    if share <= MAX_NUMBER_SHARE:
+        return None
+    most_frequent = np.argmax(np.where(odd, counts, 0))
+    return int(100 * share), texts[int(most_frequent)]
 
 
 def _is_number(text: str) -> bool:

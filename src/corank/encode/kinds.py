@@ -336,25 +336,6 @@ def _label(value: Any) -> str | None:
     return str(value)
 
 
-def rows_by_name(names: Iterable[str | None], column: str, place: str = "") -> dict[str, int]:
-    """The row of every item by its name, of which each must have one of its own; place : of the
-    column, in words.
-    """
-    rows: dict[str, int] = {}
-    for row, name in enumerate(names):
-        if not name:
-            raise TableError(
-                f"column {column!r}{place} has no value in data row {row + 1}: every item needs a"
-                " name"
-            )
-        if rows.setdefault(name, row) != row:
-            raise TableError(
-                f"{name!r} is in data rows {rows[name] + 1} and {row + 1}{place}: names in column"
-                f" {column!r} must be unique"
-            )
-    return rows
-
-
 def item_codes(values: pa.ChunkedArray, name: str) -> FloatArray:
     """A whole number per row that stands for the name of its item: (n_rows,); 7, 7.0 and "7" are
     one name.

@@ -148,7 +148,7 @@ def _failed(
     """
     failed: dict[str, str] = {}
     for method in methods:
-        keys = [key for key, (other, _) in jobs.items() if other is method]
+        keys = [key for key, job in jobs.items() if job[0] is method]
         errors = [failures[key] for key in keys if key in failures]
         if errors:
             share = f"{len(errors)} of {len(keys)} fits failed"
@@ -162,7 +162,8 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     """One method on one draw: fit, predict, and only then look at the answers."""
     items, protocol = shared
     method, draw = job
-    seed = int(np.random.default_rng([protocol.seed, draw.repeat, 4]).integers(2**31))
+    rng = np.random.default_rng([protocol.seed, draw.repeat, 4])
+    seed = int(rng.integers(2**31))
     rows = split(items, protocol, draw)
     task, answers = masked(items, rows, judge=protocol.judge(items), seed=seed)
     begin = time.perf_counter()
@@ -192,19 +193,20 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
 def _is_whole(result: dict[str, Any], n_queries: int) -> bool:
     """Whether a result that was kept has everything that `run` gives."""
     try:
-        queries = np.asarray(result["queries"] or [0], dtype=np.int64)
+        queries = np.asarray(result["queries"], dtype=np.int64)
+        measures = np.asarray([result[name] for name in JUDGES], dtype=np.float64)
         numbers = np.asarray([result[name] for name in COUNTS], dtype=np.float64)
-        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in JUDGES}
         pairs = np.asarray([result.get("said", []), result.get("came", [])], dtype=np.float64)
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
     return (
         {"size", "tried", "chosen"} <= result.keys()
         and queries.ndim == 1
-        and lengths == {queries.shape}
+        and queries.size > 0
+        and measures.shape == (len(JUDGES), queries.size)
         and pairs.ndim == 2
+        and bool(np.isfinite(numbers).all())
         and bool(np.all((queries >= 0) & (queries < n_queries)))
-        and bool(np.all(np.isfinite(numbers)))
     )
 
 
@@ -220,7 +222,8 @@ def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, Floa
     qid = query_codes(task.qid_test, n)
     rng = np.random.default_rng([task.seed, 5])
     first = rng.integers(n, size=N_PAIRS)
-    second = np.asarray([rng.choice(np.flatnonzero(qid == qid[a])) for a in first])
+    in_query = [np.flatnonzero(qid == qid[row]) for row in first]
+    second = np.asarray([rng.choice(rows) for rows in in_query])
     chance = model.predict_comparison(task.X_test[first], task.X_test[second], observed=True)
     return first, second, np.asarray(chance, dtype=np.float64)
 
@@ -253,7 +256,8 @@ def measured(
     """
     labels = query_codes(qid, len(scores))
     codes, _ = first_appearance(labels)
-    queries = labels[np.unique(codes, return_index=True)[1]]
+    _, first = np.unique(codes, return_index=True)
+    queries = labels[first]
     rmse = np.full(len(queries), np.nan)
     if on_scale:
         rmse = _rmse(scores - predicted, codes, centred=qid is not None)

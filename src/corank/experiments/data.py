@@ -224,8 +224,10 @@ def intake(items: Items) -> Intake:
 
 def _tied(y: FloatArray, codes: Index) -> float:
     """Share of tied pairs within queries; 0 where there is no pair."""
+    n_together = np.bincount(codes)
     _, n_same = np.unique(np.stack([codes, y]), axis=1, return_counts=True)
-    pairs, tied = (float((n * (n - 1.0)).sum()) for n in (np.bincount(codes), n_same))
+    pairs = float((n_together * (n_together - 1.0)).sum())
+    tied = float((n_same * (n_same - 1.0)).sum())
     return tied / pairs if pairs else 0.0
 
 

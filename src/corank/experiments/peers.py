@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, take
+from corank.core.kernels import scale_gamma
 from corank.core.labels import query_codes
 from corank.experiments.protocol import Task
 
@@ -103,7 +104,9 @@ def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
 def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
     """Rows of a query together, as trees want them; the order is kept otherwise."""
     rows = MethodRows(X, y, qid)
-    return rows if qid is None else rows.take(np.argsort(qid, kind="stable"))
+    if qid is None:
+        return rows
+    return rows.take(np.argsort(qid, kind="stable"))
 
 
 def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
@@ -126,9 +129,10 @@ def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
     if judge != "rmse":
         return np.asarray(disagreements(left, predicted).sum(axis=0))
     residuals = left.y[:, None] - predicted
-    for query in [] if left.qid is None else np.unique(left.qid):
-        members = left.qid == query
-        residuals[members] -= residuals[members].mean(axis=0)
+    if left.qid is not None:
+        for query in np.unique(left.qid):
+            members = left.qid == query
+            residuals[members] -= residuals[members].mean(axis=0)
     return np.asarray((residuals**2).sum(axis=0))
 
 
@@ -166,10 +170,7 @@ SVM_SETTINGS = 20  # each costs a fit of its own
 
 def widths(X: Any) -> FloatArray:
     """Kernel widths around 1 / (columns · variance): (N_WIDTHS,)."""
-    squares = X.multiply(X) if is_sparse(X) else np.square(X)
-    variance = float(squares.mean() - X.mean() ** 2)
-    scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    return scale * np.logspace(-1.5, 1.0, N_WIDTHS)
+    return scale_gamma(X) * np.logspace(-1.5, 1.0, N_WIDTHS)
 
 
 def ridge(task: Task) -> FittedMethod:
@@ -259,8 +260,10 @@ def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
 
 
 def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
-    first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
-    sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
+    rng = np.random.default_rng([seed, 3])
+    first, second = pairs_of(rows, MOST_PAIRS, rng)
+    sign = np.ones(len(first))
+    sign[1::2] = -1.0  # both classes alike
     differences = rows.X[first] - rows.X[second]
     if is_sparse(rows.X):
         differences = sparse.diags_array(sign) @ differences
@@ -278,10 +281,10 @@ def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Ind
     at random.
     """
     first, second = map(np.concatenate, zip(*_pairs_by_query(rows), strict=True))
-    if len(first) > most:
-        chosen = np.sort(rng.choice(len(first), most, replace=False))
-        first, second = first[chosen], second[chosen]
-    return first, second
+    if len(first) <= most:
+        return first, second
+    chosen = np.sort(rng.choice(len(first), most, replace=False))
+    return first[chosen], second[chosen]
 
 
 N_TREES = tuple(range(2, 101, 2))
@@ -364,7 +367,8 @@ def levels(y: FloatArray) -> Index:
     """Scores as levels of relevance: as they are, or by quantiles."""
     if is_graded(y):
         return y.astype(np.int64)
-    borders = np.quantile(y, np.linspace(0, 1, LEVELS + 1)[1:-1])
+    shares = np.linspace(0, 1, LEVELS + 1)[1:-1]
+    borders = np.quantile(y, shares)
     return np.searchsorted(borders, y, side="right").astype(np.int64)
 
 

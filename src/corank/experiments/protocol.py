@@ -208,7 +208,8 @@ def testable(items: Items) -> Index:
     """
     if items.qid is None:
         return np.flatnonzero(items.scored)
-    return np.flatnonzero(spreads(items.y[items.scored], items.qid[items.scored]))
+    y, qid = items.y[items.scored], items.qid[items.scored]
+    return np.flatnonzero(spreads(y, qid))
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,9 @@ class Task:
     @property
     def training_links(self) -> Links | None:
         """Links between the training rows."""
-        return None if self.links is None else self.links.take(np.arange(len(self.y)))
+        if self.links is None:
+            return None
+        return self.links.take(np.arange(len(self.y)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -347,8 +347,9 @@ class ComparisonResult:
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write `to_dict()` as JSON, whole or not at all."""
+        content = json.dumps(self.to_dict(), indent=1)
         with replacing(Path(path), overwrite=overwrite) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode())
+            file.write(content.encode())
 
     def __repr__(self) -> str:
         return (

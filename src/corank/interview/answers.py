@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from corank.tables import TableError, check_target
 from corank.tables.limits import open_limited
+from corank.tables.names import TIE
 from corank.tables.read import reading
 from corank.tables.write import lock
 
@@ -35,7 +36,7 @@ POSITIONS = ("first", "second", "third", "fourth")
 COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
 HEADER = ",".join(COLUMNS)
 COMPARE, BEST_WORST, SCORE = "compare", "best-worst", "score"
-TIE, SKIP, UNDO = "tie", "skip", "undo"
+SKIP, UNDO = "skip", "undo"
 # the last field: a line without all of it was cut
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")

@@ -22,9 +22,9 @@ from scipy.special import ndtr, softmax
 
 from corank.core.arrays import FloatArray, Index, Mask, add_diagonal
 from corank.core.kernels import squared_norms
-from corank.solve.expectation_propagation import Sites, propagate
+from corank.solve.expectation_propagation import SitePosterior, Sites, propagate
 from corank.solve.pair_data import PairData
-from corank.solve.posterior import draws, mixture
+from corank.solve.posterior import Moments, draws, mixture
 from corank.solve.questions import difference_variances, information, score_gains
 
 LEAST_VARIANCE = 1e-12
@@ -173,11 +173,13 @@ class Belief:
     @property
     def misordered(self) -> float:
         """The expected share of pairs in the wrong order."""
-        return self._share(np.asarray(ndtr(-np.abs(self._gaps) / np.sqrt(self._variances))))
+        certainty = np.abs(self._gaps) / np.sqrt(self._variances)
+        return self._share(np.asarray(ndtr(-certainty)))
 
     def _share(self, values: FloatArray) -> float:
         first, second = self._pairs
-        return float(np.average(values, weights=self.weights[first] * self.weights[second]))
+        weights = self.weights[first] * self.weights[second]
+        return float(np.average(values, weights=weights))
 
     def drawn_places(self, seed: int) -> FloatArray:
         """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
@@ -206,8 +208,10 @@ class Belief:
         """
         belief = self._thinned()
         first, second = belief._pairs
-        gaps, now = belief._gaps, belief._variances
-        covariance, left = belief.covariance, now
+        gaps = belief._gaps
+        now = belief._variances
+        covariance = belief.covariance
+        left = now
         free = np.ones(len(belief.rows) if scores else len(gaps), dtype=bool)
         if not scores:
             free[belief._numbers(asked)] = False
@@ -268,7 +272,7 @@ class Prior:
             if n <= MAX_SCALED
             else columns[np.sort(rng.choice(n, MAX_SCALED, replace=False))]
         )
-        squares = squared_distances(sample, sample)[np.triu_indices(len(sample), k=1)]
+        squares = squared_distances(sample)[np.triu_indices(len(sample), k=1)]
         positive = squares[squares > 0]
         return cls(columns, float(np.median(positive)) if len(positive) else 0.0)
 
@@ -281,18 +285,19 @@ class Prior:
             (share, width) for share in OWN_SHARES for width in (WIDTHS if share < 1 else (1.0,))
         ]
 
-    def covariance(self, first: Index, second: Index, own_share: float, width: float) -> FloatArray:
-        """Of the scores of rows with those of others, for scores of variance 1."""
-        same = own_share * (first[:, None] == second[None, :])
+    def covariance(self, squares: FloatArray, own_share: float, width: float) -> FloatArray:
+        """Of the scores of rows with these squared distances (k, k), for scores of variance 1."""
+        own = own_share * np.eye(len(squares))
         if own_share == 1:
-            return np.asarray(same)
-        squares = squared_distances(self.columns[first], self.columns[second])
-        return np.asarray((1 - own_share) * np.exp(squares / (-2 * width**2 * self.scale)) + same)
+            return own
+        shared = np.exp(squares / (-2 * width**2 * self.scale))
+        return np.asarray((1 - own_share) * shared + own)
 
 
-def squared_distances(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Between rows: (n, m)."""
-    squares = squared_norms(first)[:, None] + squared_norms(second)[None, :] - 2 * first @ second.T
+def squared_distances(rows: FloatArray) -> FloatArray:
+    """Between rows: (n, n)."""
+    norms = squared_norms(rows)
+    squares = norms[:, None] + norms[None, :] - 2 * rows @ rows.T
     return np.asarray(np.maximum(squares, 0.0))
 
 
@@ -323,75 +328,31 @@ class Beliefs:
         """
         self._extend(outcomes)
         negligible = self._negligible(len(outcomes))
+        used = np.union1d(rows, outcomes)
+        squares = squared_distances(self.prior.columns[used])
+        pool = np.searchsorted(used, rows)
+        ends = np.searchsorted(used, outcomes)
         kernels: list[ScaledKernel] = []
-        log_weights: list[float] = []
-        means: list[FloatArray] = []
-        covariances: list[FloatArray] = []
+        log_evidence: list[float] = []
+        moments: list[Moments] = []
         for kernel in self.prior.kernels:
-            variances = [
-                variance for variance in VARIANCES if (*kernel, variance) not in negligible
-            ]
-            if not variances:
+            scaled = [(*kernel, variance) for variance in VARIANCES]
+            scaled = [each for each in scaled if each not in negligible]
+            if not scaled:
                 continue
-            pool = self.prior.covariance(rows, rows, *kernel)
-            pairs, cross = (
-                self._compared(outcomes, rows, *kernel) if len(outcomes) else (None, np.empty(0))
-            )
-            # what no comparison can tell about
-            unseen = pool if pairs is None else pool - cross.T @ cross
-            for variance in variances:
-                kernels.append((*kernel, variance))
-                if pairs is None:
-                    log_weights.append(0.0)
-                    means.append(np.zeros(len(rows)))
-                    covariances.append(variance * pool)
-                    continue
-                size = np.sqrt(variance)
-                scaled, sites = (
-                    replace(pairs, features=size * pairs.features),
-                    self._sites.get(kernels[-1]),
-                )
-                features = scaled.centred(scaled.features)
-                posterior = propagate(
-                    features, scaled, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS
-                )
-                self._sites[kernels[-1]] = posterior.sites
-                left = scipy.linalg.solve_triangular(posterior.factor, size * cross, lower=True)
-                log_weights.append(posterior.log_evidence)
-                means.append(size * cross.T @ posterior.mean)
-                covariances.append(variance * unseen + left.T @ left)
-        shares = softmax(log_weights)
+            covariance = self.prior.covariance(squares, *kernel)
+            comparisons = _Comparisons.of(covariance, ends, pool)
+            for each in scaled:
+                posterior, believed = comparisons.believed(each[-1], self._sites.get(each))
+                kernels.append(each)
+                log_evidence.append(posterior.log_evidence)
+                moments.append(believed)
+                self._sites[each] = posterior.sites
+        shares = softmax(log_evidence)
         if not negligible:
-            self._shares, self._n_looked = (
-                dict(zip(kernels, shares.tolist(), strict=True)),
-                len(outcomes),
-            )
-        return Belief(rows, weights, *mixture(shares, list(zip(means, covariances, strict=True))))
-
-    def _compared(
-        self, outcomes: Index, rows: Index, own_share: float, width: float
-    ) -> tuple[PairData, FloatArray]:
-        """Comparisons between items with whitened features (·, k), and the pool in terms of the
-        same: (k, m).
-
-        Fewer comparisons than items are made of their differences alone, each compared with one
-        item that is 0.
-        """
-        items, ends = np.unique(outcomes, return_inverse=True)
-        winners, losers = ends.reshape(outcomes.shape).T
-        kernel = self.prior.covariance(items, items, own_share, width)
-        towards = self.prior.covariance(items, rows, own_share, width)
-        p = len(outcomes)
-        by_difference = p < len(items)
-        if by_difference:
-            kernel = kernel[winners] - kernel[losers]
-            kernel = kernel[:, winners] - kernel[:, losers]
-            towards = towards[winners] - towards[losers]
-            winners, losers = np.arange(p), np.full(p, p)
-        root = np.linalg.cholesky(add_diagonal(kernel, JITTER))
-        cross = scipy.linalg.solve_triangular(root, towards, lower=True)
-        features = np.vstack([root, np.zeros(p)]) if by_difference else root
-        return PairData(features, winners, losers, np.ones(p)), cross
+            self._shares = dict(zip(kernels, shares.tolist(), strict=True))
+            self._n_looked = len(outcomes)
+        return Belief(rows, weights, *mixture(shares, moments))
 
     def _negligible(self, n_outcomes: int) -> set[ScaledKernel]:
         """Kernels that had next to no share when all were looked at, not many outcomes ago."""
@@ -417,6 +378,57 @@ class Beliefs:
                 for kernel, sites in self._sites.items()
             }
         self._outcomes = outcomes
+
+
+@dataclass(frozen=True)
+class _Comparisons:
+    """Comparisons for one kernel, between items with whitened features (·, k).
+
+    cross : (k, m) the pool in terms of these features; unseen : (m, m) what no comparison can tell
+        about it
+    """
+
+    pairs: PairData
+    cross: FloatArray
+    unseen: FloatArray
+
+    @classmethod
+    def of(cls, covariance: FloatArray, ends: Index, pool: Index) -> _Comparisons:
+        """Comparisons (p, 2) between places of a covariance, and the places (m,) of the pool.
+
+        Fewer comparisons than items are made of their differences alone, each compared with one
+        item that is 0.
+        """
+        items, numbers = np.unique(ends, return_inverse=True)
+        winners, losers = numbers.reshape(ends.shape).T
+        kernel = covariance[np.ix_(items, items)]
+        towards = covariance[np.ix_(items, pool)]
+        p = len(ends)
+        by_difference = p < len(items)
+        if by_difference:
+            kernel = kernel[winners] - kernel[losers]
+            kernel = kernel[:, winners] - kernel[:, losers]
+            towards = towards[winners] - towards[losers]
+            winners = np.arange(p)
+            losers = np.full(p, p)
+        features = root = np.linalg.cholesky(add_diagonal(kernel, JITTER))
+        if by_difference:
+            features = np.vstack([root, np.zeros(p)])
+        cross = scipy.linalg.solve_triangular(root, towards, lower=True)
+        unseen = covariance[np.ix_(pool, pool)] - cross.T @ cross
+        return cls(PairData(features, winners, losers, np.ones(p)), cross, unseen)
+
+    def believed(self, variance: float, sites: Sites | None) -> tuple[SitePosterior, Moments]:
+        """The posterior for scores of a variance, found from some sites on, and the mean and
+        covariance of the pool.
+        """
+        size = np.sqrt(variance)
+        pairs = replace(self.pairs, features=size * self.pairs.features)
+        features = pairs.centred(pairs.features)
+        posterior = propagate(features, pairs, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS)
+        left = scipy.linalg.solve_triangular(posterior.factor, size * self.cross, lower=True)
+        mean = size * self.cross.T @ posterior.mean
+        return posterior, (mean, variance * self.unseen + left.T @ left)
 
 
 def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray) -> FloatArray:

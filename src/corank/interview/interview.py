@@ -23,14 +23,12 @@ import numpy as np
 from corank.core.arrays import FloatArray, Index, in_one_thread, take
 from corank.core.messages import count, did_you_mean
 from corank.encode.encoder import TableEncoder
-from corank.encode.kinds import rows_by_name
 from corank.interview.answers import (
     COMPARE,
     KINDS,
     POSITIONS,
     SCORE,
     SKIP,
-    TIE,
     Agreement,
     Answer,
     AnswerLog,
@@ -45,6 +43,7 @@ from corank.interview.cards import MAX_NAME, fits_an_answer, item_names
 from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, to_arrow
+from corank.tables.names import TIE, rows_by_name
 
 MAX_POOL = 400  # items that questions are chosen from at a time
 MAX_COMPARED = 150  # of them, items that were asked about
@@ -435,11 +434,12 @@ class Interview:
         distinct = list(dict.fromkeys([*first, *recent]))
         chosen = np.asarray(distinct[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
-        others = rng.choice(n, MAX_POOL, replace=False)
-        others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
+        drawn = rng.choice(n, MAX_POOL, replace=False)
+        others = drawn[~np.isin(drawn, chosen)]
+        others = others[: MAX_POOL - len(chosen)]
         rows = np.sort(np.concatenate([chosen, others]))
-        weights = np.where(np.isin(rows, chosen), 1.0, (n - len(chosen)) / max(len(others), 1))
-        return rows, weights
+        weight = (n - len(chosen)) / max(len(others), 1)
+        return rows, np.where(np.isin(rows, chosen), 1.0, weight)
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
         """The belief after an answer; items outside the pool teach nothing about it until the next

@@ -59,7 +59,8 @@ class Page:
         download: bool = False,
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
-        self.interview, self.cards = interview, cards
+        self.interview = interview
+        self.cards = cards
         self._about = {
             "kind": interview.kind,
             "heading": heading or KINDS[interview.kind].heading,
@@ -73,8 +74,9 @@ class Page:
         self._version = 0
         self._problem = ""
         self._learning = True  # from an answer until the ranking has it
-        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._wake = threading.Event()
         self._wake.set()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep_fresh, name="corank ask", daemon=True)
 
     def begin(self) -> None:
@@ -118,31 +120,28 @@ class Page:
         """
         if not isinstance(message, dict):
             raise TypeError("a message must be an object")
-        action = message.get("action")
-        if action == "start":
-            return {"about": self._about, **self._asked(self.interview.next()), "news": self.news()}
-        if action == "news":
-            return (
-                {"news": self.news()}
-                if message.get("version") != self._version
-                else {"learning": self._learning}
-            )
-        if action == "answer":
-            return self._answered(message)
-        if action == "undo":
-            return self._undone()
-        if action == "why":
-            return {
-                "why": self._why(_whole_number(message, "first"), _whole_number(message, "second"))
-            }
-        raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
+        match message.get("action"):
+            case "start":
+                asked = self._asked(self.interview.next())
+                return {"about": self._about, **asked, "news": self.news()}
+            case "news" if message.get("version") == self._version:
+                return {"learning": self._learning}
+            case "news":
+                return {"news": self.news()}
+            case "answer":
+                return self._answered(message)
+            case "undo":
+                return self._undone()
+            case "why":
+                ends = _whole_number(message, "first"), _whole_number(message, "second")
+                return {"why": self._why(*ends)}
+            case action:
+                raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
 
     def _answered(self, message: dict[str, Any]) -> dict[str, Any]:
-        number, answer, worst = (
-            _whole_number(message, "number"),
-            _text(message, "answer"),
-            _text(message, "worst"),
-        )
+        number = _whole_number(message, "number")
+        answer = _text(message, "answer")
+        worst = _text(message, "worst")
         score = message.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
             raise TypeError(f"score must be a number, got {score!r}")
@@ -181,12 +180,11 @@ class Page:
     def _asked(self, question: Question | None) -> dict[str, Any]:
         if question is None:
             return {"question": None}
-        cards = [self.cards.card(int(row)) for row in question.rows]
         entry = {
             "number": question.number,
             "kind": question.kind,
             "repeated": question.repeated,
-            "cards": cards,
+            "cards": [self.cards.card(int(row)) for row in question.rows],
         }
         return {"question": entry}
 

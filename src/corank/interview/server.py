@@ -72,7 +72,10 @@ class Guard:
     def __init__(
         self, app: ASGIApp, token: str, host: str, port: int, *, remote_pictures: bool
     ) -> None:
-        self._app, self._token, self._host, self._port = app, token, host, port
+        self._app = app
+        self._token = token
+        self._host = host
+        self._port = port
         self._cookie = f"corank_{port}"  # cookies do not know ports: one per server
         pictures = " https: http:" if remote_pictures else ""
         self._headers = {
@@ -130,7 +133,8 @@ class Guard:
         hosts = headers.getlist("host")
         try:
             location = urlsplit(f"//{hosts[0]}")
-            name, port = location.hostname or "", location.port or HTTP_PORT
+            name = location.hostname or ""
+            port = location.port or HTTP_PORT
         except (IndexError, ValueError):
             return False
         if (

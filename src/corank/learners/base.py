@@ -21,15 +21,13 @@ from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_pre
 from corank.core.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
-    check_basis,
-    resolve_basis,
-    warn_of_subset,
+    read_basis,
 )
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.inputs import (
@@ -56,9 +54,10 @@ from corank.learners.parameters import (
     seed,
 )
 from corank.learners.training import columns_of_views
-from corank.learners.update import Kept, with_new_rows
+from corank.learners.update import Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
+from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
@@ -67,7 +66,6 @@ from corank.solve.tuning import Training
 if TYPE_CHECKING:
     from corank.describe import Summary
     from corank.learners.pair_explanation import PairExplanation
-    from corank.solve.questions import Question
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
@@ -116,7 +114,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
 
-    _learned = "coef_"  # what every fitted one has
+    _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
     _n_unscored: int
@@ -216,11 +214,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         from sklearn.utils import estimator_html_repr
 
         diagram: str = estimator_html_repr(self)
-        return (
-            diagram + self.at_a_glance().summary()._repr_html_()
-            if hasattr(self, self._learned)
-            else diagram
-        )
+        if self._learned not in vars(self):
+            return diagram
+        return diagram + self.at_a_glance().summary().to_html()
 
     def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
         """scikit-learn's list of fitted attributes, for which it looks at every property."""
@@ -239,6 +235,8 @@ class Learner(Saveable, QueryEstimator):
     fitted.
     """
 
+    _learned = "function_"
+    contents: ClassVar[Contents] = FUNCTION_OF_ONE_VIEW  # of its file
     beta: float = 0.0  # share of the plain squared error in the loss
     fit_intercept: bool = False  # whether the mean score is taken out first and put back
 
@@ -255,6 +253,23 @@ class Learner(Saveable, QueryEstimator):
     def _unscored_comparison(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
         return self._comparison()
+
+    def keep_counts(
+        self, *, seen: int, scored: int, queries: int, with_queries: bool, level: float = 0.0
+    ) -> None:
+        """Remember what the function was fitted on; `fit` calls it.
+
+        Parameters
+        ----------
+        seen, scored, queries : numbers of rows that were handed over, of those with a score, and of
+            queries
+        with_queries : whether the rows came with query labels
+        level : was taken out of the scores before the fit
+        """
+        self._n_seen, self._n_scored, self._n_queries = seen, scored, queries
+        self._level, self._with_queries = level, with_queries
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
 
     # ---------------------------------------------------------------- what is fitted, as users see it
 
@@ -442,7 +457,7 @@ class Learner(Saveable, QueryEstimator):
         from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
 
         check_is_fitted(self)
-        pair = read_pair(self, a, b, items, names)
+        pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
     def _words(self) -> dict[str, Any]:
@@ -476,11 +491,8 @@ class Learner(Saveable, QueryEstimator):
         if self._kept is None:
             raise ValueError(self._why_fixed())
         comparison = self._comparison()
-        if (qid is not None) != self._with_queries and comparison.needs_queries:
-            how = "with" if self._with_queries else "without"
-            raise ValueError(
-                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
-            )
+        if comparison.needs_queries:
+            check_like_fit("qid", qid, self._with_queries)
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
         return self
@@ -568,8 +580,15 @@ class OneViewLearner(Learner):
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
         warn_of_ties(problem)
-        training = Training(problem, to_numpy(rows.index), everything, rows.weights)
-        return self._fit_training(training, with_queries=qid is not None, level=level)
+        training = Training(
+            problem,
+            to_numpy(rows.index),
+            everything,
+            rows.weights,
+            level=level,
+            with_queries=qid is not None,
+        )
+        return self._fit_training(training)
 
     def _fit_comparisons(
         self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
@@ -577,10 +596,11 @@ class OneViewLearner(Learner):
         self._comparison()
         everything = read_features(self, X, reset=True)
         problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
-        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+        training = Training(problem, used, everything, with_queries=qid is not None)
+        return self._fit_training(training)
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
+    def _fit_training(self, training: Training) -> Self:
+        """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
     def _read_kernel(self, training: Training) -> Kernel:
@@ -609,22 +629,18 @@ class OneViewLearner(Learner):
     def _basis_rows(self, training: Training) -> Any:
         """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        n = len(training.index)
-        spec = check_basis(self.basis, training.everything.shape[0], n)
-        resolved = resolve_basis(spec, n, *self._auto_basis)
-        warn_of_subset(spec, resolved, n)
-        if is_named(resolved, "features") and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
-        return resolved
+        n_rows, n = training.everything.shape[0], len(training.index)
+        return read_basis(self.basis, self.kernel, n_rows, n, self._auto_basis)
 
-    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
+    def _keep_counts(self, training: Training) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
-        self._level, self._with_queries = level, with_queries
-        self._n_seen = training.everything.shape[0]
-        self._n_scored = len(training.index)
-        self._n_queries = training.problem.n_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        self.keep_counts(
+            seen=training.everything.shape[0],
+            scored=len(training.index),
+            queries=training.problem.n_queries,
+            with_queries=training.with_queries,
+            level=training.level,
+        )
 
 
 def _split_by_groups() -> bool:

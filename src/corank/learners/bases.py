@@ -13,22 +13,18 @@ import numpy as np
 
 from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
 from corank.core.basis import (
-    AUTO_SIZE,
     Basis,
-    FeatureBasis,
-    KernelBasis,
+    basis_size,
     candidate_limit,
     candidate_rows,
-    check_basis,
-    choose_rows,
-    resolve_basis,
-    warn_of_subset,
+    make_basis,
+    read_basis,
 )
-from corank.core.kernels import Kernel, basis_points, check_precomputed, is_named, scale_gamma
+from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
 from corank.core.views import View, select
 from corank.learners.training import TrainingData
 from corank.solve.systems import ViewData
-from corank.solve.tuning import GAMMA_STEPS, Candidates
+from corank.solve.tuning import Candidates, widths_to_try
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
@@ -54,26 +50,18 @@ class AskedView:
     @property
     def limit(self) -> int:
         """How many candidates its basis is chosen from."""
-        return candidate_limit(_size(self.basis, 0))
+        return candidate_limit(basis_size(self.basis, 0))
 
     def seen(self, features: Array) -> Array:
         """The columns that the view sees."""
         return features if self.view.columns is None else select(features, self.view.columns)
 
     def checked_basis(self, data: TrainingData, total: int, auto: tuple[int, int]) -> Any:
-        """`basis` checked against the rows, of which `total` may serve; "auto" is resolved, by its
-        limit and its size.
-        """
-        name = self.view.name
-        checked = check_basis(self.basis, data.features.shape[0], total)
-        limit, size = auto
-        resolved = resolve_basis(checked, total, 0 if data.summed else limit, size)
-        warn_of_subset(checked, resolved, total, f" of {name}" if name else "")
-        if is_named(resolved, "features") and self.kernel.name != "linear":
-            where = f" in {name}" if name else ""
-            raise ValueError(
-                f"basis='features' needs kernel='linear', got kernel={self.kernel.name!r}{where}."
-            )
+        """`basis` checked against the rows, of which `total` may serve; see `read_basis`."""
+        n_rows = data.features.shape[0]
+        resolved = read_basis(self.basis, self.kernel.name, n_rows, total, auto, self.view.name)
+        if is_named(resolved, "features") and not data.summed:
+            check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
         if self.kernel.precomputed:
             check_precomputed(self.seen(data.features))
         return resolved
@@ -158,23 +146,21 @@ class ViewBasis:
     @cached_property
     def candidates(self) -> tuple[Index, Array]:
         """Row numbers and features of the scored rows and the sampled unscored ones."""
-        size = _size(self.spec, len(self.index))
-        rows = candidate_rows(self.index, size, self.seed[0])
-        features = self.scored if len(rows) == len(self.index) else take(self.scored, rows)
+        numbers, features = self.index, self.scored
+        rows = candidate_rows(numbers, basis_size(self.spec, len(numbers)), self.seed[0])
+        if len(rows) < len(numbers):
+            numbers, features = numbers[rows], take(features, rows)
         if self.other_features is None:
-            return self.index[rows], features
+            return numbers, features
         others = _with_precision_of(features, self.asked.seen(self.other_features))
-        return np.concatenate([self.index[rows], self.others]), stack_rows([features, others])
+        return np.concatenate([numbers, self.others]), stack_rows([features, others])
 
-    def widths(self) -> tuple[float | None, ...]:
+    def widths(self) -> Sequence[float | None]:
         """The kernel widths to try."""
-        asked = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
-        if not self.asked.kernel.has_width:
+        gamma = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
+        if gamma is None or not self.asked.kernel.has_width:
             return (None,)
-        if isinstance(asked, str):
-            steps = GAMMA_STEPS if asked == "tune" else np.ones(1)
-            return tuple((self._scale() * steps).tolist())
-        return asked if isinstance(asked, tuple) else (asked,)
+        return widths_to_try(gamma, self._scale)
 
     def _scale(self) -> float:
         """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
@@ -189,31 +175,20 @@ class ViewBasis:
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
-        spec, scored, kernel = self.spec, self.scored, self.asked.kernel
+        kernel = self.asked.kernel
         if width is not None:
             kernel = replace(kernel, gamma=width)
-        if is_named(spec, "features"):
-            reference = np.empty(0) if is_sparse(scored) else scored[:1, :1]
-            return FeatureBasis(scored.shape[1], reference), None
-        if is_named(spec, "scored"):
-            return _kernel_basis(kernel, self.index, scored), self.index
-        if not isinstance(spec, int | str):
-            rows = np.asarray(spec)
-            features = self.asked.seen(take(self.data.features, rows))
-            return _kernel_basis(kernel, rows, features), rows
-        numbers, features = self.candidates
-        if kernel.precomputed:
+        if is_named(self.spec, "features") or is_named(self.spec, "scored"):
+            features, numbers = self.scored, self.index
+        elif isinstance(self.spec, int | str):
+            numbers, features = self.candidates
+        else:
+            numbers = np.asarray(self.spec)
+            features = self.asked.seen(take(self.data.features, numbers))
+        if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
             inside = np.flatnonzero(numbers < self.data.features.shape[0])
-            if len(inside) < len(numbers):
-                numbers, features = numbers[inside], take(features, inside)
-        if isinstance(spec, int):
-            pool = features
-            if kernel.precomputed:
-                pool = kernel.block(features, basis_points(kernel, features, numbers))
-            rng = np.random.default_rng(self.seed)
-            chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
-            numbers, features = numbers[chosen], take(features, chosen)
-        return _kernel_basis(kernel, numbers, features), numbers
+            numbers, features = numbers[inside], take(features, inside)
+        return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
 
 
 @dataclass(frozen=True)
@@ -231,20 +206,21 @@ class ViewBases:
         total = data.n_scored if data.summed else n_held
         others, other_features = np.zeros(0, dtype=np.int64), None
         if data.unscored is not None:
-            n_unscored = data.n_unscored
-            limit = max(view.limit for view in asked.views)
-            needed = n_unscored if asked.whole else max(limit - n_held, 0)
+            most = max(view.limit for view in asked.views)
+            needed = data.n_unscored if asked.whole else max(most - n_held, 0)
             others, other_features = data.unscored.rows.sample(needed, asked.seed)
-            total += n_unscored
+            total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
         alike = n_views > 1 and asked.drawn
         alike = alike and all(
             len(view.view.columns) == data.features.shape[1] for view in asked.views
         )
+        limit, size = asked.auto
+        auto = (0 if data.summed else limit, size)
         views = []
         for position, view in enumerate(asked.views):
-            spec = view.checked_basis(data, total, asked.auto)
+            spec = view.checked_basis(data, total, auto)
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -279,15 +255,17 @@ class ViewBases:
     @cached_property
     def choices(self) -> list[list[float | None]]:
         """The kernel widths to try, one per view; views that are tuned go through theirs together."""
-        widths = [view.widths() for view in self.views]
-        lengths = {len(own) for own in widths if len(own) > 1}
+        by_view = [view.widths() for view in self.views]
+        lengths = {len(widths) for widths in by_view if len(widths) > 1}
         if len(lengths) > 1:
             raise ValueError(
                 "gamma: views that are tuned together need equally many candidates, got"
                 f" {sorted(lengths)}."
             )
         steps = range(max(lengths, default=1))
-        return [[own[step] if len(own) > 1 else own[0] for own in widths] for step in steps]
+        return [
+            [widths[step] if len(widths) > 1 else widths[0] for widths in by_view] for step in steps
+        ]
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
@@ -315,13 +293,6 @@ def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequen
     return spec
 
 
-def _kernel_basis(kernel: Kernel, numbers: Index, features: Array) -> KernelBasis:
-    if not kernel.precomputed:
-        return KernelBasis(kernel, features)
-    points = basis_points(kernel, features, numbers)
-    return KernelBasis(kernel, points, kernel.block(features, points))
-
-
 def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
     """Refuse the columns as basis where their square matrix is too large and rows are more than
     columns.
@@ -331,12 +302,6 @@ def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
             f"basis='features' with {columns} columns needs a square matrix of that size; "
             "use basis='auto' or a number of basis rows."
         )
-
-
-def _size(spec: Any, n: int) -> int:
-    if isinstance(spec, str):
-        return AUTO_SIZE if spec == "auto" else n
-    return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
 
 
 def _with_precision_of(reference: Array, features: Array) -> Array:

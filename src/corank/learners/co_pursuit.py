@@ -1,8 +1,4 @@
-"""CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows.
-
-`SparseViews` is what a fitted pursuit on several views keeps and says: every view's sparse
-solution, alternatives to it, its path; `CoRankingPursuit` how it is fitted.
-"""
+"""CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows."""
 
 from __future__ import annotations
 
@@ -13,8 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, like, namespace, take
-from corank.core.basis import KernelBasis
+from corank.core.arrays import Array, Index, first_appearance, like, namespace, take
 from corank.core.folds import same_scores
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
@@ -45,192 +40,8 @@ from corank.solve.systems import ViewData
 from corank.solve.tuning import Settings
 
 
-@dataclass(frozen=True)
-class SparseSolution:
-    """One view's function Σ c_i k(x, z_i).
-
-    Attributes
-    ----------
-    name : of the view
-    atoms : (p,) row numbers in X, then in `unscored`, in order of entry, each once
-    coefficients : (p,)
-    points : (p, d_v) the rows themselves, as the view sees them
-    """
-
-    name: str
-    atoms: Index
-    coefficients: Array
-    points: Array
-
-
-@dataclass(frozen=True)
-class SparseModel:
-    """One sparse model: one solution per view, and the value of the stated objective that they have
-    together.
-    """
-
-    objective: float
-    solutions: tuple[SparseSolution, ...]
-
-
-class SparseViews(ViewLearner):
-    """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are
-    chosen.
-    """
-
-    _contents = CO_PURSUIT
-    has_atoms = True
-
-    def _why_fixed(self) -> str:
-        return (
-            "update cannot add to a pursuit, whose atoms were chosen for the rows it has seen; fit"
-            " it again with all rows."
-        )
-
-    @property
-    def unscored_effect_(self) -> None:
-        """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at
-        agreement 0 and more.
-        """
-        check_is_fitted(self)
-
-    def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
-        """Set the fitted attributes."""
-        model, atoms = solution.model, solution.atoms
-        rows, coefficients, points = _functions(model, atoms)
-        self.atoms_ = rows
-        spans = [
-            replace(Span.of(view), points=own_points, rows=own_rows)
-            for view, own_points, own_rows in zip(atoms.views, points, rows, strict=True)
-        ]
-        self.function_ = Function.mean(spans, coefficients, 0.0)
-        labels = np.asarray(model.labels, dtype=np.int64)
-        self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
-        self.n_atoms_, self.agreement_ = len(labels), solution.agreement
-        self.objective_ = np.asarray(model.losses)
-        self.path_ = solution.path
-        self._history = model.weights(0, len(labels))
-        self._others: list[dict[str, Any]] = []
-        for path in solution.others:
-            rows, coefficients, points = _functions(path, atoms)
-            functions = {"atoms": rows, "coefficients": coefficients, "points": points}
-            self._others.append({"objective": path.losses[-1], **functions})
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
-
-    @property
-    def models_(self) -> list[SparseModel]:
-        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the
-        least objective first.
-        """
-        check_is_fitted(self)
-        first = {
-            "objective": float(self.objective_[-1]),
-            "atoms": self.atoms_,
-            "coefficients": self.coef_,
-            "points": self.basis_points_,
-        }
-        models = []
-        for model in (first, *self._others):
-            functions = zip(
-                self.views_, model["atoms"], model["coefficients"], model["points"], strict=True
-            )
-            solutions = tuple(
-                SparseSolution(str(view.name), *function) for view, *function in functions
-            )
-            models.append(SparseModel(model["objective"], solutions))
-        return models
-
-    @property
-    def solutions_(self) -> list[SparseSolution]:
-        """Every view's own solution."""
-        return list(self.models_[0].solutions)
-
-    def predict_path(self, X: Any) -> Array:
-        """The mean of the views after every step.
-
-        Parameters
-        ----------
-        X : as in `predict`
-
-        Returns
-        -------
-        (n, steps) in the library, on the device and with the precision of X; the last column is
-        `predict`
-        """
-        features, weights = self._read(X), []
-        for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
-            steps = atoms[:, None] == labels[None, :]
-            path = steps.astype(np.float64) @ self._history[:, :, v].T
-            weights.append(like(path, self.coef_[v]))
-        return self._scores(self.function_.with_coefficients(weights).values(features), features)
-
-    def predict_solutions(self, X: Any) -> Array:
-        """Predictions of every view of each of `models_`.
-
-        Parameters
-        ----------
-        X : as in `predict`
-
-        Returns
-        -------
-        (n, n_models, n_views); the first model is that of `predict_views`
-        """
-        features, models = self._read(X), []
-        for model in self.models_:
-            parts = zip(self.function_.parts, model.solutions, strict=True)
-            values = [
-                replace(part.span, points=solution.points).values(
-                    features, like(solution.coefficients, features)
-                )
-                for part, solution in parts
-            ]
-            models.append(namespace(values[0]).stack(values, axis=1))
-        return self._scores(namespace(models[0]).stack(models, axis=1), features)
-
-    def explain(self) -> Explanation:
-        """The atoms in order of entry, one line per step and view: weight, share of F taken away
-        and left.
-
-        Returns
-        -------
-        Explanation
-            Print or plot it. Atoms of one step enter together: the first of their lines says what
-            they added.
-        """
-        check_is_fitted(self)
-        m, start = len(self.views_), float(self.objective_[0])
-        left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
-        held_out = None
-        if self.path_ is not None:
-            held_out = np.repeat(self.path_.of_atoms(np.arange(self.n_atoms_) + 1), m)
-        return Explanation(
-            names=tuple(self._names),
-            atoms=np.stack(self.steps_, axis=1).ravel(),
-            weights=self._history[-1].ravel(),
-            left=np.repeat(left, m),
-            held_out=held_out,
-            views=tuple(str(view.name) for view in self.views_) * self.n_atoms_,
-        )
-
-
-def _functions(path: GreedyPath, atoms: ViewAtoms) -> tuple[list[Index], list[Array], list[Array]]:
-    """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
-    rows, weights, points = [], [], []
-    for v, (view, numbers) in enumerate(zip(atoms.views, atoms.numbers, strict=True)):
-        assert isinstance(view.basis, KernelBasis)
-        labels = [step[v] for step in path.labels]
-        distinct = list(dict.fromkeys(labels))
-        sums = np.zeros(len(distinct))
-        np.add.at(sums, [distinct.index(label) for label in labels], path.history[-1][:, v])
-        rows.append(numbers[distinct])
-        weights.append(like(sums, view.problem.reference))
-        points.append(take(view.basis.points, np.asarray(distinct)))
-    return rows, weights, points
-
-
 @dataclass(eq=False, repr=False)
-class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
+class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on
     unscored rows.
 
@@ -336,6 +147,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     weighting: Any = "size"
 
     _own_scoring = "rescaled"
+    contents = CO_PURSUIT
+    has_atoms = True
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
@@ -372,7 +185,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
-        labels, n_rows = row_labels(X), self._n_seen - self._n_apart
+        labels = row_labels(X)
+        n_rows = self._n_seen - self._n_apart
         rows = np.stack(self.steps_, axis=1).ravel()
         self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
         return self
@@ -419,9 +233,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         unscored = data.unscored if couples else None
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
-        self._with_queries, self._n_queries = data.with_queries, data.problems[0].n_queries
-        self._n_seen, self._n_scored = data.features.shape[0] + data.n_apart, data.n_scored
-        self._n_unscored, self._n_apart = data.n_unscored, data.n_apart
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+        )
+        self._n_unscored = data.n_unscored
+        self._n_apart = data.n_apart
         self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
@@ -485,6 +304,184 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
                 f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in"
                 " their atoms."
             )
+
+    def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
+        """Set the fitted attributes."""
+        model = solution.model
+        atoms = solution.atoms
+        labels = np.asarray(model.labels)
+        self.function_ = _function(model, atoms)
+        self.atoms_ = self.basis_
+        self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
+        self.n_atoms_ = len(labels)
+        self.agreement_ = solution.agreement
+        self.objective_ = np.asarray(model.losses)
+        self.path_ = solution.path
+        self._history = model.weights(0, len(labels))
+        self._others = [
+            _stored(_function(path, atoms), path.losses[-1]) for path in solution.others
+        ]
+        # those of a loaded model belong to what it was fitted on before
+        self.encoder_ = self.table_ = None
+
+    def _why_fixed(self) -> str:
+        return (
+            "update cannot add to a pursuit, whose atoms were chosen for the rows it has seen; fit"
+            " it again with all rows."
+        )
+
+    @property
+    def unscored_effect_(self) -> None:
+        """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at
+        agreement 0 and more.
+        """
+        check_is_fitted(self)
+
+    @property
+    def models_(self) -> list[SparseModel]:
+        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the
+        least objective first.
+        """
+        check_is_fitted(self)
+        first = _stored(self.function_, float(self.objective_[-1]))
+        models = []
+        for model in (first, *self._others):
+            solutions = []
+            for v, view in enumerate(self.views_):
+                numbers = {name: model[name][v] for name in ("atoms", "coefficients", "points")}
+                solutions.append(SparseSolution(str(view.name), **numbers))
+            models.append(SparseModel(model["objective"], tuple(solutions)))
+        return models
+
+    @property
+    def solutions_(self) -> list[SparseSolution]:
+        """Every view's own solution."""
+        return list(self.models_[0].solutions)
+
+    def predict_path(self, X: Any) -> Array:
+        """The mean of the views after every step.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, steps) in the library, on the device and with the precision of X; the last column is
+        `predict`
+        """
+        features = self._read(X)
+        weights = []
+        for v, (atoms, labels) in enumerate(zip(self.atoms_, self.steps_, strict=True)):
+            steps = atoms[:, None] == labels[None, :]
+            path = steps.astype(np.float64) @ self._history[:, :, v].T
+            weights.append(like(path, self.coef_[v]))
+        return self._scores(self.function_.with_coefficients(weights).values(features), features)
+
+    def predict_solutions(self, X: Any) -> Array:
+        """Predictions of every view of each of `models_`.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, n_models, n_views); the first model is that of `predict_views`
+        """
+        features = self._read(X)
+        models = []
+        for model in self.models_:
+            parts = zip(self.function_.parts, model.solutions, strict=True)
+            values = [
+                replace(part.span, points=solution.points).values(
+                    features, like(solution.coefficients, features)
+                )
+                for part, solution in parts
+            ]
+            models.append(namespace(values[0]).stack(values, axis=1))
+        return self._scores(namespace(models[0]).stack(models, axis=1), features)
+
+    def explain(self) -> Explanation:
+        """The atoms in order of entry, one line per step and view: weight, share of F taken away
+        and left.
+
+        Returns
+        -------
+        Explanation
+            Print or plot it. Atoms of one step enter together: the first of their lines says what
+            they added.
+        """
+        check_is_fitted(self)
+        m = len(self.views_)
+        start = float(self.objective_[0])
+        left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
+        held_out = None
+        if self.path_ is not None:
+            held_out = np.repeat(self.path_.of_atoms(np.arange(self.n_atoms_) + 1), m)
+        return Explanation(
+            names=tuple(self._names),
+            atoms=np.stack(self.steps_, axis=1).ravel(),
+            weights=self._history[-1].ravel(),
+            left=np.repeat(left, m),
+            held_out=held_out,
+            views=tuple(str(view.name) for view in self.views_) * self.n_atoms_,
+        )
+
+
+@dataclass(frozen=True)
+class SparseSolution:
+    """One view's function Σ c_i k(x, z_i).
+
+    Attributes
+    ----------
+    name : of the view
+    atoms : (p,) row numbers in X, then in `unscored`, in order of entry, each once
+    coefficients : (p,)
+    points : (p, d_v) the rows themselves, as the view sees them
+    """
+
+    name: str
+    atoms: Index
+    coefficients: Array
+    points: Array
+
+
+@dataclass(frozen=True)
+class SparseModel:
+    """One sparse model: one solution per view, and the value of the stated objective that they have
+    together.
+    """
+
+    objective: float
+    solutions: tuple[SparseSolution, ...]
+
+
+def _function(path: GreedyPath, atoms: ViewAtoms) -> Function:
+    """The mean of the views, each on its distinct atoms in order of entry."""
+    spans = []
+    coefficients = []
+    for v, view in enumerate(atoms.views):
+        labels = np.asarray([step[v] for step in path.labels])
+        codes, _ = first_appearance(labels)
+        distinct = labels[np.unique(codes, return_index=True)[1]]
+        weights = np.bincount(codes, path.history[-1][:, v])
+        span = Span.of(view)
+        points = take(span.points, distinct)
+        spans.append(replace(span, points=points, rows=take(span.rows, distinct)))
+        coefficients.append(like(weights, view.problem.reference))
+    return Function.mean(spans, coefficients, 0.0)
+
+
+def _stored(function: Function, objective: float) -> dict[str, Any]:
+    """A model as files hold it: its objective, and what each view's function is made of."""
+    parts = function.parts
+    return {
+        "objective": objective,
+        "atoms": [part.span.rows for part in parts],
+        "coefficients": [part.coefficients for part in parts],
+        "points": [part.span.points for part in parts],
+    }
 
 
 def _name_of_row(row: int, n_rows: int, labels: Sequence[Any] | None) -> str:

@@ -27,18 +27,18 @@ from corank.solve.tuning import Training
 class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
-    _contents = COMPONENTS
+    contents = COMPONENTS
     # whether the level of the function has a meaning, as it has in regression
     _has_level: ClassVar[bool] = True
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
         if settings.tunes:
             settings = replace(settings, splits=self._splits(training))
         solution = solve_components(training, settings)
-        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep_counts(training)
         self._keep(solution)
         self._warn_of(training, settings, solution)
         return self
@@ -59,7 +59,9 @@ class ComponentLearner(OneViewLearner):
 
     def _keep(self, solution: ComponentSolution) -> None:
         """Set the fitted attributes."""
-        steps, shifts, number = solution.steps, solution.shifts, solution.n_components
+        steps = solution.steps
+        shifts = solution.shifts
+        number = solution.n_components
         xp = namespace(steps)
         levels = self._level + solution.offset + xp.cumulative_sum(shifts)
         if not self._has_level:
@@ -69,7 +71,8 @@ class ComponentLearner(OneViewLearner):
         self.function_ = Function.mean([span], [coefficients], float(levels[number - 1]))
         self.n_components_ = number
         self.eigenvalues_ = solution.components.explained
-        self.alpha_, self.path_ = solution.alpha, solution.path
+        self.alpha_ = solution.alpha
+        self.path_ = solution.path
         self._path_steps = steps, levels
 
     def _warn_of(

@@ -26,7 +26,7 @@ from corank.core.arrays import (
     to_numpy,
     with_precision_of,
 )
-from corank.core.basis import KernelBasis, make_basis
+from corank.core.basis import KernelBasis, basis_candidates, make_basis
 from corank.core.kernels import Kernel, is_named
 from corank.core.messages import warn_user
 from corank.inputs import comparison_groups, read_comparisons
@@ -88,7 +88,8 @@ class EvidenceLearner(OneViewLearner):
         """The basis, with the kernel at the start of the search, its rows in X, and which widths
         are learned.
         """
-        kernel, widths = self._read_kernel(training), self._widths()
+        kernel = self._read_kernel(training)
+        widths = self._widths()
         if widths == "each" and kernel.name != "rbf":
             raise ValueError(
                 f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}."
@@ -110,15 +111,10 @@ class EvidenceLearner(OneViewLearner):
         gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
         kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
-        basis, rows = make_basis(
-            spec,
-            kernel,
-            features,
-            training.index,
-            training.everything,
-            self.basis_selection,
-            basis_seed,
+        chosen_from, index = basis_candidates(
+            spec, features, training.index, training.everything, basis_seed
         )
+        basis, rows = make_basis(spec, kernel, chosen_from, index, self.basis_selection, basis_seed)
         assert isinstance(basis, KernelBasis)
         assert rows is not None
         if not kernel.precomputed and not is_sparse(features):

@@ -104,7 +104,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     average_width: bool = False
 
     knows_margins = False
-    _contents = PREFERENCE_PROCESS
+    contents = PREFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:
@@ -133,9 +133,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         problem = ComparedRows(
             rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named
         )
-        training = Training(problem, to_numpy(rows.index), everything)
-        self._fit_training(training, with_queries=qid is not None)
-        self._n_queries, self._kind = rows.n_queries, "score"
+        index = to_numpy(rows.index)
+        with_queries = qid is not None
+        self._fit_training(Training(problem, index, everything, with_queries=with_queries))
+        self._n_queries = rows.n_queries
+        self._kind = "score"
         self._kept = None if self._kernel.precomputed else Kept(rows=[rows])
         return self
 
@@ -171,7 +173,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new
         )
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         problem = training.problem
         assert isinstance(problem, ComparedRows)
         amplitude = self._variance("amplitude")
@@ -187,21 +189,23 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
             warn_user(TIED)
-            amplitude, widths = amplitude or 1.0, "given"
+            amplitude = amplitude or 1.0
+            widths = "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)
         learned = learn(task, EvidenceSearch(amplitude, widths))
         kernels = [(1.0, learned.fitted)]
         if self.average_width and widths == "one":
             kernels = average(task, learned.fitted)
-        self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._kept, self._kind = None, "comparison"
+        self._keep_counts(training)
+        self._kept = None
+        self._kind = "comparison"
         self.n_iter_ = learned.sweeps
         self._keep_posterior(data, kernels, rows)
         self._warn_of_bounds(learned.at_bounds)
         n_parts = data.n_parts
         # an update that asks about new items would say so again and again
-        if n_parts > 1 and not with_queries:
+        if n_parts > 1 and not training.with_queries:
             warn_user(
                 f"the comparisons fall into {n_parts} parts that are not compared with each other:"
                 " how items of one part stand to those of another comes from their features alone."
@@ -266,12 +270,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         merged = kept.extended(
             rows if self._with_queries else replace(rows, queries=None), self._n_seen
         )
-        data, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
+        data = self._data
+        winners, losers = self._pairs_of(merged, len(kept))
         assert data is not None
-        all_winners, all_losers = (
-            np.concatenate([data.winners, winners]),
-            np.concatenate([data.losers, losers]),
-        )
+        all_winners = np.concatenate([data.winners, winners])
+        all_losers = np.concatenate([data.losers, losers])
         counts = np.concatenate([data.counts, np.ones(len(winners))])
         points = to_numpy(merged.index) if self._whole else self.basis_
         self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts), points)

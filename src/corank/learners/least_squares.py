@@ -31,7 +31,7 @@ from corank.inputs import (
     warn_of_scales,
 )
 from corank.learners.base import PRECOMPUTED, Learner
-from corank.learners.bases import AskedBases, AskedView, ViewBases, check_column_basis
+from corank.learners.bases import AskedBases, AskedView, ViewBases
 from corank.learners.parameters import (
     candidates,
     check_choice,
@@ -64,9 +64,11 @@ class KernelLeastSquares(Learner):
     loss, its parameters and its score.
     """
 
-    _contents = ONE_VIEW
+    contents = ONE_VIEW
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _gamma_words: ClassVar[tuple[str, ...]]
+
+    # ---------------------------------------------------------------- fit
 
     def _fit(
         self,
@@ -78,6 +80,7 @@ class KernelLeastSquares(Learner):
         unscored_qid: Any = None,
         checkpoint: Any = None,
     ) -> Self:
+        """Fit rows in memory or of scans: the arguments of `fit`, checked one after the other."""
         settings = self._settings()
         check_weights(self._comparison(), sample_weight)
         X, y, qid = as_scan(X, y, qid)
@@ -106,13 +109,13 @@ class KernelLeastSquares(Learner):
         given : the other arguments of `fit` by name; others : `unscored` and `unscored_qid`
         passes : over `unscored`, where that is a scan
         """
-        features = self._read_to_fit(X)
+        features = read_features(self, X, reset=True)
         rows = read_score_columns(features, **given, by_view=self.has_views)
         asked = self._asked_bases(features.shape[1], settings)
         data = scored_data(
             rows,
             features,
-            [own.view for own in asked.views],
+            [each.view for each in asked.views],
             self._comparison(),
             centred=settings.centred,
             with_queries=given["qid"] is not None,
@@ -148,7 +151,7 @@ class KernelLeastSquares(Learner):
             data = scored_data(
                 replace(scored, scores=scored.scores[:, None]),
                 surveyed.features,
-                [own.view for own in asked.views],
+                [each.view for each in asked.views],
                 loss,
                 centred=settings.centred,
                 with_queries=scan.has_queries,
@@ -178,11 +181,18 @@ class KernelLeastSquares(Learner):
 
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
+        if not self.has_views:  # every view has a width of its own
+            warn_of_scales(data.features, self.kernel)
         tunes_widths = settings.tunes and data.n_units <= MAX_ROWS_WITH_WIDTHS
         bases = ViewBases.of(asked, data, auto_width="tune" if tunes_widths else "scale")
         settings = replace(settings, compared=len(bases.choices) > 1)
         if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
+        holds_out = settings.tunes or settings.judged
+        if self.cv is not None and holds_out and not data.summed:
+            n_rows = data.features.shape[0]
+            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
+            settings = replace(settings, splits=splits)
         problem = self._problem(bases, settings)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
@@ -207,7 +217,7 @@ class KernelLeastSquares(Learner):
             )
         self._comparison()  # checks the parameters
         settings = self._settings()
-        features = self._read_to_fit(X)
+        features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
         asked = self._asked_bases(features.shape[1], settings)
         with_queries = qid is not None
@@ -248,12 +258,6 @@ class KernelLeastSquares(Learner):
 
     # ---------------------------------------------------------------- rows
 
-    def _read_to_fit(self, X: Any) -> Array:
-        """The features of X, which the learner remembers the number and names of."""
-        features = read_features(self, X, reset=True)
-        warn_of_scales(features, self.kernel)
-        return features
-
     def _sharing(
         self,
         data: TrainingData,
@@ -274,18 +278,8 @@ class KernelLeastSquares(Learner):
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             problem: TuningProblem = scans().ScannedProblem(bases)
             return problem
-        for view in bases.views:
-            check_column_basis(view.spec, view.scored.shape[1], data.n_units)
-        splits = None
-        if settings.tunes or settings.judged:
-            n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
-        return HeldProblem(
-            choices=bases.view_data(),
-            unscored=data.unscored,
-            dual=settings.solver == "direct" and bases.dual,
-            splits=splits,
-        )
+        dual = settings.solver == "direct" and bases.dual
+        return HeldProblem(bases.view_data(), data.unscored, dual)
 
     # ---------------------------------------------------------------- what is kept
 
@@ -298,11 +292,13 @@ class KernelLeastSquares(Learner):
         self.alpha_, self.path_ = solution.alpha, solution.path
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
-        self._level, self._with_queries = data.level, data.with_queries
-        self._n_seen, self._n_scored = data.features.shape[0] + data.n_apart, data.n_scored
-        self._n_queries = data.problems[0].n_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        self.keep_counts(
+            seen=data.features.shape[0] + data.n_apart,
+            scored=data.n_scored,
+            queries=data.problems[0].n_queries,
+            with_queries=data.with_queries,
+            level=data.level,
+        )
         self._warn(solution, settings)
 
     def _warn(self, solution: Solution, settings: Settings) -> None:

@@ -12,8 +12,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,8 @@ from corank.core.arrays import (
 from corank.core.messages import count
 from corank.inputs import is_frame, row_labels
 from corank.solve.function import Expansion, Function, Span
+
+Reader: TypeAlias = Callable[[Any], Array]  # of the features of rows
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -151,7 +154,9 @@ class PairExplanation:
         -------
         list of str
         """
-        above, below, gap = self.first, self.second, self.difference
+        above = self.first
+        below = self.second
+        gap = self.difference
         if gap < 0:
             above, below, gap = below, above, -gap
         lines = [
@@ -185,12 +190,11 @@ class PairExplanation:
         """Title and largest parts of what the model learned from: answers where they are known,
         else its items.
         """
-        what, contributions = self.items_are, self.by_item
+        what = self.items_are
+        contributions = self.by_item
         if self.by_answer:
-            what, contributions = (
-                ("comparison" if what == "compared item" else "score"),
-                self.by_answer,
-            )
+            what = "comparison" if what == "compared item" else "score"
+            contributions = self.by_answer
         return (
             {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
         )
@@ -281,9 +285,9 @@ class Pair:
     names: Sequence[str] | None = None
 
 
-def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
-    """Two items as `explain_pair` takes them, checked."""
-    item_rows = None if items is None else float64(model._read(items))
+def read_pair(read: Reader, a: Any, b: Any, items: Any, names: Any) -> Pair:
+    """Two items as `explain_pair` takes them, checked; `read` gives the features of rows."""
+    item_rows = None if items is None else float64(read(items))
     if names is not None:
         if item_rows is None:
             raise ValueError("names are those of items; hand over items= too.")
@@ -309,12 +313,14 @@ def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
         rows = take(item_rows, np.asarray([a, b]))
         labels = (f"row {a}", f"row {b}") if names is None else (names[a], names[b])
         return Pair(rows, labels, np.asarray([a, b]), item_rows, names)
-    read = [_read_row(model, row, name) for name, row in given.items()]
-    rows = stack_rows([features for features, _ in read])
-    return Pair(rows, (read[0][1], read[1][1]), None, item_rows, names)
+    (first, first_label), (second, second_label) = (
+        _read_row(read, row, name) for name, row in given.items()
+    )
+    rows = stack_rows([first, second])
+    return Pair(rows, (first_label, second_label), None, item_rows, names)
 
 
-def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
+def _read_row(read: Reader, row: Any, name: str) -> tuple[Array, str]:
     """The features of one item (1, d), and what it is called."""
     label = getattr(row, "name", None)
     # a row of a pandas frame
@@ -328,7 +334,7 @@ def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
     elif not is_sparse(row):
         refuse_masked(row, name, "fill in or leave out such entries")
         row = np.atleast_2d(np.asarray(row))
-    features = float64(model._read(row))
+    features = float64(read(row))
     if features.shape[0] != 1:
         raise ValueError(f"{name} must be one row, got {features.shape[0]}.")
     return features, label if isinstance(label, str) else name
@@ -340,7 +346,8 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
 
     points, items : matrices of the same columns each, side by side
     """
-    keys, item_keys = [], []
+    keys = []
+    item_keys = []
     for left, right in zip(points, items, strict=True):
         largest = (
             abs(right).max(axis=0).toarray()
@@ -354,9 +361,9 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
     for row, key in enumerate(zip(*item_keys, strict=True)):
         seen.setdefault(key, []).append(row)
     matches = [seen.get(key, []) for key in zip(*keys, strict=True)]
-    return np.asarray([rows[0] if rows else -1 for rows in matches], dtype=np.int64), np.asarray(
-        list(map(len, matches))
-    )
+    first = [rows[0] if rows else -1 for rows in matches]
+    counts = [len(rows) for rows in matches]
+    return np.asarray(first, dtype=np.int64), np.asarray(counts)
 
 
 def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
@@ -364,8 +371,11 @@ def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
     if not is_sparse(rows):
         return [row.tobytes() for row in np.round(to_numpy(rows) * scale, MATCHED_DIGITS) + 0.0]
     cells = np.round(rows.data * scale[rows.indices], MATCHED_DIGITS) + 0.0
-    bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-    return [rows.indices[begin:end].tobytes() + cells[begin:end].tobytes() for begin, end in bounds]
+    keys = []
+    for begin, end in pairwise(rows.indptr):
+        columns = rows.indices[begin:end]
+        keys.append(columns.tobytes() + cells[begin:end].tobytes())
+    return keys
 
 
 def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
@@ -409,11 +419,9 @@ class ColumnOwners:
         """The columns of a fitted model."""
         if model.encoder_ is None:
             d = model.n_features_in_
-            names = getattr(model, "feature_names_in_", None)
-            return cls(
-                [f"column {at}" for at in range(d)] if names is None else list(map(str, names)),
-                np.arange(d),
-            )
+            names = model.feature_names
+            names = [f"column {at}" for at in range(d)] if names is None else list(map(str, names))
+            return cls(names, np.arange(d))
         columns = model.encoder_.columns_
         called = [f"{column.vector}*" if column.vector else column.name for column in columns]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(called))}
@@ -435,7 +443,8 @@ def mixed_rows(pair: Array, chosen: Mask) -> Array:
     first, second = pair[:, used].toarray()
     cells = np.where(chosen[:, used], first, second)
     bounds = np.arange(len(cells) + 1) * len(used)
-    rows = sparse.csr_array((cells.ravel(), np.tile(used, len(cells)), bounds), shape=chosen.shape)
+    columns = np.tile(used, len(cells))
+    rows = sparse.csr_array((cells.ravel(), columns, bounds), shape=chosen.shape)
     rows.eliminate_zeros()
     return rows
 
@@ -492,7 +501,8 @@ def column_contributions(
     additive : whether it is a sum over columns
     linear : (q,) what all columns contribute beside that
     """
-    shares, columns_by = np.zeros(len(players)), SUM
+    shares = np.zeros(len(players))
+    columns_by = SUM
     if value is not None and len(players):
         places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
         step = max(16, BLOCK_ENTRIES // max(width, 1))
@@ -668,13 +678,15 @@ def _function_terms(
     known: list[tuple[Span, Index]] = []
     unnumbered = 0
     for number, part in enumerate(function.parts):
-        span, view = part.span, ALL_COLUMNS if view_names is None else view_names[number]
+        span = part.span
+        view = ALL_COLUMNS if view_names is None else view_names[number]
         phi = _dense(part.features(pair.rows))
         terms = part.share * to_numpy(part.coefficients) * (phi[0] - phi[1])
         if span.of_columns:
             parts.append(PartTerms(view, terms, None, ["weights of columns"], 0.0, part.share))
             continue
-        items, labels = span.rows, names
+        items = span.rows
+        labels = names
         if items is None:  # points of one view are the same items whatever the kernel width
             items = -1 - unnumbered - np.arange(len(terms))
             unnumbered += 0 if view_names is None else len(terms)
@@ -705,13 +717,15 @@ def _find_points(
     """
     if pair.items is None:
         return None
-    rows, counts = np.full(len(numbers), -1), np.ones(len(numbers), dtype=np.int64)
+    rows = np.full(len(numbers), -1)
+    counts = np.ones(len(numbers), dtype=np.int64)
     held = np.asarray([np.isin(numbers, items) for _, items in known]).reshape(len(known), -1)
     for in_views in np.unique(held, axis=1).T:
         if not in_views.any():
             continue
         chosen = np.flatnonzero((held == in_views[:, None]).all(axis=0))
-        points, others = [], []
+        points = []
+        others = []
         for (span, items), is_in in zip(known, in_views, strict=True):
             if is_in:
                 order = np.argsort(items, kind="stable")

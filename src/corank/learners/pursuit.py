@@ -1,7 +1,7 @@
 """MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
-First the parameter `dictionary`, read and checked, then the function that chosen atoms make up
-(`AtomSpan`), then `PursuitLearner`, which is what both learners are.
+First `PursuitLearner`, which is what both learners are, then the parameter `dictionary`, read and
+checked, and the function that chosen atoms make up (`AtomSpan`).
 """
 
 from __future__ import annotations
@@ -46,157 +46,6 @@ from corank.solve.tuning import Training
 KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
 
 
-# ---------------------------------------------------------------- dictionary
-
-
-def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
-    """The dictionary of a fit, checked against X, whose columns the estimator knows."""
-    everything, features = training.everything, training.problem.features
-    if dictionary is None:
-        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
-        return Atoms(points, training.index)
-    if is_named(dictionary, "features"):
-        if kernel.name != "linear":
-            raise ValueError(
-                f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}."
-            )
-        return Atoms(values=features)
-    if callable(dictionary) or isinstance(dictionary, str):
-        function = function_of(dictionary)
-        return Atoms(values=function_values(function, features, None), function=function)
-    if not is_sparse(dictionary) and not is_frame(dictionary):
-        dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
-        if dictionary.ndim == 1:
-            rows = to_numpy(dictionary)
-            if rows.size == 0 or rows.dtype.kind not in "iu":
-                raise ValueError(
-                    "dictionary with one dimension must be row indices of X (whole numbers), got "
-                    f"{rows.size} values of type {rows.dtype}."
-                )
-            index = checked_rows(rows, everything.shape[0], "dictionary")
-            return Atoms(basis_points(kernel, everything, index), index)
-    if kernel.precomputed:
-        raise ValueError(
-            "dictionary must be None or row indices for kernel='precomputed': its atoms are columns"
-            " of X."
-        )
-    return Atoms(read_points(estimator, dictionary, features))
-
-
-def _as_array(dictionary: Any) -> NumpyArray:
-    """A dictionary of one or two dimensions."""
-    try:
-        array = np.asarray(dictionary)
-    except ValueError as error:
-        raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
-    if array.ndim not in (1, 2):
-        raise ValueError(
-            f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}."
-        )
-    return array
-
-
-def read_points(estimator: Any, points: Any, features: Array) -> Array:
-    """Points (N, d) in the library and on the device of the features (n, d)."""
-    reader = BaseEstimator()
-    try:
-        rows = read_features(reader, points, reset=True)
-    except ValueError as error:
-        raise ValueError(f"dictionary: {error}") from error
-    if rows.shape[1] != features.shape[1]:
-        raise ValueError(
-            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row"
-            " per atom, with the columns of X."
-        )
-    expected, names = (getattr(owner, "feature_names_in_", None) for owner in (estimator, reader))
-    if expected is not None and names is not None and list(expected) != list(names):
-        raise ValueError(
-            "dictionary has other column names than X; give the same columns in the same order."
-        )
-    if is_sparse(rows):
-        if is_foreign(features):
-            raise ValueError(
-                "dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too."
-            )
-        return rows
-    return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
-
-
-def function_of(function: Any) -> Callable[[Any], Any]:
-    """A function, given as such or by the name under which it was registered."""
-    if callable(function):
-        return function  # type: ignore[no-any-return]
-    if not is_registered(function):
-        raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
-    return registered_function(function)
-
-
-def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
-    """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
-    values, n = function(features), features.shape[0]
-    if not is_sparse(values):
-        values = like(values, features)
-    shape, width = tuple(values.shape), "N" if size is None else str(size)
-    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
-        raise ValueError(
-            f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
-        )
-    xp = namespace(values)
-    if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
-        raise ValueError("dictionary gives NaN or infinity on these rows.")
-    return values
-
-
-# ---------------------------------------------------------------- the function that atoms make up
-
-
-@dataclass(frozen=True)
-class AtomSpan(Span):
-    """The atoms of a pursuit: kernels at points, columns of X in order of entry, or values of a
-    function.
-
-    function : of whose `size` values `columns` are the atoms, None for kernels and columns of X
-    """
-
-    function: Callable[[Any], Any] | None = None
-    size: int = 0
-
-    @property
-    def of_columns(self) -> bool:
-        """Whether atoms are columns of X."""
-        return self.points is None and self.function is None
-
-    def seen(self, features: Array) -> Array:
-        """The columns of X that are atoms, in their order; all where atoms are none."""
-        return _columns_of(features, self.columns) if self.of_columns else features
-
-    def features(self, X: Array) -> Array:
-        """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
-        if self.function is None:
-            return super().features(X)
-        values = function_values(self.function, X, self.size)
-        return _columns_of(values, self.columns)
-
-    def values(self, X: Array, coefficients: Array) -> Array:
-        """Values at the rows of X: (n,), or (n, p) for coefficients (k, p)."""
-        if self.function is None:
-            return super().values(X, coefficients)
-        runs = runs_of_rows(X.shape[0], CHUNK_ROWS)
-        blocks = [self.features(take(X, run)) @ coefficients for run in runs]
-        return namespace(coefficients).concat(blocks)
-
-    def slopes(self, coefficients: Array, n_columns: int) -> Array | None:
-        """Slopes along the columns that it sees; None where it is no linear function."""
-        return None if self.function is not None else super().slopes(coefficients, n_columns)
-
-
-def _columns_of(values: Array, columns: Index | None) -> Array:
-    """The given columns in their order, CSR where the values are."""
-    if is_sparse(values):
-        return values.tocsc()[:, columns].tocsr()
-    return take_columns(values, columns)
-
-
 # ---------------------------------------------------------------- the learners
 
 # of the loss without atoms: a model that leaves less matches the scores exactly
@@ -207,7 +56,7 @@ class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
     has_atoms = True
-    _contents = PURSUIT
+    contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -217,16 +66,31 @@ class PursuitLearner(OneViewLearner):
         self._refit = self.refit
         return self
 
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+    def _fit_training(self, training: Training) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
+        settings = self._settings(training)
+        atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
+        self._check_size(atoms, settings, training)
+        if settings.tunes:
+            settings = replace(settings, splits=self._splits(training))
+        solution = pursue(training, settings, atoms)
+        self._keep_counts(training)
+        self._keep(training, atoms, solution)
+        self._warn_of(training, settings, solution)
+        return self
+
+    def _settings(self, training: Training) -> PursuitSettings:
+        """The parameters, checked against the rows."""
         check_choice(self.refit, "refit", REFITS)
-        settings = PursuitSettings(
+        return PursuitSettings(
             **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             centred=self.fit_intercept,
         )
-        atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
+
+    def _check_size(self, atoms: Atoms, settings: PursuitSettings, training: Training) -> None:
+        """Refuse more atoms than the dictionary holds, where none may enter twice."""
         largest = 0 if isinstance(settings.n_atoms, str) else int(np.max(settings.n_atoms))
         if settings.refit in ("back", "pre") and largest > atoms.size:
             rows, columns = training.problem.features.shape
@@ -236,39 +100,39 @@ class PursuitLearner(OneViewLearner):
                 f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each"
                 " of which enters once with refit='back' and 'pre'; use a smaller number."
             )
-        if settings.tunes:
-            settings = replace(settings, splits=self._splits(training))
-        solution = pursue(training, settings, atoms)
-        self._keep_counts(training, with_queries=with_queries, level=level)
-        self._keep(training, atoms, solution)
-        self._warn_of(training, settings, solution)
-        return self
 
     def _keep(self, training: Training, atoms: Atoms, solution: PursuitSolution) -> None:
         """Set the fitted attributes: the atoms that were chosen, and nothing of the others."""
-        chosen = solution.atoms
-        weights = solution.weights
-        reference = training.problem.reference
         self.path_ = solution.path
         self.n_atoms_ = len(solution.steps)
         self.training_loss_ = solution.losses
-        self._weights = weights
-        rows = None if atoms.index is None else atoms.index[chosen]
-        self.atoms_ = chosen if rows is None else rows
-        function = None if atoms.function is None else function_of(atoms.function)
-        columns = self.atoms_ if atoms.points is None else None
-        points = take(atoms.points, chosen)
-        span = AtomSpan(solution.kernel, points, columns, rows, function=function, size=atoms.size)
-        coefficients = like(weights[:, -1] if weights.shape[1] else np.empty(0), reference)
+        self._weights = solution.weights
+        self.atoms_ = solution.atoms
+        self.steps_ = solution.steps
+        if atoms.index is not None:
+            self.atoms_ = atoms.index[solution.atoms]
+            self.steps_ = atoms.index[solution.steps]
+        span = AtomSpan(
+            kernel=solution.kernel,
+            points=take(atoms.points, solution.atoms),
+            columns=self.atoms_ if atoms.points is None else None,
+            rows=None if atoms.index is None else self.atoms_,
+            function=atoms.function,
+            size=atoms.size,
+        )
+        weights = np.zeros(len(self.atoms_))
+        if self.n_atoms_:
+            weights = solution.weights[:, -1]
+        coefficients = like(weights, training.problem.reference)
         level = self._level + solution.intercept
         self.function_ = Function((Expansion(span, coefficients),), level)
-        self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
 
     def _warn_of(
         self, training: Training, settings: PursuitSettings, solution: PursuitSolution
     ) -> None:
         """Say what came out otherwise than asked for."""
-        problem, used = training.problem, self.n_atoms_
+        problem = training.problem
+        used = self.n_atoms_
         assert isinstance(problem, ScoredRows)
         if problem.is_tied:
             return  # said already
@@ -313,18 +177,17 @@ class PursuitLearner(OneViewLearner):
         """Names of the atoms: of columns, or the labels of rows where X or the dictionary has them,
         else numbers.
         """
-        if self._function is None and self.basis_points_ is None:
-            names = getattr(self, "feature_names_in_", None)
-            return [f"column {atom}" if names is None else str(names[atom]) for atom in self.atoms_]
-        labels = (
-            None
-            if self._function is not None
-            else row_labels(X if self.basis_ is not None else self.dictionary)
-        )
-        if labels is not None:
-            return [str(labels[int(atom)]) for atom in self.atoms_]
-        kind = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
-        return [f"{kind} {atom}" for atom in self.atoms_]
+        labels = None
+        kind = "atom"
+        if self._span.of_columns:
+            labels, kind = self.feature_names, "column"
+        elif self.basis_ is not None:
+            labels, kind = row_labels(X), "row"
+        elif self._function is None:
+            labels, kind = row_labels(self.dictionary), "point"
+        if labels is None:
+            return [f"{kind} {atom}" for atom in self.atoms_]
+        return [str(labels[int(atom)]) for atom in self.atoms_]
 
     @property
     def _span(self) -> AtomSpan:
@@ -345,7 +208,8 @@ class PursuitLearner(OneViewLearner):
         return super()._calls_functions or self._function is not None
 
     def _restored_function(self, values: dict[str, Any]) -> Function:
-        function, size = values.pop("_function"), values.pop("_size")
+        function = values.pop("_function")
+        size = values.pop("_size")
         restored = super()._restored_function(values)
         (part,) = restored.parts
         span = AtomSpan(
@@ -545,3 +409,158 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     beta: float = 0.0
     weighting: Any = "size"
     dictionary: Any = None
+
+
+# ---------------------------------------------------------------- dictionary
+
+
+def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
+    """The dictionary of a fit, checked against X, whose columns the estimator knows."""
+    everything = training.everything
+    features = training.problem.features
+    if dictionary is None:
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
+        return Atoms(points, training.index)
+    if is_named(dictionary, "features"):
+        if kernel.name != "linear":
+            raise ValueError(
+                f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}."
+            )
+        return Atoms(values=features)
+    if callable(dictionary) or isinstance(dictionary, str):
+        function = function_of(dictionary)
+        return Atoms(values=function_values(function, features, None), function=function)
+    if not is_sparse(dictionary) and not is_frame(dictionary):
+        dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
+        if dictionary.ndim == 1:
+            rows = to_numpy(dictionary)
+            if rows.size == 0 or rows.dtype.kind not in "iu":
+                raise ValueError(
+                    "dictionary with one dimension must be row indices of X (whole numbers), got "
+                    f"{rows.size} values of type {rows.dtype}."
+                )
+            index = checked_rows(rows, everything.shape[0], "dictionary")
+            return Atoms(basis_points(kernel, everything, index), index)
+    if kernel.precomputed:
+        raise ValueError(
+            "dictionary must be None or row indices for kernel='precomputed': its atoms are columns"
+            " of X."
+        )
+    return Atoms(read_points(estimator, dictionary, features))
+
+
+def _as_array(dictionary: Any) -> NumpyArray:
+    """A dictionary of one or two dimensions."""
+    try:
+        array = np.asarray(dictionary)
+    except ValueError as error:
+        raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
+    if array.ndim not in (1, 2):
+        raise ValueError(
+            f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}."
+        )
+    return array
+
+
+def read_points(estimator: Any, points: Any, features: Array) -> Array:
+    """Points (N, d) in the library and on the device of the features (n, d)."""
+    reader = BaseEstimator()
+    try:
+        rows = read_features(reader, points, reset=True)
+    except ValueError as error:
+        raise ValueError(f"dictionary: {error}") from error
+    if rows.shape[1] != features.shape[1]:
+        raise ValueError(
+            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row"
+            " per atom, with the columns of X."
+        )
+    expected = estimator.feature_names
+    names = vars(reader).get("feature_names_in_")
+    if expected is not None and names is not None and list(expected) != list(names):
+        raise ValueError(
+            "dictionary has other column names than X; give the same columns in the same order."
+        )
+    if is_sparse(rows):
+        if is_foreign(features):
+            raise ValueError(
+                "dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too."
+            )
+        return rows
+    return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
+
+
+def function_of(function: Any) -> Callable[[Any], Any]:
+    """A function, given as such or by the name under which it was registered."""
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if not is_registered(function):
+        raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
+    return registered_function(function)
+
+
+def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
+    """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
+    values = function(features)
+    n = features.shape[0]
+    if not is_sparse(values):
+        values = like(values, features)
+    shape = tuple(values.shape)
+    width = "N" if size is None else str(size)
+    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
+        raise ValueError(
+            f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
+        )
+    xp = namespace(values)
+    if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
+        raise ValueError("dictionary gives NaN or infinity on these rows.")
+    return values
+
+
+# ---------------------------------------------------------------- the function that atoms make up
+
+
+@dataclass(frozen=True)
+class AtomSpan(Span):
+    """The atoms of a pursuit: kernels at points, columns of X in order of entry, or values of a
+    function.
+
+    function : of whose `size` values `columns` are the atoms, None for kernels and columns of X
+    """
+
+    function: Callable[[Any], Any] | None = None
+    size: int = 0
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether atoms are columns of X."""
+        return self.points is None and self.function is None
+
+    def seen(self, features: Array) -> Array:
+        """The columns of X that are atoms, in their order; all where atoms are none."""
+        return _columns_of(features, self.columns) if self.of_columns else features
+
+    def features(self, X: Array) -> Array:
+        """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
+        if self.function is None:
+            return super().features(X)
+        values = function_values(self.function, X, self.size)
+        return _columns_of(values, self.columns)
+
+    def values(self, X: Array, coefficients: Array) -> Array:
+        """Values at the rows of X: (n,), or (n, p) for coefficients (k, p)."""
+        if self.function is None:
+            return super().values(X, coefficients)
+        runs = runs_of_rows(X.shape[0], CHUNK_ROWS)
+        blocks = [self.features(take(X, run)) @ coefficients for run in runs]
+        return namespace(coefficients).concat(blocks)
+
+    def slopes(self, coefficients: Array, n_columns: int) -> Array | None:
+        """Slopes along the columns that it sees; None where it is no linear function."""
+        return None if self.function is not None else super().slopes(coefficients, n_columns)
+
+
+def _columns_of(values: Array, columns: Index | None) -> Array:
+    """The given columns in their order, CSR where the values are."""
+    if is_sparse(values):
+        return values.tocsc()[:, columns].tocsr()
+    return take_columns(values, columns)

@@ -21,10 +21,10 @@ from corank.learners.bases import check_column_basis
 from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
+from corank.solve.path import PullPath
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     Completed,
-    PullPath,
     TransductionSettings,
     complete,
     untuned_pull,
@@ -115,7 +115,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     weighting: Any = "query"
 
     __metadata_request__fit = WITH_UNSCORED
-    _contents = TRANSDUCTIVE
+    contents = TRANSDUCTIVE
 
     def counts(self) -> dict[str, int]:
         """The numbers of rows behind the model, those without scores too."""
@@ -149,21 +149,16 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         -------
         self
         """
-        if not_taken.pop("sample_weight", None) is not None:
-            raise ValueError(
-                "sample_weight does not go with TransductiveRankRLS, whose held-out queries count"
-                " by their size alone; leave it out, or use RankRLS with weighting='size' or"
-                " 'unit'."
-            )
-        if not_taken:
-            raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
-        comparison, pull = self._comparison(), read_pull(self.pull)
+        _refuse(not_taken)
+        comparison = self._comparison()
+        pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
         all_rows = self._all_rows(features, rows, qid, unscored, unscored_qid)
         everything = ScoredRows(all_rows, comparison)
-        training = Training(problem, to_numpy(rows.index), everything.features)
+        index, with_queries = to_numpy(rows.index), qid is not None
+        training = Training(problem, index, everything.features, with_queries=with_queries)
         if len(rows) == len(all_rows):
             warn_user(ALONE)
             pull = untuned_pull(pull, 1.0)
@@ -172,7 +167,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             splits = read_splits(self.cv, problem, training.index, features.shape[0])
             settings = replace(settings, splits=splits)
         completed = complete(training, everything, features.shape[0], settings)
-        self._keep_counts(training, with_queries=qid is not None, level=0.0)
+        self._keep_counts(training)
         self._keep_completed(completed)
         self._warn(settings)
         return self
@@ -235,7 +230,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """Set the fitted attributes."""
         span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
         self.function_ = Function.mean([span], [completed.coefficients], 0.0)
-        self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
+        self.alpha_ = completed.alpha
+        self.pull_ = completed.pull
+        self.path_ = completed.path
         self.transduction_ = completed.scores
         self._n_unscored = int(completed.scores.shape[0])
 
@@ -259,6 +256,17 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             "update: the scores of unscored rows were completed for all rows at once, so nothing"
             " can be added to this model; fit it again with all rows."
         )
+
+
+def _refuse(not_taken: dict[str, Any]) -> None:
+    """Refuse weights, and arguments that do not exist."""
+    if not_taken.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight does not go with TransductiveRankRLS, whose held-out queries count by"
+            " their size alone; leave it out, or use RankRLS with weighting='size' or 'unit'."
+        )
+    if not_taken:
+        raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
 
 
 def read_pull(pull: Any) -> Candidates:

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.arrays import Array, Index, namespace
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows
+from corank.core.observations import ComparedRows, Question
 from corank.core.unscored import Part, UnscoredRows
 from corank.core.views import View, read_views
-from corank.inputs import is_scan, read_features, scans, unscored_parts
+from corank.inputs import is_scan, scans, unscored_parts
 from corank.learners.bases import AskedBases, AskedView
 from corank.learners.least_squares import KernelLeastSquares
 from corank.learners.parameters import WITH_UNSCORED, candidates, read_kernel
@@ -25,7 +25,7 @@ from corank.learners.training import TrainingData
 from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
-from corank.solve.questions import Question, ask_views
+from corank.solve.questions import ask_views
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
@@ -35,7 +35,7 @@ class ViewLearner(KernelLeastSquares):
 
     has_views = suggests = True
     __metadata_request__fit = WITH_UNSCORED
-    _contents = SEVERAL_VIEWS
+    contents = SEVERAL_VIEWS
     _compared = False  # whether it was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
 
@@ -101,9 +101,6 @@ class ViewLearner(KernelLeastSquares):
         return list(basis)
 
     # ---------------------------------------------------------------- rows
-
-    def _read_to_fit(self, X: Any) -> Array:
-        return read_features(self, X, reset=True)  # every view has a width of its own
 
     def _sharing(
         self,

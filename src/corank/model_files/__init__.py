@@ -38,7 +38,7 @@ class Saveable:
         of rows.
     """
 
-    _contents: ClassVar[Contents]
+    contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
     _is_loaded: bool = False  # whether it came from a file
@@ -90,7 +90,7 @@ class Saveable:
         header["parameters"], training_only = _pack_parameters(self, packer)
         header["fitted"] = {
             stored_as: packer.pack(getattr(self, attribute, None), stored_as)
-            for stored_as, (attribute, _) in self._contents.items()
+            for stored_as, (attribute, _) in self.contents.items()
         }
         header["summary"] = {**self.counts(), **training_only}
         header["encoder"] = None
@@ -219,7 +219,7 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
             f"the model is a {str(name)[:40]!r}; this corank knows {', '.join(stored_learners())}"
         )
     learner_type = learner_class(str(name))
-    contents: Contents = learner_type._contents
+    contents: Contents = learner_type.contents
     parameters: Any = header.get("parameters")
     fitted: Any = header.get("fitted")
     demand(

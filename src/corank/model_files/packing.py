@@ -8,7 +8,7 @@ only storable types, so that no file can make it run anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from corank.core.storable import ADDED_LATER, STORABLE, ModelFileError, function
 
 Json: TypeAlias = Any
 
+NO_SENSE = "the model file has a header that makes no sense"
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
 
@@ -51,10 +52,9 @@ class Packer:
         if (stored_as := type_name(value)) is not None:
             members = {field.name: getattr(value, field.name) for field in fields(value)}
             return {stored_as: self._pack_members(members, name)}
-        if is_sparse(value):
-            return self._pack_once(value, lambda: self._pack_sparse(value, name))
-        if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
-            return self._pack_once(value, lambda: self._pack_array(to_numpy(value), name))
+        is_array = array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__")
+        if is_sparse(value) or is_array:
+            return self._pack_once(value, name)
         if callable(value):
             registered = function_name(value)
             if registered is None:
@@ -65,10 +65,13 @@ class Packer:
             return registered
         raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
 
-    def _pack_once(self, value: Any, pack: Callable[[], Json]) -> Json:
+    def _pack_once(self, value: Any, name: str) -> Json:
+        """An array or a CSR matrix."""
         if id(value) not in self._packed:
-            self._packed[id(value)] = (value, pack())
-        return self._packed[id(value)][1]
+            pack = self._pack_sparse if is_sparse(value) else self._pack_array
+            self._packed[id(value)] = (value, pack(value, name))
+        _, packed = self._packed[id(value)]
+        return packed
 
     def _pack_members(self, members: dict[Any, Any], name: str) -> Json:
         for key in members:
@@ -78,22 +81,22 @@ class Packer:
                 )
         return {key: self.pack(value, f"{name}.{key}") for key, value in members.items()}
 
-    def _pack_array(self, array: NumpyArray, name: str) -> Json:
+    def _pack_array(self, values: Any, name: str) -> Json:
+        array = to_numpy(values)
         if array.dtype.kind in "OUT":
             if array.ndim != 1 or not all(isinstance(item, str) for item in array):
                 raise TypeError(
                     f"{name} holds objects that are not text, which a model file cannot hold."
                 )
             return {"names": [str(item) for item in array]}
-        if array.dtype.kind in "iu":
-            array = array.astype(np.int64, copy=False) if array.dtype != np.int32 else array
+        if array.dtype.kind in "iu" and array.dtype != np.int32:
+            array = array.astype(np.int64, copy=False)
         # rounding depends on the order in memory: keep it, so that predictions stay the same to the
         # last bit
-        by_columns = (
-            array.ndim == 2
-            and min(array.shape) > 1
-            and abs(array.strides[0]) < abs(array.strides[1])
-        )
+        by_columns = False
+        if array.ndim == 2 and min(array.shape) > 1:
+            down, across = np.abs(array.strides)
+            by_columns = bool(down < across)
         name = self._free_name(name)
         self.arrays[name] = array.T if by_columns else array
         return {"by_columns" if by_columns else "array": name}
@@ -104,7 +107,8 @@ class Packer:
         name = self._free_name(name, ".data")
         for member in ("data", "indices", "indptr"):
             self.arrays[f"{name}.{member}"] = getattr(matrix, member)
-        return {kind: {"name": name, "shape": [int(size) for size in matrix.shape]}}
+        shape = [int(size) for size in matrix.shape]
+        return {kind: {"name": name, "shape": shape}}
 
     def _free_name(self, name: str, ending: str = "") -> str:
         """The name, or one like it where a parameter has taken it."""
@@ -129,27 +133,26 @@ class Unpacker:
         if isinstance(value, list):
             return [self.unpack(item) for item in value]
         if not isinstance(value, dict) or len(value) != 1:
-            raise ModelFileError("the model file has a header that makes no sense")
+            raise ModelFileError(NO_SENSE)
         [(tag, content)] = value.items()
         if tag == "number" and content in ("nan", "inf", "-inf"):
             return float(content)
-        if tag == "tuple" and isinstance(content, list):
+        is_list = isinstance(content, list)
+        if tag == "tuple" and is_list:
             return tuple(self.unpack(content))
-        if tag == "slice" and isinstance(content, list) and len(content) == 3:
+        if tag == "slice" and is_list and len(content) == 3:
             if not all(end is None or type(end) is int for end in content):
-                raise ModelFileError("the model file has a header that makes no sense")
+                raise ModelFileError(NO_SENSE)
             return slice(*content)
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(item) for key, item in content.items()}
-        if (
-            tag == "names"
-            and isinstance(content, list)
-            and all(isinstance(item, str) for item in content)
-        ):
+        if tag == "names" and is_list and all(isinstance(item, str) for item in content):
             return np.array(content, dtype=object)
-        if tag in ("array", "by_columns"):
+        if tag == "array":
+            return self._array(content)
+        if tag == "by_columns":
             array = self._array(content)
-            return array if tag == "array" else self._unpacked.setdefault((tag, content), array.T)
+            return self._unpacked.setdefault((tag, content), array.T)
         if tag in SPARSE_TYPES:
             return self._sparse(tag, content)
         if tag in STORABLE:
@@ -163,27 +166,24 @@ class Unpacker:
 
     def _sparse(self, kind: str, content: Any) -> Any:
         if not isinstance(content, dict) or set(content) != {"name", "shape"}:
-            raise ModelFileError("the model file has a header that makes no sense")
-        name = content["name"]
-        shape = content["shape"]
-        if (kind, str(name)) not in self._unpacked:
-            data, indices, indptr = (
-                self._array(f"{name}.{member}") for member in ("data", "indices", "indptr")
-            )
-            if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-                raise ModelFileError("the model file holds a broken sparse matrix")
-            try:
-                matrix = SPARSE_TYPES[kind]((data, indices, indptr), shape=shape)
-                matrix.check_format(full_check=True)
-                # SciPy looks at differences, and only where there are entries
-                if np.any(indptr[1:] < indptr[:-1]):
-                    raise ValueError("its rows overlap")
-            except (ValueError, TypeError, IndexError, OverflowError) as error:
-                raise ModelFileError(
-                    f"the model file holds a broken sparse matrix: {error}"
-                ) from error
-            self._unpacked[kind, str(name)] = matrix
-        return self._unpacked[kind, str(name)]
+            raise ModelFileError(NO_SENSE)
+        name = str(content["name"])
+        if (kind, name) in self._unpacked:
+            return self._unpacked[kind, name]
+        members = [self._array(f"{name}.{member}") for member in ("data", "indices", "indptr")]
+        _, indices, indptr = members
+        if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+            raise ModelFileError("the model file holds a broken sparse matrix")
+        try:
+            matrix = SPARSE_TYPES[kind](tuple(members), shape=content["shape"])
+            matrix.check_format(full_check=True)
+            # SciPy looks at differences, and only where there are entries
+            if np.any(indptr[1:] < indptr[:-1]):
+                raise ValueError("its rows overlap")
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise ModelFileError(f"the model file holds a broken sparse matrix: {error}") from error
+        self._unpacked[kind, name] = matrix
+        return matrix
 
     def _object(self, storable_type: Any, content: Any) -> Any:
         names = {field.name for field in fields(storable_type)}

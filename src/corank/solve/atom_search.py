@@ -84,10 +84,11 @@ class Costs:
     @cached_property
     def live(self) -> list[Mask]:
         """Which atoms of every view tell rows apart: (N_v,) per view."""
-        masks = []
+        masks: list[Mask] = []
         for diagonal, floor in zip(self.diagonal, self.floors, strict=True):
             sizes = to_numpy(diagonal)
-            masks.append(np.asarray(sizes > max(NEGLIGIBLE_SHARE * sizes.max(initial=0.0), floor)))
+            negligible = NEGLIGIBLE_SHARE * sizes.max(initial=0.0)
+            masks.append(sizes > max(negligible, floor))
         return masks
 
     @cached_property
@@ -100,21 +101,30 @@ class Costs:
         return roots
 
     @cached_property
+    def buffers(self) -> Buffers:
+        """Memory for blocks of pairs, which stay in the cache."""
+        return Buffers()
+
+    @cached_property
     def tied_inverses(self) -> Array:
         """X⁻¹ of every atom with itself in all views, in units of the diagonal, without directions
         in which atoms count as one: (N, M, M).
         """
-        roots, m = self.inverse_roots, self.n_views
+        roots = self.inverse_roots
+        m = self.n_views
         xp = namespace(roots[0])
         ones = xp.ones_like(roots[0])
         rows = [[ones if v == u else 0.0 * ones for u in range(m)] for v in range(m)]
         for (v, u), shared in self.shared.items():
             diagonal = xp.linalg.diagonal(shared)
-            rows[v][u] = rows[u][v] = -2 * self.agreement * roots[v] * roots[u] * diagonal
+            units = roots[v] * roots[u]
+            rows[v][u] = rows[u][v] = -2 * self.agreement * units * diagonal
         stacked = [xp.stack(row, axis=-1) for row in rows]
-        values, vectors = xp.linalg.eigh(xp.stack(stacked, axis=-2))
+        matrices = xp.stack(stacked, axis=-2)
+        values, vectors = xp.linalg.eigh(matrices)
         inverse = inverse_where(values > MIN_DETERMINANT, values)
-        return (vectors * inverse[:, None, :]) @ xp.matrix_transpose(vectors)
+        scaled = vectors * inverse[:, None, :]
+        return scaled @ xp.matrix_transpose(vectors)
 
     @cached_property
     def largest_rho(self) -> FloatArray:
@@ -126,36 +136,50 @@ class Costs:
         views = zip(self.unscored, self.diagonal, self.live, strict=True)
         for unscored, diagonal, live in views:
             sizes = np.where(live, to_numpy(diagonal), np.inf)
-            shares.append(2 * self.agreement * to_numpy(unscored) / sizes)
-        return np.asarray(np.sqrt(shares[0] * shares[1].max(initial=0.0)))
+            lengths = 2 * self.agreement * to_numpy(unscored)
+            shares.append(lengths / sizes)
+        first, second = shares
+        bound: FloatArray = np.sqrt(first * second.max(initial=0.0))
+        return bound
 
     def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
         """The step with these atoms, given χ of all atoms, (N_v,) per view."""
         chi = _numbers_at(promises, labels)
         matrix = np.diag(_numbers_at(self.diagonal, labels))
         for (v, u), shared in self.shared.items():
-            matrix[v, u] = matrix[u, v] = -2 * self.agreement * float(shared[labels[v], labels[u]])
+            coupling = float(shared[labels[v], labels[u]])
+            matrix[v, u] = matrix[u, v] = -2 * self.agreement * coupling
         weights = solve_step(matrix, chi)
-        return Step(tuple(int(label) for label in labels), weights, float(weights @ chi))
+        gain = float(weights @ chi)
+        return Step(tuple(labels), weights, gain)
 
 
 def _numbers_at(values: Sequence[Array], labels: Sequence[int]) -> FloatArray:
     """The value of one atom per view."""
-    return np.asarray([float(own[label]) for own, label in zip(values, labels, strict=True)])
+    pairs = zip(values, labels, strict=True)
+    return np.asarray([float(own[label]) for own, label in pairs])
 
 
 def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
     """X⁻¹ χ of one combination, (M, M) and (M,); where two atoms count as one, the better of them
     enters alone.
     """
-    size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    diagonal = np.maximum(np.diag(matrix), 0.0)
+    size = np.sqrt(diagonal)
     scale: FloatArray = inverse_where(size > 0, size)
-    unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
+    unit_matrix = scale[:, None] * matrix * scale
+    u = scale * chi
     if len(chi) == 2 and 1 - unit_matrix[0, 1] ** 2 <= MIN_DETERMINANT:
-        return scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0)
+        better = np.argmax(u**2)
+        alone = np.zeros(2)
+        alone[better] = u[better]
+        return scale * alone
     values, vectors = np.linalg.eigh(unit_matrix)
-    vectors, values = vectors[:, values > MIN_DETERMINANT], values[values > MIN_DETERMINANT]
-    return np.asarray(scale * (vectors @ ((vectors.T @ u) / values)))
+    apart = values > MIN_DETERMINANT
+    vectors = vectors[:, apart]
+    shares = (vectors.T @ u) / values[apart]
+    weights: FloatArray = scale * (vectors @ shares)
+    return weights
 
 
 # ---------------------------------------------------------------- the best step
@@ -169,9 +193,11 @@ def best_step(
 
     search : "full", every combination of atoms of two views, or "tied", one atom for every view
     """
-    roots = costs.inverse_roots
-    units = [promise * root for promise, root in zip(promises, roots, strict=True)]
-    open_atoms = [mask & live for mask, live in zip(allowed, costs.live, strict=True)]
+    units = []
+    open_atoms = []
+    for v, promise in enumerate(promises):
+        units.append(promise * costs.inverse_roots[v])
+        open_atoms.append(allowed[v] & costs.live[v])
     if search == "tied" or costs.n_views == 1:
         labels = _best_tied(costs, units, open_atoms)
     elif costs.shared:
@@ -198,9 +224,12 @@ def _best_tied(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) ->
     [Tsivtsivadze2013], footnote 4.
     """
     xp = namespace(units[0])
-    u = xp.stack(list(units), axis=-1)[:, :, None]
-    gains = xp.matrix_transpose(u) @ costs.tied_inverses @ u
-    label = _first_greatest(to_numpy(gains)[:, 0, 0], np.all(allowed, axis=0))
+    rows = xp.stack(list(units), axis=-1)
+    u = rows[:, :, None]
+    products = costs.tied_inverses @ u
+    gains = xp.matrix_transpose(u) @ products
+    everywhere = np.all(allowed, axis=0)
+    label = _first_greatest(to_numpy(gains)[:, 0, 0], everywhere)
     return None if label is None else [label] * len(units)
 
 
@@ -217,24 +246,29 @@ def _best_pair(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) ->
         return None
     barred = like(np.where(allowed[1], 0.0, np.inf), units[0])
     changes = _changes_of_pairs(costs, units, barred)
-    xp, is_numpy = namespace(units[0]), isinstance(units[0], np.ndarray)
+    xp = namespace(units[0])
+    is_numpy = isinstance(units[0], np.ndarray)
     n, width = costs.shared[0, 1].shape
     step = max(1, (BLOCK_PAIRS if is_numpy else FOREIGN_BLOCK_PAIRS) // width)
     squares = [to_numpy(unit) ** 2 for unit in units]
     apart = np.maximum(1 - costs.largest_rho, MIN_DETERMINANT / 4)
-    bounds = (squares[0] + squares[1][allowed[1]].max()) / apart
+    best_second = squares[1][allowed[1]].max()
+    bounds = (squares[0] + best_second) / apart
     order = np.argsort(np.where(allowed[0], -bounds, np.inf), kind="stable")
     order = order[: np.count_nonzero(allowed[0])]
-    best, greatest = np.full(n, -np.inf), -np.inf
+    best = np.full(n, -np.inf)
+    greatest = -np.inf
     for begin in range(0, len(order), step):
         rows = order[begin : begin + step]
         if bounds[rows[0]] * (1 + ROUNDING) < greatest:
             break
-        best[rows] = -to_numpy(xp.min(changes(rows), axis=1))
+        least = xp.min(changes(rows), axis=1)
+        best[rows] = -to_numpy(least)
         greatest = max(greatest, float(best[rows].max()))
     row = _first_greatest(best, allowed[0])
     assert row is not None
-    column = _first_greatest(-to_numpy(changes(np.asarray([row])))[0], allowed[1])
+    gains = -to_numpy(changes(np.asarray([row])))
+    column = _first_greatest(gains[0], allowed[1])
     return None if column is None else [row, column]
 
 
@@ -244,14 +278,17 @@ def _changes_of_pairs(
     """A function of some rows: by how much pairs change the objective, minus their gain, plus
     `barred` (N_2,).
     """
-    shared, (first, second), (left, right) = costs.shared[0, 1], units, costs.inverse_roots
+    shared = costs.shared[0, 1]
+    first, second = units
+    left, right = costs.inverse_roots
     left = -2 * costs.agreement * left
     second_alone = barred - second * second
     may_be_singular = bool(costs.largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
-    buffers = Buffers()  # blocks stay in the cache
+    buffers = costs.buffers
 
     def changes(rows: Index) -> Array:
-        rho = buffers.product("rho", take(shared, rows), right[None, :])
+        values = take(shared, rows)
+        rho = buffers.product("rho", values, right[None, :])
         rho *= take(left, rows)[:, None]
         change = buffers.product("change", rho, second[None, :])
         alone = take(first, rows)[:, None]
@@ -260,7 +297,8 @@ def _changes_of_pairs(
         rho *= rho
         rho -= 1
         if may_be_singular:
-            change = _or_alone(change, rho, alone**2 - second[None, :] ** 2)
+            lead = alone**2 - second[None, :] ** 2
+            change = _or_alone(change, rho, lead)
         else:
             change /= rho
         change += second_alone[None, :]
@@ -274,9 +312,11 @@ def _or_alone(change: Array, rho: Array, lead: Array) -> Array:
     second.
     """
     xp = namespace(change)
-    apart, ones = rho < -MIN_DETERMINANT, xp.ones_like(rho)
+    apart = rho < -MIN_DETERMINANT
+    ones = xp.ones_like(rho)
     together = change / xp.where(apart, rho, -ones)
-    return xp.where(apart, together, -xp.where(lead > 0, lead, 0.0 * ones))
+    ahead = xp.where(lead > 0, lead, 0.0 * ones)
+    return xp.where(apart, together, -ahead)
 
 
 def _first_greatest(gains: FloatArray, allowed: Mask) -> int | None:
@@ -284,4 +324,5 @@ def _first_greatest(gains: FloatArray, allowed: Mask) -> int | None:
     if not allowed.any():
         return None
     open_gains = np.where(allowed, gains, -np.inf)
-    return int(np.argmax(open_gains >= open_gains.max() * (1 - GAIN_TIE)))
+    least = open_gains.max() * (1 - GAIN_TIE)
+    return int(np.argmax(open_gains >= least))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     Mask,
+    block_diagonal,
     in_order,
     inverse_where,
     like,
@@ -99,6 +100,462 @@ class CoPursuitSettings(TuningSettings):
         return self.compared or is_open(self.agreement) or is_open(self.n_atoms)
 
 
+@dataclass(frozen=True)
+class CoPursuitSolution:
+    """A fitted pursuit: its steps, those of its alternatives, and how the parameters came about.
+
+    model : the one with the least F of all that were found
+    asked : the number of steps that were to be taken
+    """
+
+    atoms: ViewAtoms
+    model: GreedyPath
+    others: Sequence[GreedyPath]
+    asked: int
+    agreement: float
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class _CoPursuitTrial:
+    """One choice of kernel widths: the number of atoms and the agreement to take."""
+
+    scores: KeptScores
+    n_atoms: int
+    agreement: float
+    path: Path | None
+
+
+def pursue_views(
+    choices: Iterable[Sequence[ViewData]], unscored: Unscored | None, settings: CoPursuitSettings
+) -> CoPursuitSolution:
+    """Choose by held-out error what is to be tuned, then pursue on all scored rows."""
+    best, path = best_of(_trial(ViewAtoms.of(views, unscored), settings) for views in choices)
+    greedy = GreedyPath(best.scores, settings, best.agreement)
+    greedy.advance_to(best.n_atoms)
+    model, *others = alternatives(greedy, best.n_atoms, settings.n_solutions)
+    return CoPursuitSolution(best.scores.atoms, model, others, best.n_atoms, best.agreement, path)
+
+
+def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
+    """Kernels of one width: held-out errors where they are needed and can be found."""
+    scores = KeptScores(atoms)
+    agreements = _agreements(scores, settings)
+    path = _path(atoms, settings, agreements) if settings.tunes else None
+    if path is not None and path.n_atoms is not None and path.agreement is not None:
+        n_atoms = path.n_atoms[path.best]
+        agreement = path.agreement[path.best]
+        return _CoPursuitTrial(scores, int(n_atoms), float(agreement), path)
+    if isinstance(settings.n_atoms, str):
+        number = min(UNTUNED_COLUMNS, *atoms.sizes)
+    else:
+        number = int(np.max(settings.n_atoms))
+    agreement = float(agreements[-1])
+    if isinstance(settings.agreement, str):
+        agreement = 0.0  # nothing shows that agreement helps
+    return _CoPursuitTrial(scores, number, agreement, None)
+
+
+def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
+    """Near-optimal models, the least F first: each is found from the best first step whose atom is
+    in none before it.
+    """
+    paths = [greedy]
+    while len(paths) < n_solutions:
+        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.costs)
+        promises = path.promises()
+        steps = []
+        for view in range(len(promises)):
+            found = [labels[view] for other in paths for labels in other.labels]
+            masks = path.allowed()
+            masks[view][found] = False
+            step = path.best_step(promises, masks)
+            if step is not None:
+                steps.append(step)
+        if not steps:
+            break
+        best = max(steps, key=lambda step: step.gain)
+        path.enter(best)
+        path.advance_to(n_atoms)
+        paths.append(path)
+    # what is left of F where it is no more than rounding is alike
+    negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
+    left = np.asarray([max(path.losses[-1], negligible) for path in paths])
+    first = int(np.argmax(left <= left.min() * (1 + 1e-12)))
+    model = paths.pop(first)
+    others = sorted(paths, key=lambda path: path.losses[-1])
+    return [model, *others]
+
+
+def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
+    """The given agreements, or a grid around where disagreement weighs as much as the loss on the
+    scored rows.
+    """
+    unscored = scores.atoms.unscored
+    if unscored is None:
+        return np.zeros(1)
+    if not isinstance(settings.agreement, str):
+        return np.atleast_1d(settings.agreement)
+    xp = namespace(unscored)
+    trace = float(xp.linalg.trace(unscored))
+    disagreement = 2 * (len(scores.views) - 1) * trace
+    loss = sum(float(xp.sum(view.lengths)) for view in scores.views)
+    scale = loss / disagreement if disagreement > 0 else 0.0
+    return AGREEMENTS * scale if scale > 0 else np.zeros(1)
+
+
+# ---------------------------------------------------------------- held-out errors
+
+
+class _CoPursuitFold:
+    """What a fold keeps and what it holds out: `kept` and `left` are (n_v,) rows per view."""
+
+    def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index]) -> None:
+        problems = atoms.problems
+        index = zip(row_numbers(problems), left, strict=True)
+        rows = np.concatenate([numbers[units] for numbers, units in index])
+        self.scores = KeptScores(atoms, kept, rows)
+        self.left = left
+        self.together = same_scores(problems)
+        # views with anything held out
+        self.judged = [v for v, units in enumerate(left) if len(units)]
+        self.problems = [problems[v].take(left[v]) for v in self.judged]
+        codes = [np.zeros(len(left[v]), dtype=np.int64) for v in self.judged]
+        self._folding = Folding(codes)
+
+    def predictions(self, path: GreedyPath, begin: int, end: int) -> list[Array]:
+        """Those of the models after steps begin + 1 … end: (m, end − begin) per view."""
+        weights = path.weights(begin, end)
+        predictions = []
+        for v in self.judged:
+            dictionary = self.scores.views[v].dictionary
+            atoms = [labels[v] for labels in path.labels]
+            columns = take_columns(dictionary, atoms)
+            columns = take(columns, self.left[v])
+            view_weights = weights[:, :, v].T
+            predictions.append(columns @ like(view_weights, columns))
+        return predictions
+
+    def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
+        """Errors of predictions: of the mean of the views, or of each where scores are its own."""
+        return view_errors(
+            self.problems,
+            self._folding,
+            predictions,
+            np.zeros(1),
+            scoring,
+            together=self.together,
+        )
+
+
+def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is
+    held out.
+    """
+    folds = [_CoPursuitFold(atoms, kept, left) for kept, left in _splits(atoms, settings)]
+    constants: list[FoldErrors] = []
+    for fold in folds:
+        zeros = [0.0 * problem.reference[:, None] for problem in fold.problems]
+        constants += fold.errors(zeros, settings.scoring)
+    return folds if constants and len(pooled(constants).sizes) else []
+
+
+def _splits(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[tuple[list[Index], list[Index]]]:
+    """Rows that are kept and rows that are held out, per view: at most ten folds of whole queries
+    (rows, items of the only query), or the splits that were given.
+    """
+    problems = atoms.problems
+    groups = [view.groups for view in atoms.views if view.groups is not None] or None
+    folding: Folding | Splits | None
+    if settings.splits is None:
+        folding = default_folding(problems, groups, settings.seed, n_features=0)
+    else:
+        folding = given_folding(problems, settings.splits, items=groups is None)
+    if folding is None:
+        return []
+    splits = []
+    if isinstance(folding, Folding):
+        for fold in range(folding.n_folds):
+            splits.append(folding.units(np.asarray([fold])))
+    else:
+        for train, test in folding:
+            kept = split_units(problems, train)
+            splits.append((kept, split_units(problems, test)))
+    sound = [split for split in splits if all(len(rows) for rows in split[0])]
+    if settings.splits is not None and len(sound) < len(splits):
+        raise ValueError("cv leaves a view without scored rows to train on.")
+    return sound
+
+
+def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray) -> Path | None:
+    """The held-out errors of every agreement and number of atoms; None where there is nothing to
+    hold out.
+    """
+    folds = _folds(atoms, settings)
+    if not folds:
+        return None
+    numbers = []
+    tables = []
+    for agreement in agreements.tolist():
+        tried, held_out = _held_out(folds, settings, agreement)
+        numbers.append(tried)
+        tables.append(held_out)
+    n_atoms = np.concatenate(numbers).astype(np.float64)
+    errors = np.concatenate([table.errors for table in tables], axis=1)
+    every = HeldOut(errors, tables[0].sizes)
+    basis = atoms.views[0].basis
+    assert isinstance(basis, KernelBasis)
+    return Path.of(
+        every,
+        best_position(every.mean, -n_atoms),
+        settings.scoring,
+        constant_error(atoms.problems, 0.0, settings.scoring),
+        alpha=0.0,
+        gamma=basis.kernel.gamma,
+        agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
+        n_atoms=n_atoms,
+    )
+
+
+def _held_out(
+    folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agreement: float
+) -> tuple[Index, HeldOut]:
+    """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
+    paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
+    if isinstance(settings.n_atoms, str):
+        limit = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes)
+        stride = 1
+    else:
+        limit = stride = int(np.max(settings.n_atoms))
+
+    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
+        def errors(k: int) -> list[FoldErrors]:
+            paths[k].advance_to(end)
+            predictions = folds[k].predictions(paths[k], begin, end)
+            return folds[k].errors(predictions, settings.scoring)
+
+        reference = folds[0].scores.views[0].target
+        tables = in_order(errors, range(len(folds)), reference)
+        every = pooled([table for fold in tables for table in fold])
+        longest = max(len(path.labels) for path in paths)
+        return every, longest
+
+    return search_steps(settings.n_atoms, limit, stride, go_on)
+
+
+# ---------------------------------------------------------------- steps
+
+
+class EnteredAtoms:
+    """The atoms of one view that have entered: J D = Q R, and the target in the directions of Q."""
+
+    def __init__(self, view: KeptView) -> None:
+        self.view = view
+        self.columns = GrowingColumns(view.target, negligible=DEPENDENT_SHARE)
+        self.projected: list[float] = []
+
+    def add(self, atom: int, *, live: bool) -> None:
+        """One more atom, which counts as zero where it is not live. O(n p)."""
+        column = self.view.column(atom)
+        added = self.columns.add(column if live else 0.0 * column)
+        if added is not None:
+            direction, _ = added
+            products = direction * self.view.target
+            self.projected.append(float(namespace(products).sum(products)))
+
+    def fitted(self, weights: FloatArray) -> Array:
+        """J f for the weights of the atoms (p,): (n,)."""
+        coordinates = self.columns.upper @ weights
+        return like(coordinates, self.view.target) @ self.columns.directions
+
+
+class GreedyPath:
+    """A pursuit on the way: atoms and weights so far.
+
+    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M
+    p)³) for the weights.
+
+    Attributes
+    ----------
+    labels : one tuple per step, with one atom per view
+    history : weights (p, M) of the model after every step, fitted again where the settings say so
+    losses : F after 0, 1, … steps
+    ended : whether no step gains anything
+    """
+
+    def __init__(
+        self,
+        scores: KeptScores,
+        settings: CoPursuitSettings,
+        agreement: float,
+        costs: Costs | None = None,
+    ) -> None:
+        self.scores = scores
+        self.settings = settings
+        self.agreement = agreement
+        self.costs = costs or scores.costs(agreement)
+        self.labels: list[tuple[int, ...]] = []
+        self.losses = [sum(_square(view.target) for view in scores.views)]
+        self.history: list[FloatArray] = []
+        self.ended = False
+        self._entered = [EnteredAtoms(view) for view in scores.views]
+        # weights with which the next step is found
+        self._running: FloatArray = np.zeros((0, len(self._entered)))
+
+    def weights(self, begin: int, end: int) -> FloatArray:
+        """Weights of the models after steps begin + 1 … end, of all atoms so far: (end − begin, p,
+        M). After the last step they stay.
+        """
+        last = len(self.history) - 1
+        shape = (end - begin, len(self.labels), len(self._entered))
+        weights = np.zeros(shape)
+        for place, step in enumerate(range(begin, end)):
+            entered = self.history[min(step, last)]
+            weights[place, : len(entered)] = entered
+        return weights
+
+    @property
+    def _coupling(self) -> tuple[Array, FloatArray] | None:
+        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
+        the entered.
+        """
+        atoms = self.scores.atoms
+        if atoms.unscored is None or self.agreement == 0:
+            return None
+        m = len(self._entered)
+        p = len(self.labels)
+        starts = [span.start for span in atoms.spans]
+        labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
+        places = labels.T.ravel().astype(np.int64)
+        rows = take(atoms.unscored, places)
+        differences = m * np.eye(m) - 1
+        signs = np.kron(differences, np.ones((p, p)))
+        among = signs * to_numpy(take_columns(rows, places))
+        return rows, np.asarray(among, dtype=np.float64)
+
+    def promises(self) -> list[Array]:
+        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
+        1.5).
+        """
+        residuals = self._residuals()
+        views = range(len(residuals))
+
+        def products(v: int) -> Array:
+            return self.scores.views[v].products(residuals[v])
+
+        promises = list(in_order(products, views, residuals[0]))
+        coupling = self._coupling if self.labels and self.settings.objective == "exact" else None
+        if coupling is None:
+            return promises
+        rows, _ = coupling
+        p = len(self.labels)
+        sums = []
+        for v in views:
+            weights = like(self._running[:, v], rows)
+            own_rows = rows[v * p : (v + 1) * p, :]
+            sums.append(weights @ own_rows)
+        total = sum_of(sums)
+        for v, span in enumerate(self.scores.atoms.spans):
+            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            gaps = len(views) * sums[v][span] - total[span]
+            promises[v] = promises[v] - 2 * self.agreement * gaps
+        return promises
+
+    def _residuals(self) -> list[Array]:
+        """J (s − f): (n_v,) per view."""
+        weights = self._running.T
+        fitted = [own.fitted(column) for own, column in zip(self._entered, weights, strict=True)]
+        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
+        views = zip(self.scores.views, fitted, strict=True)
+        return [view.target - values for view, values in views]
+
+    def allowed(self) -> list[Mask]:
+        """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
+        masks = [~view.barred for view in self.scores.views]
+        if self.settings.refit == "back":
+            for v, mask in enumerate(masks):
+                mask[[labels[v] for labels in self.labels]] = False
+        return masks
+
+    def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
+        """The best step with allowed atoms; None where nothing is allowed."""
+        return best_step(self.costs, self.settings.search, promises, allowed)
+
+    def advance_to(self, n_atoms: int) -> None:
+        """Take steps until there are `n_atoms`, or none gains anything.
+
+        The first step is always taken: a model has at least one atom per view, if need be with
+        weight zero.
+        """
+        while len(self.labels) < n_atoms and not self.ended:
+            step = self.best_step(self.promises(), self.allowed())
+            if step is None and not self.labels:  # no atom tells rows apart
+                m = len(self._entered)
+                step = Step((0,) * m, np.zeros(m), 0.0)
+            negligible = NEGLIGIBLE_GAIN * self.losses[0]
+            if step is None or (self.labels and step.gain <= negligible):
+                self.ended = True
+            else:
+                self.enter(step)
+
+    def enter(self, step: Step) -> None:
+        """Take a step."""
+        self.labels.append(step.labels)
+        atoms = zip(self._entered, step.labels, self.costs.live, strict=True)
+        for entered, label, live in atoms:
+            entered.add(label, live=bool(live[label]))
+        self._running = np.vstack([self._running, step.weights])
+        coupling = self._coupling
+        among = None if coupling is None else coupling[1]
+        model = self._running
+        if self.settings.refit != "basic":
+            model = joint_weights(self._entered, among, self.agreement)
+        if self.settings.refit == "back":
+            self._running = model
+        self.history.append(model)
+        self.losses.append(self._loss(model, among))
+
+    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
+        """F of the model with these weights (p, M)."""
+        total = 0.0
+        for entered, own in zip(self._entered, weights.T, strict=True):
+            total += _square(entered.view.target - entered.fitted(own))
+        if among is not None:
+            stacked = weights.T.ravel()
+            disagreement = float(stacked @ among @ stacked)
+            total += 2 * self.agreement * max(disagreement, 0.0)
+        return total
+
+
+def _square(values: Array) -> float:
+    """The sum of squares."""
+    return float(namespace(values).sum(values * values))
+
+
+def joint_weights(
+    entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float
+) -> FloatArray:
+    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal
+    equations. O((M p)³).
+
+    among : (M p, M p) the disagreement between entered atoms, view by view
+    """
+    rows = block_diagonal([atoms.columns.upper for atoms in entered])
+    target = np.concatenate([atoms.projected for atoms in entered])
+    if among is not None:
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        values = np.where(values > EIGENVALUE_ROUNDING * values[-1], values, 0.0)
+        roots = np.sqrt(2 * agreement * values)
+        rows = np.concatenate([rows, roots[:, None] * vectors.T])
+        target = np.concatenate([target, np.zeros(len(roots))])
+    size = np.linalg.norm(rows, axis=0)
+    scale = inverse_where(size > 0, size)
+    solved, *_ = np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)
+    weights = np.reshape(scale * solved, (len(entered), -1))
+    return np.asarray(weights.T)
+
+
 # ---------------------------------------------------------------- dictionaries and scores
 
 
@@ -148,19 +605,58 @@ class ViewAtoms:
         return [values.shape[1] for values in self.scored]
 
     @cached_property
-    def ends(self) -> Index:
-        """Where each view's atoms begin among those of all views, and the end."""
-        return np.cumsum([0, *self.sizes])
+    def spans(self) -> list[slice]:
+        """Each view's atoms among those of all views."""
+        ends = np.cumsum([0, *self.sizes]).tolist()
+        return [slice(begin, end) for begin, end in pairwise(ends)]
 
     @cached_property
     def largest(self) -> list[float]:
         """The largest absolute kernel value of every view."""
-
         largest = []
         for values in self.scored:
             xp = namespace(values)
             largest.append(float(xp.max(xp.abs(values))))
         return largest
+
+
+class KeptView:
+    """The dictionary D of one view at the scored rows that a pursuit fits.
+
+    Parameters
+    ----------
+    dictionary : (n, N) at all scored rows of the view
+    rows : the k rows that are fitted
+    barred : (N,) the atoms that may not enter
+    largest : the largest absolute value in the dictionary
+
+    Attributes
+    ----------
+    target : (k,) = J s
+    lengths : (N,) dᵀ L d of every atom
+    floor : of such lengths; smaller ones are rounding
+    """
+
+    def __init__(self, dictionary: Array, rows: RowSet, barred: Mask, largest: float) -> None:
+        xp = namespace(dictionary)
+        self.dictionary = dictionary
+        self.barred = barred
+        self._rows = rows
+        self.target = rows.problem.targets[:, 0]
+        columns = rows.root(dictionary)
+        self.lengths = xp.sum(columns * columns, axis=0)
+        operator = rows.operator
+        loss = operator.weight * float(xp.max(operator.within))
+        self.floor = CONSTANT_SHARE * largest**2 * loss
+
+    def column(self, atom: int) -> Array:
+        """J d of one atom: (k,)."""
+        values = self.dictionary[:, atom : atom + 1]
+        return self._rows.root(values)[:, 0]
+
+    def products(self, residual: Array) -> Array:
+        """Dᵀ Jᵀ z of every atom, for z (k,): (N,). O(n N); D is not copied for a fold."""
+        return self.dictionary.T @ self._rows.root_transposed(residual)
 
 
 class KeptScores:
@@ -170,471 +666,35 @@ class KeptScores:
     ----------
     kept : (n_v,) rows per view, None for all
     held_out : (m,) row numbers in X; they are no atoms either
-
-    Attributes
-    ----------
-    lengths : (N_v,) per view, dᵀ L d of every atom
     """
 
     def __init__(
         self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None
     ) -> None:
         self.atoms = atoms
-        self.rows = [RowSet(problem, len(problem.rows)) for problem in atoms.problems]
-        if kept is not None:
-            self.rows = [
-                replace(rows, problem=rows.problem.take(units), rows=units)
-                for rows, units in zip(self.rows, kept, strict=True)
-            ]
+        self.views = []
         absent = np.zeros(0) if held_out is None else held_out
-        self.barred = [np.isin(numbers, absent) for numbers in atoms.numbers]
-        self.targets = [rows.problem.targets[:, :1] for rows in self.rows]
-        self.lengths = []
-        for rows, values in zip(self.rows, atoms.scored, strict=True):
-            columns = rows.root(values)
-            self.lengths.append(namespace(columns).sum(columns * columns, axis=0))
-
-    def column(self, view: int, atom: int) -> Array:
-        """J d of one atom: (n_kept, 1)."""
-        return self.rows[view].root(self.atoms.scored[view][:, atom : atom + 1])
-
-    def products(self, view: int, residual: Array) -> Array:
-        """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
-        return self.atoms.scored[view].T @ self.rows[view].root_transposed(residual[:, 0])
+        for v, problem in enumerate(atoms.problems):
+            rows = RowSet(problem, len(problem.rows))
+            if kept is not None:
+                rows = replace(rows, problem=problem.take(kept[v]), rows=kept[v])
+            barred = np.isin(atoms.numbers[v], absent)
+            self.views.append(KeptView(atoms.scored[v], rows, barred, atoms.largest[v]))
 
     def costs(self, agreement: float) -> Costs:
         """The costs of steps."""
-        floors = []
-        for rows, largest in zip(self.rows, self.atoms.largest, strict=True):
-            within = rows.operator.within
-            loss = rows.operator.weight * float(namespace(within).max(within))
-            floors.append(CONSTANT_SHARE * largest**2 * loss)
+        lengths = [view.lengths for view in self.views]
+        floors = [view.floor for view in self.views]
         unscored = self.atoms.unscored
         if unscored is None or agreement == 0:
-            return Costs(self.lengths, None, {}, 0.0, floors)
-        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.atoms.ends)]
+            return Costs(lengths, None, {}, 0.0, floors)
+        spans = self.atoms.spans
         diagonal = namespace(unscored).linalg.diagonal(unscored)
-        m = len(spans)
-        shared = {(v, u): unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
-        return Costs(self.lengths, [diagonal[span] for span in spans], shared, agreement, floors)
-
-    @property
-    def loss(self) -> float:
-        """F of functions that are zero."""
-        return sum(float(namespace(target).sum(target**2)) for target in self.targets)
-
-
-# ---------------------------------------------------------------- steps
-
-
-class EnteredAtoms:
-    """The atoms of one view that have entered: J D = Q R, and the target (n, 1) in the directions
-    of Q.
-    """
-
-    def __init__(self, target: Array) -> None:
-        self.target = target
-        self.columns = GrowingColumns(target[:, 0], negligible=DEPENDENT_SHARE)
-        self.projected: list[float] = []
-
-    def add(self, column: Array) -> None:
-        """One more column (n, 1). O(n p)."""
-        added = self.columns.add(column[:, 0])
-        if added is not None:
-            direction, _ = added
-            self.projected.append(float(namespace(direction).sum(direction * self.target[:, 0])))
-
-    def fitted(self, weights: FloatArray) -> Array:
-        """J f for the weights of the atoms (p,): (n, 1)."""
-        coordinates = like(self.columns.upper @ weights, self.target)
-        return (coordinates @ self.columns.directions)[:, None]
-
-
-class GreedyPath:
-    """A pursuit on the way: atoms and weights so far.
-
-    A step is O(Σ n_v N_v) for the scored rows, O(N_1 N_2) for the search (O(N M²) tied) and O((M
-    p)³) for the weights.
-
-    Attributes
-    ----------
-    labels : one tuple per step, with one atom per view
-    history : weights (p, M) of the model after every step, fitted again where the settings say so
-    losses : F after 0, 1, … steps
-    ended : whether no step gains anything
-    """
-
-    def __init__(
-        self,
-        scores: KeptScores,
-        settings: CoPursuitSettings,
-        agreement: float,
-        costs: Costs | None = None,
-    ) -> None:
-        self.scores, self.settings, self.agreement = scores, settings, agreement
-        self.costs = costs or scores.costs(agreement)
-        self.labels: list[tuple[int, ...]] = []
-        self.losses = [scores.loss]
-        self.history: list[FloatArray] = []
-        self.ended = False
-        self._entered = [EnteredAtoms(target) for target in scores.targets]
-        # weights with which the next step is found
-        self._running: FloatArray = np.zeros((0, len(self._entered)))
-
-    def weights(self, begin: int, end: int) -> FloatArray:
-        """Weights of the models after steps begin + 1 … end, of all atoms so far: (end − begin, p,
-        M). After the last step they stay.
-        """
-        last = len(self.history) - 1
-        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
-        for place, step in enumerate(range(begin, end)):
-            entered = self.history[min(step, last)]
-            weights[place, : len(entered)] = entered
-        return weights
-
-    @property
-    def _coupling(self) -> tuple[Array, FloatArray] | None:
-        """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
-        the entered.
-        """
-        atoms = self.scores.atoms
-        if atoms.unscored is None or self.agreement == 0:
-            return None
-        m, p = len(self._entered), len(self.labels)
-        labels = np.reshape(self.labels, (p, m)) + atoms.ends[:-1]
-        places = labels.T.ravel().astype(np.int64)
-        rows = take(atoms.unscored, places)
-        signs = np.kron(m * np.eye(m) - 1, np.ones((p, p)))
-        return rows, np.asarray(signs * to_numpy(take_columns(rows, places)), dtype=np.float64)
-
-    def promises(self) -> list[Array]:
-        """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
-        1.5).
-        """
-        residuals = self._residuals()
-        views = range(len(residuals))
-
-        def products(view: int) -> Array:
-            return self.scores.products(view, residuals[view])
-
-        promises = list(in_order(products, views, residuals[0]))
-        exact = self.settings.objective == "exact"
-        coupling = self._coupling if exact and self.labels else None
-        if coupling is None:
-            return promises
-        (p, m), (rows, _) = self._running.shape, coupling
-        sums = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
-        total = sum_of(sums)
-        for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
-            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            gaps = m * sums[v][begin:end] - total[begin:end]
-            promises[v] = promises[v] - 2 * self.agreement * gaps
-        return promises
-
-    def _residuals(self) -> list[Array]:
-        """J (s − f): (n_v, 1) per view."""
-        fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
-        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
-            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
-        pairs = zip(self._entered, fitted, strict=True)
-        return [entered.target - values for entered, values in pairs]
-
-    def allowed(self) -> list[Mask]:
-        """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
-        masks = [~barred for barred in self.scores.barred]
-        if self.settings.refit == "back":
-            for v, mask in enumerate(masks):
-                mask[[labels[v] for labels in self.labels]] = False
-        return masks
-
-    def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
-        """The best step with allowed atoms; None where nothing is allowed."""
-        return best_step(self.costs, self.settings.search, promises, allowed)
-
-    def advance_to(self, n_atoms: int) -> None:
-        """Take steps until there are `n_atoms`, or none gains anything.
-
-        The first step is always taken: a model has at least one atom per view, if need be with
-        weight zero.
-        """
-        while len(self.labels) < n_atoms and not self.ended:
-            step = self.best_step(self.promises(), self.allowed())
-            if step is None and not self.labels:  # no atom tells rows apart
-                m = len(self._entered)
-                step = Step((0,) * m, np.zeros(m), 0.0)
-            negligible = NEGLIGIBLE_GAIN * self.losses[0]
-            if step is None or (self.labels and step.gain <= negligible):
-                self.ended = True
-            else:
-                self.enter(step)
-
-    def enter(self, step: Step) -> None:
-        """Take a step."""
-        self.labels.append(step.labels)
-        for v, (entered, label) in enumerate(zip(self._entered, step.labels, strict=True)):
-            column = self.scores.column(v, label)
-            entered.add(column if self.costs.live[v][label] else 0.0 * column)
-        self._running = np.vstack([self._running, step.weights])
-        coupling = self._coupling
-        among = None if coupling is None else coupling[1]
-        model = self._running
-        if self.settings.refit != "basic":
-            model = joint_weights(self._entered, among, self.agreement)
-        if self.settings.refit == "back":
-            self._running = model
-        self.history.append(model)
-        self.losses.append(self._loss(model, among))
-
-    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
-        """F of the model with these weights (p, M)."""
-        total = 0.0
-        for v, entered in enumerate(self._entered):
-            residual = entered.target - entered.fitted(weights[:, v])
-            total += float(namespace(residual).sum(residual * residual))
-        if among is not None:
-            stacked = weights.T.ravel()
-            total += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
-        return total
-
-
-def joint_weights(
-    entered: Sequence[EnteredAtoms], among: FloatArray | None, agreement: float
-) -> FloatArray:
-    """The weights (p, M) of all entered atoms that make F least: stacked least squares, no normal
-    equations. O((M p)³).
-
-    among : (M p, M p) the disagreement between entered atoms, view by view
-    """
-    triangles = [atoms.columns.upper for atoms in entered]
-    m, p = len(triangles), triangles[0].shape[1]
-    rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
-    begin = 0
-    for v, upper in enumerate(triangles):
-        rows[begin : begin + len(upper), v * p : (v + 1) * p] = upper
-        begin += len(upper)
-    target = np.concatenate([atoms.projected for atoms in entered])
-    if among is not None:
-        values, vectors = np.linalg.eigh((among + among.T) / 2)
-        values = np.where(values > EIGENVALUE_ROUNDING * values[-1], values, 0.0)
-        rows = np.concatenate([rows, np.sqrt(2 * agreement * values)[:, None] * vectors.T])
-        target = np.concatenate([target, np.zeros(m * p)])
-    size = np.linalg.norm(rows, axis=0)
-    scale = inverse_where(size > 0, size)
-    weights = scale * np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)[0]
-    return np.asarray(weights.reshape(m, p).T)
-
-
-# ---------------------------------------------------------------- the number of atoms and the agreement
-
-
-@dataclass(frozen=True)
-class CoPursuitSolution:
-    """A fitted pursuit: its steps, those of its alternatives, and how the parameters came about.
-
-    model : the one with the least F of all that were found
-    asked : the number of steps that were to be taken
-    """
-
-    atoms: ViewAtoms
-    model: GreedyPath
-    others: Sequence[GreedyPath]
-    asked: int
-    agreement: float
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class _CoPursuitTrial:
-    """One choice of kernel widths: the number of atoms and the agreement to take."""
-
-    scores: KeptScores
-    n_atoms: int
-    agreement: float
-    path: Path | None
-
-
-def pursue_views(
-    choices: Iterable[Sequence[ViewData]], unscored: Unscored | None, settings: CoPursuitSettings
-) -> CoPursuitSolution:
-    """Choose by held-out error what is to be tuned, then pursue on all scored rows."""
-    best, path = best_of(_trial(ViewAtoms.of(views, unscored), settings) for views in choices)
-    greedy = GreedyPath(best.scores, settings, best.agreement)
-    greedy.advance_to(best.n_atoms)
-    model, *others = alternatives(greedy, best.n_atoms, settings.n_solutions)
-    return CoPursuitSolution(best.scores.atoms, model, others, best.n_atoms, best.agreement, path)
-
-
-def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
-    """Kernels of one width: held-out errors where they are needed and can be found."""
-    scores = KeptScores(atoms)
-    agreements = _agreements(scores, settings)
-    path = _path(atoms, settings, agreements) if settings.tunes else None
-    if path is not None and path.n_atoms is not None and path.agreement is not None:
-        n_atoms, agreement = path.n_atoms[path.best], path.agreement[path.best]
-        return _CoPursuitTrial(scores, int(n_atoms), float(agreement), path)
-    if isinstance(settings.n_atoms, str):
-        number = min(UNTUNED_COLUMNS, *atoms.sizes)
-    else:
-        number = int(np.max(settings.n_atoms))
-    # where nothing shows that agreement helps there is none
-    agreement = 0.0 if isinstance(settings.agreement, str) else float(agreements[-1])
-    return _CoPursuitTrial(scores, number, agreement, None)
-
-
-def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
-    """Near-optimal models, the least F first: each is found from the best first step whose atom is
-    in none before it.
-    """
-    paths = [greedy]
-    while len(paths) < n_solutions:
-        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.costs)
-        promises = path.promises()
-        steps = []
-        for view in range(len(promises)):
-            masks = path.allowed()
-            masks[view][[labels[view] for other in paths for labels in other.labels]] = False
-            steps.append(path.best_step(promises, masks))
-        first_steps = [step for step in steps if step is not None]
-        if not first_steps:
-            break
-        path.enter(max(first_steps, key=lambda step: step.gain))
-        path.advance_to(n_atoms)
-        paths.append(path)
-    # what is left of F where it is no more than rounding is alike
-    negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
-    left = np.asarray([max(path.losses[-1], negligible) for path in paths])
-    model = paths[int(np.argmax(left <= left.min() * (1 + 1e-12)))]
-    others = [path for path in paths if path is not model]
-    return [model, *sorted(others, key=lambda path: path.losses[-1])]
-
-
-def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
-    """The given agreements, or a grid around where disagreement weighs as much as the loss on the
-    scored rows.
-    """
-    unscored = scores.atoms.unscored
-    if unscored is None:
-        return np.zeros(1)
-    if not isinstance(settings.agreement, str):
-        return np.atleast_1d(settings.agreement)
-    xp = namespace(unscored)
-    disagreement = 2 * (len(scores.lengths) - 1) * float(xp.linalg.trace(unscored))
-    loss = sum(float(xp.sum(lengths)) for lengths in scores.lengths)
-    scale = loss / disagreement if disagreement > 0 else 0.0
-    return AGREEMENTS * scale if scale > 0 else np.zeros(1)
-
-
-# ---------------------------------------------------------------- held-out errors
-
-
-class _CoPursuitFold:
-    """What a fold keeps and what it holds out: `kept` and `left` are (n_v,) rows per view."""
-
-    def __init__(
-        self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool
-    ) -> None:
-        index = row_numbers(atoms.problems)
-        rows = np.concatenate([numbers[units] for numbers, units in zip(index, left, strict=True)])
-        self.scores, self.together = KeptScores(atoms, kept, rows), together
-        # views with anything held out
-        self.judged = [v for v, units in enumerate(left) if len(units)]
-        self.left = left
-        self.problems = [atoms.problems[v].take(left[v]) for v in self.judged]
-        self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.judged])
-
-    def predictions(self, path: GreedyPath, begin: int, end: int) -> list[Array]:
-        """Those of the models after steps begin + 1 … end: (m, end − begin) per view."""
-        weights = path.weights(begin, end)
-        predictions = []
-        for v in self.judged:
-            values = self.scores.atoms.scored[v]
-            columns = take_columns(values, [labels[v] for labels in path.labels])
-            columns = take(columns, self.left[v])
-            predictions.append(columns @ like(weights[:, :, v].T, columns))
-        return predictions
-
-    def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
-        """Errors of predictions: of the mean of the views, or of each where scores are its own."""
-        offsets, together = np.zeros(1), self.together
-        return view_errors(
-            self.problems, self._folding, predictions, offsets, scoring, together=together
+        pairs = combinations(range(len(spans)), 2)
+        return Costs(
+            scored=lengths,
+            unscored=[diagonal[span] for span in spans],
+            shared={(v, u): unscored[spans[v], spans[u]] for v, u in pairs},
+            agreement=agreement,
+            floors=floors,
         )
-
-
-def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
-    """At most ten folds of whole queries (rows, items of the only query), or the splits that were
-    given; none where no error can be told on what is held out.
-    """
-    problems = atoms.problems
-    groups = [view.groups for view in atoms.views if view.groups is not None] or None
-    folding: Folding | Splits | None
-    if settings.splits is None:
-        folding = default_folding(problems, groups, settings.seed, n_features=0)
-    else:
-        folding = given_folding(problems, settings.splits, items=groups is None)
-    if folding is None:
-        return []
-    if isinstance(folding, Folding):
-        units = [folding.units(np.asarray([fold])) for fold in range(folding.n_folds)]
-    else:
-        units = [
-            (split_units(problems, train), split_units(problems, test)) for train, test in folding
-        ]
-    sound = [(kept, left) for kept, left in units if all(len(rows) for rows in kept)]
-    if settings.splits is not None and len(sound) < len(units):
-        raise ValueError("cv leaves a view without scored rows to train on.")
-    together = same_scores(problems)
-    folds = [_CoPursuitFold(atoms, kept, left, together=together) for kept, left in sound]
-    constants: list[FoldErrors] = []
-    for fold in folds:
-        zeros = [0.0 * problem.reference[:, None] for problem in fold.problems]
-        constants += fold.errors(zeros, settings.scoring)
-    return folds if constants and len(pooled(constants).sizes) else []
-
-
-def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray) -> Path | None:
-    """The held-out errors of every agreement and number of atoms; None where there is nothing to
-    hold out.
-    """
-    folds = _folds(atoms, settings)
-    if not folds:
-        return None
-    tried = [_held_out(folds, settings, float(agreement)) for agreement in agreements]
-    n_atoms = np.concatenate([numbers for numbers, _ in tried]).astype(np.float64)
-    errors = np.concatenate([held_out.errors for _, held_out in tried], axis=1)
-    every = HeldOut(errors, tried[0][1].sizes)
-    basis = atoms.views[0].basis
-    assert isinstance(basis, KernelBasis)
-    return Path.of(
-        every,
-        best_position(every.mean, -n_atoms),
-        settings.scoring,
-        constant_error(atoms.problems, 0.0, settings.scoring),
-        alpha=0.0,
-        gamma=basis.kernel.gamma,
-        agreement=np.repeat(agreements, [len(numbers) for numbers, _ in tried]),
-        n_atoms=n_atoms,
-    )
-
-
-def _held_out(
-    folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agreement: float
-) -> tuple[Index, HeldOut]:
-    """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
-    paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
-    if isinstance(settings.n_atoms, str):
-        limit, stride = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes), 1
-    else:
-        limit = stride = int(np.max(settings.n_atoms))
-
-    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
-        def errors(k: int) -> list[FoldErrors]:
-            paths[k].advance_to(end)
-            predictions = folds[k].predictions(paths[k], begin, end)
-            return folds[k].errors(predictions, settings.scoring)
-
-        tables = list(in_order(errors, range(len(folds)), folds[0].scores.targets[0]))
-        longest = max(len(path.labels) for path in paths)
-        return pooled([table for fold in tables for table in fold]), longest
-
-    return search_steps(settings.n_atoms, limit, stride, go_on)

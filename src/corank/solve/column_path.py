@@ -20,6 +20,7 @@ from corank.core.arrays import (
     inverse_where,
     like,
     namespace,
+    runs_of_rows,
     solve_lower,
     solve_upper,
     take,
@@ -60,28 +61,32 @@ class Triangle:
     @property
     def limit(self) -> int:
         """Number of columns beyond which no column adds anything."""
-        return int(self.kept[-1]) + 1 if len(self.kept) else 0
+        if len(self.kept) == 0:
+            return 0
+        return int(self.kept[-1]) + 1
 
     def coefficients(self, numbers: Index, offset: float = 0.0) -> Array:
         """Coefficients of all columns for each number of them: (p, len(numbers)). O(k²
         len(numbers)).
         """
-        xp = namespace(self.upper)
-        used = like(np.searchsorted(self.kept, numbers)[None, :], self.upper)
-        steps = like(np.arange(len(self.kept))[:, None], self.upper)
-        z = self.z[:, 0] - (offset * self.z[:, 1] if offset else 0.0)
-        masked = xp.where(steps < used, z[:, None], xp.zeros_like(z[:, None]))
-        return _spread(
-            solve_upper(self.upper, masked) if len(self.kept) else masked, self.kept, self.n_columns
-        )
+        k = len(self.kept)
+        used = np.searchsorted(self.kept, numbers)
+        is_used = np.arange(k)[:, None] < used
+        z = _centred(self.z, offset)
+        coefficients = z[:, None] * like(is_used, self.upper)
+        if k:
+            coefficients = solve_upper(self.upper, coefficients)
+        return _spread(coefficients, self.kept, self.n_columns)
 
     def orthonormal(self, columns: Array) -> tuple[Array, Array]:
         """Q (n, p) of the columns (n, p) of any rows, zeros where a column adds nothing, and z (p,
         t).
         """
-        kept = take_columns(columns, self.kept)
-        q = solve_lower(self.upper.T, kept.T) if len(self.kept) else kept.T
-        return _spread(q, self.kept, self.n_columns).T, _spread(self.z, self.kept, self.n_columns)
+        transposed = take_columns(columns, self.kept).T
+        if len(self.kept):
+            transposed = solve_lower(self.upper.T, transposed)
+        q = _spread(transposed, self.kept, self.n_columns).T
+        return q, _spread(self.z, self.kept, self.n_columns)
 
     def steps(self, columns: Array, offset: float = 0.0) -> Array:
         """What every column adds to the predictions of other rows, given their columns (m, p): (m,
@@ -90,18 +95,26 @@ class Triangle:
         The predictions for p columns are its running sums.
         """
         q, z = self.orthonormal(columns)
-        return q * (z[:, 0] - (offset * z[:, 1] if offset else 0.0))[None, :]
+        return q * _centred(z, offset)
+
+
+def _centred(z: Array, offset: float) -> Array:
+    """Qᵀ of the scores with an offset taken out: (k,)."""
+    if offset == 0:
+        return z[:, 0]
+    return z[:, 0] - offset * z[:, 1]
 
 
 def _spread(rows: Array, kept: Index, n: int) -> Array:
     """Rows (k, c) at their places `kept` among n rows, zeros elsewhere: (n, c)."""
-    if len(kept) == n:
+    k, width = rows.shape
+    if k == n:
         return rows
-    xp = namespace(rows)
-    zero = zeros_beside((1, rows.shape[1]), rows)
-    places = np.full(n, len(kept), dtype=np.int64)
-    places[kept] = np.arange(len(kept))
-    return take(xp.concat([rows, zero], axis=0), places)
+    zero = zeros_beside((1, width), rows)
+    with_zero = namespace(rows).concat([rows, zero], axis=0)
+    places = np.full(n, k)
+    places[kept] = np.arange(k)
+    return take(with_zero, places)
 
 
 def _floors(scales: Array) -> FloatArray:
@@ -116,49 +129,62 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
 
     scales : (p,) squared lengths that the columns could have: what they add is judged beside them
     """
-    xp = namespace(columns)
     p = columns.shape[1]
-    lengths = to_numpy(xp.sum(columns * columns, axis=0)) + alpha
+    squares = namespace(columns).sum(columns * columns, axis=0)
+    lengths = to_numpy(squares) + alpha
     floors = _floors(scales)
     kept = np.flatnonzero(lengths > floors)
     while True:
         k = len(kept)
         chosen = columns if k == p else take_columns(columns, kept)
-        stack = xp.concat([chosen, targets], axis=1)
-        if alpha:
-            stack = xp.concat(
-                [stack, like(alpha**0.5 * np.eye(k, stack.shape[1]), columns)], axis=0
-            )
-        upper = triangle(stack)
-        diagonal = to_numpy(xp.linalg.diagonal(upper[:, :k])) ** 2
-        diagonal = np.concatenate([diagonal, np.zeros(k - len(diagonal))])  # more columns than rows
-        weak = np.flatnonzero(diagonal <= floors[kept])
+        upper = _upper_triangle(chosen, targets, alpha)
+        entries = to_numpy(upper[:, :k])
+        added = np.zeros(k)  # more columns than rows add nothing
+        diagonal = np.diagonal(entries)
+        added[: len(diagonal)] = diagonal**2
+        weak = np.flatnonzero(added <= floors[kept])
         if len(weak) == 0:
             return Triangle(kept, upper[:k, :k], upper[:k, k:], p)
-        first, later = int(weak[0]), kept[int(weak[0]) :]
+        first = int(weak[0])
+        later = kept[first:]
         # given the columns before `first`
-        remainders = np.sum(np.triu(to_numpy(upper[first:, first:k])) ** 2, axis=0)
-        more = later[remainders > floors[later]]
+        remainders = np.triu(entries[first:, first:]) ** 2
+        more = later[remainders.sum(axis=0) > floors[later]]
         if len(more) == 0:  # the rank is used up: the usual case
-            return Triangle(kept[:first], upper[:first, :first], upper[:first, k:], p)
+            upper = upper[:first, :]
+            return Triangle(kept[:first], upper[:, :first], upper[:, k:], p)
         kept = np.concatenate([kept[:first], more])
+
+
+def _upper_triangle(columns: Array, targets: Array, alpha: float) -> Array:
+    """R of columns (n, k) and targets side by side, with √alpha I below the columns."""
+    xp = namespace(columns)
+    stack = xp.concat([columns, targets], axis=1)
+    if alpha:
+        penalty = alpha**0.5 * np.eye(columns.shape[1], stack.shape[1])
+        stack = xp.concat([stack, like(penalty, columns)], axis=0)
+    return triangle(stack)
 
 
 def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> Triangle:
     """R and z from the products AᵀA (p, p) and Aᵀ y (p, t): Cholesky, columns that add nothing left
     out. O(p³).
     """
-    p, floors = gram.shape[0], _floors(scales)
+    p = gram.shape[0]
+    floors = _floors(scales)
     matrix = to_numpy(gram) + alpha * np.eye(p)
+    kept = np.arange(p)
     try:
         lower = np.linalg.cholesky(matrix)
-        kept = np.arange(p) if np.all(np.diag(lower) ** 2 > floors) else None
+        dependent = bool(np.any(np.diag(lower) ** 2 <= floors))
     except np.linalg.LinAlgError:
-        kept = None
-    if kept is None:
+        dependent = True
+    if dependent:
         lower, kept = _cholesky_of_independent(matrix, floors)
     factor = like(lower, gram)
-    z = solve_lower(factor, take(right, kept)) if len(kept) else right[:0, :]
+    z = take(right, kept)
+    if len(kept):
+        z = solve_lower(factor, z)
     return Triangle(kept, factor.T, z, p)
 
 
@@ -166,21 +192,20 @@ def _cholesky_of_independent(matrix: FloatArray, floors: FloatArray) -> tuple[Fl
     """The Cholesky factor of the rows and columns that add something, column by column, and their
     numbers.
     """
-    p = len(matrix)
-    lower = np.zeros((p, p))
+    lower = np.zeros_like(matrix)
     kept: list[int] = []
-    for j in range(p):
+    for j, floor in enumerate(floors):
         k = len(kept)
-        row = (
-            solve_lower(lower[:k, :k], matrix[np.asarray(kept), j][:, None])[:, 0]
-            if k
-            else np.zeros(0)
-        )
+        row = matrix[j, kept]
+        if k:
+            row = solve_lower(lower[:k, :k], row[:, None])[:, 0]
         remainder = matrix[j, j] - row @ row
-        if remainder > floors[j]:
-            lower[k, :k], lower[k, k] = row, np.sqrt(remainder)
+        if remainder > floor:
+            lower[k, :k] = row
+            lower[k, k] = np.sqrt(remainder)
             kept.append(j)
-    return lower[: len(kept), : len(kept)], np.asarray(kept, dtype=np.int64)
+    k = len(kept)
+    return lower[:k, :k], np.asarray(kept, dtype=np.int64)
 
 
 def left_out(
@@ -207,21 +232,22 @@ def left_out(
     """
     xp = namespace(q)
     tried, places = np.unique(numbers, return_inverse=True)
+    places = like(places, q, "int64")
     results: dict[int, Array] = {}
     sizes = np.asarray([len(block) for block in blocks])
-    for m in (int(size) for size in np.unique(sizes)):
+    for m in np.unique(sizes).tolist():
         same = np.flatnonzero(sizes == m)
-        step = max(1, BLOCK_ENTRIES // 4 // max(m * m, 1))
-        for begin in range(0, len(same), step):
-            members = same[begin : begin + step]
-            rows = np.concatenate([blocks[i] for i in members])
-            shape = (len(members), m)
-            cube = xp.reshape(take(q, rows), (*shape, q.shape[1]))
-            block_targets = xp.reshape(take(targets, rows), (*shape, targets.shape[1]))
-            residuals = _recursion(cube, block_targets, z, tried)
-            gathered = xp.take(residuals, like(places, residuals, "int64"), axis=2)
-            results.update((int(i), gathered[position, ...]) for position, i in enumerate(members))
-    return [results[i] for i in range(len(blocks))]
+        most = BLOCK_ENTRIES // 4 // max(m * m, 1)
+        for run in runs_of_rows(len(same), max(1, most)):
+            members = same[run].tolist()
+            rows = np.concatenate([blocks[block] for block in members])
+            cube = xp.reshape(take(q, rows), (len(members), m, -1))
+            values = xp.reshape(take(targets, rows), (len(members), m, -1))
+            residuals = _recursion(cube, values, z, tried)
+            gathered = xp.take(residuals, places, axis=2)
+            for position, block in enumerate(members):
+                results[block] = gathered[position, ...]
+    return [results[block] for block in range(len(blocks))]
 
 
 def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
@@ -298,24 +324,25 @@ class GrowingColumns:
         Returns its direction (n,) and the values of that at the watched rows (m,); None where it
         adds no direction.
         """
-        xp, k = namespace(column), len(self.leading)
-        known_directions = self.directions
-        q, projection = column, 0.0 * known_directions[:, 0]
+        xp = namespace(column)
+        known = self.directions
+        k = len(self.leading)
+        q = column
+        projection = 0.0 * known[:, 0]
         for _ in range(2 if k else 0):
-            share = known_directions @ q
-            q = q - share @ known_directions
+            share = known @ q
+            q = q - share @ known
             projection = projection + share
         squared_length = float(xp.sum(q * q))
-        if squared_length <= self._negligible * float(xp.sum(column * column)):
+        whole = float(xp.sum(column * column))
+        if squared_length <= self._negligible * whole:
             self.coordinates.append(to_numpy(projection))
             return None
         length = squared_length**0.5
         q = q / length
         if k == self._unit.shape[0]:
-            self._unit, self._watched = (
-                xp.concat([rows, xp.zeros_like(rows)], axis=0)
-                for rows in (self._unit, self._watched)
-            )
+            self._unit = _doubled(self._unit)
+            self._watched = _doubled(self._watched)
         elsewhere = self._watched[k, :]
         if watched is not None:
             elsewhere = (watched - projection @ self._watched[:k, :]) / length
@@ -324,3 +351,9 @@ class GrowingColumns:
         self.leading.append(len(self.coordinates))
         self.coordinates.append(np.append(to_numpy(projection), length))
         return q, elsewhere
+
+
+def _doubled(rows: Array) -> Array:
+    """The rows, with room for as many more."""
+    xp = namespace(rows)
+    return xp.concat([rows, xp.zeros_like(rows)], axis=0)

@@ -36,6 +36,7 @@ from corank.core.basis import (
     KernelBasis,
     Selection,
     Whitening,
+    basis_candidates,
     make_basis,
 )
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
@@ -77,7 +78,8 @@ MAX_ITERATED_SHARE = 0.1
 # The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE
 # of the largest one: the shift keeps eigenvalues of zero, whose residuals are rounding, from being
 # iterated for ever.
-RESIDUAL_SHARE, SHIFT_SHARE = 1e-9, 1e-4
+RESIDUAL_SHARE = 1e-9
+SHIFT_SHARE = 1e-4
 # of the iteration; where it has not settled by then the full decomposition takes its place
 MAX_RESTARTS = 300
 
@@ -86,400 +88,9 @@ MAX_TUNED_NUMBER = 200  # components that "tune" looks at: all numbers from 1 to
 TUNED_SHARE = 0.5
 
 
-# ---------------------------------------------------------------- components
-
-
-def leading_eigenpairs(
-    matrix: Array, count: int, size: float | None, seed: int = 0
-) -> tuple[Array, Array]:
-    """The `count` largest eigenvalues, largest first, and their eigenvectors.
-
-    For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with
-    the matrix, about 2 to 4 `count` products, n × 2 `count` numbers of memory beside the matrix.
-    Else by the full decomposition, O(n³).
-
-    Parameters
-    ----------
-    matrix : (n, n) symmetric positive semi-definite
-    size : of kernel values; see `eigh`
-
-    Returns
-    -------
-    (count,), (n, count)
-    """
-    n = matrix.shape[0]
-    if n > MAX_FULL_ROWS and count <= MAX_ITERATED_SHARE * n:
-        try:
-            return _iterated_eigenpairs(matrix, count, seed)
-        except ArpackError:
-            pass  # a matrix of zeros, or one whose last eigenvalues are too close to each other
-    values, vectors = eigh(matrix, size)
-    xp = namespace(matrix)
-    return xp.flip(values[n - count :]), xp.flip(vectors[:, n - count :], axis=1)
-
-
-def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
-    """`leading_eigenpairs` by iteration; products are made in the library and on the device of the
-    matrix.
-    """
-    n = matrix.shape[0]
-    rng = np.random.default_rng(seed)
-
-    def product(vector: FloatArray) -> FloatArray:
-        return to_numpy(matrix @ like(vector, matrix))
-
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-    start = rng.standard_normal(n)
-    (largest,) = eigsh(
-        operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False
-    )
-    shift = SHIFT_SHARE * float(largest)
-    shifted = LinearOperator(
-        (n, n), matvec=lambda vector: product(vector) + shift * vector, dtype=np.float64
-    )
-    values, vectors = eigsh(
-        shifted,
-        count,
-        which="LA",
-        v0=rng.standard_normal(n),
-        maxiter=MAX_RESTARTS,
-        tol=RESIDUAL_SHARE,
-    )
-    values = np.maximum(values[::-1] - shift, 0.0)
-    return like(values, matrix), like(np.ascontiguousarray(vectors[:, ::-1]), matrix)
-
-
-@dataclass(frozen=True)
-class ComponentBasis:
-    """Components as functions on a basis: (Φ(x) − centre) · matrix, each of norm 1 and of mean 0
-    over the rows.
-
-    matrix : (r, p)
-    eigenvalues : (p,) sums of squares of the components over the rows
-    centre : (r,) mean of Φ over the rows
-    """
-
-    basis: Basis
-    matrix: Array
-    eigenvalues: Array
-    centre: Array
-
-    @property
-    def size(self) -> int:
-        """Number of basis functions."""
-        return self.basis.size
-
-    @property
-    def n_components(self) -> int:
-        """Number of components: as many as were asked for, or fewer where the rows carry fewer."""
-        return int(self.matrix.shape[1])
-
-    @property
-    def explained(self) -> Array:
-        """The eigenvalues; 0 for the one component of a kernel that is constant."""
-        xp = namespace(self.matrix)
-        live = xp.any(self.matrix != 0, axis=0)
-        return xp.where(live, self.eigenvalues, xp.zeros_like(self.eigenvalues))
-
-    def features(self, X: Array) -> Array:
-        """Centred features of the basis, which `matrix` makes components of: (n, r)."""
-        return self.basis.features(X) - self.centre[None, :]
-
-    @property
-    def whitening(self) -> Whitening:
-        """The whitening under which sums over basis features are sums over components."""
-        return Whitening(self.matrix, np.inf)
-
-    def predictions(self, problem: Problem, weights: Array, units: Index) -> Array:
-        """Predictions of units of a problem for columns of weights of components (p, a)."""
-        return unit_predictions(problem, self, self.matrix @ weights, units)  # type: ignore[arg-type]
-
-
-def row_components(
-    basis: KernelBasis, weights: Array | None, count: int, seed: int
-) -> ComponentBasis:
-    """Components of the kernel centred on the basis points, which are the rows of the problem, with
-    weights (n,).
-
-    O(n² count) for few components of many rows, else O(n³); n² numbers of memory.
-    """
-    matrix = finite_values(basis.gram)
-    xp = namespace(matrix)
-    n = matrix.shape[0]
-    row_weights = like(np.ones(n), matrix) if weights is None else weights
-    size = float(xp.max(row_weights * xp.abs(xp.linalg.diagonal(matrix))))
-    means = (row_weights @ matrix) / xp.sum(row_weights)
-    centring = QueryLoss(WithinQueries("size"), None, 1, weights, matrix, n)
-    level = centring.direction
-    matrix = centring.conjugate(matrix)
-    remainder = level @ matrix  # what rounding in a sum of n numbers left of the mean
-    remainder = remainder - (remainder @ level) / 2 * level
-    matrix = subtract_symmetric(matrix, level, remainder[None, :], centring.queries)
-    values, vectors = leading_eigenpairs(matrix, min(count, n), size, seed)
-    values, vectors = _alive(values, vectors, _rounding(n) * size)
-    # rounding leaves a share of the level in components of small eigenvalue; at new points, which
-    # are not centred, it would be large
-    vectors -= level[:, None] * (level @ vectors)[None, :]
-    vectors /= xp.sqrt(values)[None, :]
-    functions = vectors if weights is None else centring.root_weights[:, None] * vectors
-    return ComponentBasis(replace(basis, own_gram=None), functions, values, means)
-
-
-def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBasis:
-    """Nyström components: principal components of the basis features at the rows of a problem, from
-    one pass.
-
-    O(n r (r + d) + r³).
-    """
-    features, n = problem.features, problem.features.shape[0]
-    zeros = like(np.zeros(n), problem.reference)
-    numbers = like(np.arange(n), zeros, "int64")
-    rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
-    # centred as one query
-    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)
-    (moments,) = statistics.parts
-    assert moments is not None
-    values, vectors = eigh(statistics.total().features)
-    xp = namespace(values)
-    first = max(values.shape[0] - count, 0)
-    means = moments.mean[:-N_TARGETS]
-    lost = _rounding(moments.count) ** 2 * moments.weight * float(xp.max(means**2))
-    values, vectors = _alive(xp.flip(values[first:]), xp.flip(vectors[:, first:], axis=1), lost)
-    white = basis.whitening.matrix  # its columns are orthogonal
-    centre = white @ (means / xp.sum(white * white, axis=0))
-    return ComponentBasis(basis, white @ vectors, values, centre)
-
-
-def _rounding(n: int) -> float:
-    """Share of n equal numbers that may be left by rounding when their mean is taken out."""
-    return 1e-15 * (n + 10)
-
-
-def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
-    """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel
-    that is constant.
-    """
-    floor = max(EIGENVALUE_CUT * float(values[0]), lost)
-    count = max(1, int(np.sum(to_numpy(values) > floor)))
-    if float(values[0]) <= floor:
-        return 0.0 * values[:1] + 1.0, 0.0 * vectors[:, :1]
-    return values[:count], vectors[:, :count]
-
-
-def weights_of(problem: Problem) -> Array | None:
-    """The weights of the rows (n,), None for ones, as in comparisons."""
-    return problem.rows.weights if isinstance(problem, ScoredRows) else None
-
-
-def mean_loss(problem: Problem) -> float:
-    """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components
-    are judged by.
-
-    Beside it a component that is constant in every query is seen to be so, even where all
-    components are.
-    """
-    operator = problem.operator
-    if isinstance(operator, PairLoss):
-        return 2 * operator.weight / operator.n_rows
-    assert isinstance(operator, QueryLoss)
-    xp = namespace(operator.totals)
-    weights = operator.root_weights**2
-    share = weights / take(operator.totals, operator.queries)
-    means = (
-        take(operator.within, operator.queries) * (1 - share)
-        + take(operator.between, operator.queries) * share
-    )
-    return float(xp.sum(weights * means) / xp.sum(weights))
-
-
-# ---------------------------------------------------------------- least squares from rows
-
-
-@dataclass(frozen=True)
-class RowComponents:
-    """Least squares on components of all rows, by QR of their root columns J Ψ.
-
-    components : of the rows of the problem; alpha : weight of the norm, 0 for none
-    """
-
-    problem: Problem
-    components: ComponentBasis
-    alpha: float
-
-    @cached_property
-    def rows(self) -> Array:
-        """Ψ: (n, p)."""
-        rows = self.components.matrix * self.components.eigenvalues[None, :]
-        weights = weights_of(self.problem)
-        # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
-        return rows if weights is None else rows / weights[:, None]
-
-    @cached_property
-    def columns(self) -> Array:
-        """J Ψ: (k, p)."""
-        return self.problem.operator.root(self.rows)
-
-    @cached_property
-    def scales(self) -> Array:
-        """Squared lengths that these columns could have: (p,)."""
-        return self.components.eigenvalues * mean_loss(self.problem)
-
-    @cached_property
-    def triangle(self) -> Triangle:
-        """The factorisation of J Ψ and the targets. O(n p²)."""
-        return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
-
-    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
-        """Held-out errors of every number of components."""
-        problem, blocks = self.problem, fold_blocks(folds)
-        predictions = self.held_out(blocks, numbers, centred=settings.centred)
-        offsets = np.zeros(len(blocks))
-        if settings.scoring == "rescaled" and settings.centred:
-            offsets = kept_means(problem.targets, blocks)
-        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
-
-    def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
-        """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components
-        kept.
-
-        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m
-        units.
-        """
-        problem, most = self.problem, int(numbers.max())
-        if problem.groups is None:
-            return self._items_held_out(blocks, numbers, most)
-        columns, targets = self.columns[:, :most], problem.targets
-        triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
-        q, z = triangle.orthonormal(columns)
-        left = left_out(q, targets, z, blocks, numbers)
-        offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
-
-    def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
-        """`held_out` for items of the only query: its mean is fitted instead of taken out, because
-        it changes with them.
-        """
-        problem = self.problem
-        assert isinstance(problem, ScoredRows)
-        operator, xp = problem.operator, namespace(self.columns)
-        roots, level = operator.root_weights, operator.direction[:, None]
-        targets = roots[:, None] * problem.reference[:, None]
-        free = targets - level @ (level.T @ targets)
-        columns = roots[:, None] * self.rows[:, :most]
-        columns = columns - level @ (level.T @ columns)
-        scales = self.components.eigenvalues[:most]
-        blocks = [block for block in blocks if len(block)]
-        residuals: list[Array] = []
-        penalty: float | None = None
-        for block in blocks:
-            weights = take(roots, block) ** 2
-            total, count = operator.totals - xp.sum(weights), operator.counts - float(len(block))
-            _, within = operator.comparison.scales(total, count)
-            if penalty is None or self.alpha / float(within[0]) != penalty:
-                penalty = self.alpha / float(within[0])
-                q, z = triangle_of(columns, free, scales, penalty).orthonormal(columns)
-                q = xp.concat([level, q], axis=1)
-                z = xp.concat([level.T @ targets, z], axis=0)
-            (left,) = left_out(q, targets, z, [block], numbers + 1)
-            residuals.append(left[..., 0])
-        return problem.predictions_of_items(in_place(blocks, residuals, targets.shape[0]))
-
-    def refitted(
-        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
-    ) -> Array:
-        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
-        units, which are `kept`.
-        """
-        rows = self.problem.per_unit(self.rows[:, : int(numbers.max())])
-        scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
-        columns = kept.unit_root(take(rows, train))
-        triangle = triangle_of(columns, kept.targets, scales, self.alpha)
-        return take(rows, test) @ triangle.coefficients(numbers, offset)
-
-
-# ---------------------------------------------------------------- least squares from sums
-
-
-def _without_offsets(
-    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
-) -> Array:
-    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = [
-        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0]
-        for both, o in zip(left, offsets, strict=True)
-    ]
-    return in_place(blocks, residuals, n)
-
-
-@dataclass(frozen=True)
-class SummedComponents:
-    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is
-    R.
-
-    statistics : of the components at the rows of the problem
-    """
-
-    problem: Problem
-    components: ComponentBasis
-    alpha: float
-    statistics: Statistics
-
-    @classmethod
-    def of(
-        cls, problem: Problem, components: ComponentBasis, alpha: float, folds: Index | None = None
-    ) -> SummedComponents:
-        """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums
-        of each fold.
-        """
-        codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
-        return cls(problem, components, alpha, whitened_statistics(problem, components, codes))  # type: ignore[arg-type]
-
-    @cached_property
-    def triangle(self) -> Triangle:
-        """The factorisation of the sums over all rows."""
-        return self._triangle(self.statistics.total())
-
-    def _triangle(self, gram: Gram) -> Triangle:
-        right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
-        scales = self.components.eigenvalues * mean_loss(self.problem)
-        return triangle_of_gram(gram.features, right, scales, self.alpha)
-
-    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
-        """Held-out errors of every number of components from the sums of folds, which were
-        gathered.
-        """
-        problem, blocks = self.problem, fold_blocks(folds)
-
-        def without(fold: int) -> tuple[list[Array], float]:
-            gram = self.statistics.without(fold)
-            offset = gram.mean_score if settings.centred else 0.0
-            return [self._triangle(gram).coefficients(numbers, offset)], offset
-
-        if settings.scoring != "disagreement":
-            tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
-            return pooled(tables)
-        values = []
-        for fold, block in enumerate(blocks):
-            (weights,), offset = without(fold)
-            values.append(self.components.predictions(problem, weights, block) + offset)
-        predictions = in_place(blocks, values, problem.targets.shape[0])
-        offsets = np.zeros(len(blocks))
-        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
-
-    def refitted(
-        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
-    ) -> Array:
-        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
-        units, which are `kept`.
-        """
-        again = SummedComponents.of(kept, self.components, self.alpha)
-        weights = again.triangle.coefficients(numbers, offset)
-        return self.components.predictions(self.problem, weights, test)
-
-
 # ---------------------------------------------------------------- kernel width, alpha and number of components
 
-ComponentSystem: TypeAlias = RowComponents | SummedComponents
+ComponentSystem: TypeAlias = "RowComponents | SummedComponents"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -553,7 +164,8 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
     number = _untuned_number(trial)
     if path is not None and path.n_components is not None:
         number = int(path.n_components[path.best])
-    system, components = trial.system, trial.system.components
+    system = trial.system
+    components = trial.system.components
     offset = training.problem.mean_score if settings.centred else 0.0
     steps = system.triangle.steps(components.matrix, offset)
     return ComponentSolution(
@@ -573,24 +185,23 @@ def _untuned_number(trial: _ComponentTrial) -> int:
     """The number of components where nothing can be held out: the largest candidate that still
     makes a difference.
     """
-    sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
-    return int(sensible[-1] if len(sensible) else trial.numbers[0])
+    numbers = trial.numbers
+    most = min(UNTUNED_COLUMNS, trial.system.triangle.limit)
+    sensible = numbers[numbers <= most]
+    return int(sensible[-1] if len(sensible) else numbers[0])
 
 
 def _trials(
     training: Training, settings: ComponentSettings, kernel: Kernel
 ) -> Iterator[_ComponentTrial]:
     """One kernel with every alpha; its components are made once."""
-    problem, spec, largest = training.problem, settings.basis, int(settings.numbers[-1])
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        problem.features,
-        training.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
+    problem = training.problem
+    spec = settings.basis
+    largest = int(settings.numbers[-1])
+    features, index = basis_candidates(
+        spec, problem.features, training.index, training.everything, settings.seed
     )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
     every_row = isinstance(basis, KernelBasis) and isinstance(spec, str)
     folds = _hold_out(problem, settings, every_row=every_row)
     system: ComponentSystem
@@ -603,7 +214,8 @@ def _trials(
         system = SummedComponents.of(problem, components, 0.0, codes)
     limit = components.n_components
     if isinstance(settings.n_components, str):
-        limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
+        share = int(TUNED_SHARE * problem.features.shape[0])
+        limit = min(limit, max(1, share))
     numbers = np.unique(np.minimum(settings.numbers, limit))
     for alpha in settings.alpha:
         tried = replace(system, alpha=alpha)
@@ -646,9 +258,10 @@ def _path(
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return None
     offset = system.problem.mean_score if settings.centred else 0.0
+    least = np.nanmin(errors.mean) * (1 + 1e-12)
     return Path.of(
         errors,
-        int(np.flatnonzero(errors.mean <= np.nanmin(errors.mean) * (1 + 1e-12))[0]),
+        int(np.argmax(errors.mean <= least)),
         settings.scoring,
         constant_error([system.problem], offset, settings.scoring),
         alpha=system.alpha,
@@ -663,9 +276,427 @@ def _refitted(
     """Held-out errors by one fit per split, components kept."""
     tables = []
     for train, test in splits:
-        kept, left = system.problem.take(train), system.problem.take(test)
+        kept = system.problem.take(train)
+        left = system.problem.take(test)
         offset = kept.mean_score if settings.centred else 0.0
         predictions = system.refitted(kept, train, test, numbers, offset) + offset
         fold = np.zeros(len(test), dtype=np.int64)
         tables.append(errors_of(left, predictions, fold, settings.scoring, np.full(1, offset)))
     return pooled(tables)
+
+
+# ---------------------------------------------------------------- components
+
+
+def leading_eigenpairs(
+    matrix: Array, count: int, size: float | None, seed: int = 0
+) -> tuple[Array, Array]:
+    """The `count` largest eigenvalues, largest first, and their eigenvectors.
+
+    For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with
+    the matrix, about 2 to 4 `count` products, n × 2 `count` numbers of memory beside the matrix.
+    Else by the full decomposition, O(n³).
+
+    Parameters
+    ----------
+    matrix : (n, n) symmetric positive semi-definite
+    size : of kernel values; see `eigh`
+
+    Returns
+    -------
+    (count,), (n, count)
+    """
+    n = matrix.shape[0]
+    if n > MAX_FULL_ROWS and count <= MAX_ITERATED_SHARE * n:
+        try:
+            return _iterated_eigenpairs(matrix, count, seed)
+        except ArpackError:
+            pass  # a matrix of zeros, or one whose last eigenvalues are too close to each other
+    values, vectors = eigh(matrix, size)
+    xp = namespace(matrix)
+    largest = xp.flip(values[n - count :])
+    return largest, xp.flip(vectors[:, n - count :], axis=1)
+
+
+def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
+    """`leading_eigenpairs` by iteration; products are made in the library and on the device of the
+    matrix.
+    """
+    n = matrix.shape[0]
+    rng = np.random.default_rng(seed)
+
+    def product(vector: FloatArray) -> FloatArray:
+        return to_numpy(matrix @ like(vector, matrix))
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    start = rng.standard_normal(n)
+    (largest,) = eigsh(
+        operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False
+    )
+    shift = SHIFT_SHARE * float(largest)
+
+    def shifted_product(vector: FloatArray) -> FloatArray:
+        return product(vector) + shift * vector
+
+    shifted = LinearOperator((n, n), matvec=shifted_product, dtype=np.float64)
+    values, vectors = eigsh(
+        shifted,
+        count,
+        which="LA",
+        v0=rng.standard_normal(n),
+        maxiter=MAX_RESTARTS,
+        tol=RESIDUAL_SHARE,
+    )
+    values = np.maximum(values[::-1] - shift, 0.0)
+    vectors = np.ascontiguousarray(vectors[:, ::-1])
+    return like(values, matrix), like(vectors, matrix)
+
+
+@dataclass(frozen=True)
+class ComponentBasis:
+    """Components as functions on a basis: (Φ(x) − centre) · matrix, each of norm 1 and of mean 0
+    over the rows.
+
+    matrix : (r, p)
+    eigenvalues : (p,) sums of squares of the components over the rows
+    centre : (r,) mean of Φ over the rows
+    """
+
+    basis: Basis
+    matrix: Array
+    eigenvalues: Array
+    centre: Array
+
+    @property
+    def size(self) -> int:
+        """Number of basis functions."""
+        return self.basis.size
+
+    @property
+    def n_components(self) -> int:
+        """Number of components: as many as were asked for, or fewer where the rows carry fewer."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def explained(self) -> Array:
+        """The eigenvalues; 0 for the one component of a kernel that is constant."""
+        xp = namespace(self.matrix)
+        live = xp.any(self.matrix != 0, axis=0)
+        return xp.where(live, self.eigenvalues, xp.zeros_like(self.eigenvalues))
+
+    def features(self, X: Array) -> Array:
+        """Centred features of the basis, which `matrix` makes components of: (n, r)."""
+        return self.basis.features(X) - self.centre[None, :]
+
+    @property
+    def whitening(self) -> Whitening:
+        """The whitening under which sums over basis features are sums over components."""
+        return Whitening(self.matrix, np.inf)
+
+    def predictions(self, problem: Problem, weights: Array, units: Index) -> Array:
+        """Predictions of units of a problem for columns of weights of components (p, a)."""
+        return unit_predictions(problem, self, self.matrix @ weights, units)  # type: ignore[arg-type]
+
+
+def row_components(
+    basis: KernelBasis, weights: Array | None, count: int, seed: int
+) -> ComponentBasis:
+    """Components of the kernel centred on the basis points, which are the rows of the problem, with
+    weights (n,).
+
+    O(n² count) for few components of many rows, else O(n³); n² numbers of memory.
+    """
+    matrix = finite_values(basis.gram)
+    xp = namespace(matrix)
+    n = matrix.shape[0]
+    row_weights = like(np.ones(n), matrix) if weights is None else weights
+    diagonal = xp.abs(xp.linalg.diagonal(matrix))
+    size = float(xp.max(row_weights * diagonal))
+    means = (row_weights @ matrix) / xp.sum(row_weights)
+    centring = QueryLoss(WithinQueries("size"), None, 1, weights, matrix, n)
+    level = centring.direction
+    matrix = centring.conjugate(matrix)
+    remainder = level @ matrix  # what rounding in a sum of n numbers left of the mean
+    remainder = remainder - (remainder @ level) / 2 * level
+    matrix = subtract_symmetric(matrix, level, remainder[None, :], centring.queries)
+    values, vectors = leading_eigenpairs(matrix, min(count, n), size, seed)
+    values, vectors = _alive(values, vectors, _rounding(n) * size)
+    # rounding leaves a share of the level in components of small eigenvalue; at new points, which
+    # are not centred, it would be large
+    vectors -= level[:, None] * (level @ vectors)[None, :]
+    vectors /= xp.sqrt(values)[None, :]
+    if weights is not None:
+        vectors = centring.root_weights[:, None] * vectors
+    return ComponentBasis(replace(basis, own_gram=None), vectors, values, means)
+
+
+def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBasis:
+    """Nyström components: principal components of the basis features at the rows of a problem, from
+    one pass.
+
+    O(n r (r + d) + r³).
+    """
+    features = problem.features
+    n = problem.features.shape[0]
+    zeros = like(np.zeros(n), problem.reference)
+    numbers = like(np.arange(n), zeros, "int64")
+    rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
+    # centred as one query
+    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)
+    (moments,) = statistics.parts
+    assert moments is not None
+    values, vectors = eigh(statistics.total().features)
+    xp = namespace(values)
+    first = max(values.shape[0] - count, 0)
+    means = moments.mean[:-N_TARGETS]
+    largest = float(xp.max(means**2))
+    lost = _rounding(moments.count) ** 2 * moments.weight * largest
+    values = xp.flip(values[first:])
+    vectors = xp.flip(vectors[:, first:], axis=1)
+    values, vectors = _alive(values, vectors, lost)
+    white = basis.whitening.matrix  # its columns are orthogonal
+    lengths = xp.sum(white * white, axis=0)
+    centre = white @ (means / lengths)
+    return ComponentBasis(basis, white @ vectors, values, centre)
+
+
+def _rounding(n: int) -> float:
+    """Share of n equal numbers that may be left by rounding when their mean is taken out."""
+    return 1e-15 * (n + 10)
+
+
+def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
+    """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel
+    that is constant.
+    """
+    largest = float(values[0])
+    floor = max(EIGENVALUE_CUT * largest, lost)
+    if largest <= floor:
+        return 0.0 * values[:1] + 1.0, 0.0 * vectors[:, :1]
+    count = int(np.sum(to_numpy(values) > floor))
+    return values[:count], vectors[:, :count]
+
+
+def weights_of(problem: Problem) -> Array | None:
+    """The weights of the rows (n,), None for ones, as in comparisons."""
+    return problem.rows.weights if isinstance(problem, ScoredRows) else None
+
+
+def mean_loss(problem: Problem) -> float:
+    """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components
+    are judged by.
+
+    Beside it a component that is constant in every query is seen to be so, even where all
+    components are.
+    """
+    operator = problem.operator
+    if isinstance(operator, PairLoss):
+        return 2 * operator.weight / operator.n_rows
+    assert isinstance(operator, QueryLoss)
+    xp = namespace(operator.totals)
+    weights = operator.root_weights**2
+    share = weights / take(operator.totals, operator.queries)
+    means = (
+        take(operator.within, operator.queries) * (1 - share)
+        + take(operator.between, operator.queries) * share
+    )
+    return float(xp.sum(weights * means) / xp.sum(weights))
+
+
+# ---------------------------------------------------------------- least squares from rows
+
+
+@dataclass(frozen=True)
+class RowComponents:
+    """Least squares on components of all rows, by QR of their root columns J Ψ.
+
+    components : of the rows of the problem; alpha : weight of the norm, 0 for none
+    """
+
+    problem: Problem
+    components: ComponentBasis
+    alpha: float
+
+    @cached_property
+    def rows(self) -> Array:
+        """Ψ: (n, p)."""
+        rows = self.components.matrix * self.components.eigenvalues[None, :]
+        weights = weights_of(self.problem)
+        # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
+        return rows if weights is None else rows / weights[:, None]
+
+    @cached_property
+    def columns(self) -> Array:
+        """J Ψ: (k, p)."""
+        return self.problem.operator.root(self.rows)
+
+    @cached_property
+    def scales(self) -> Array:
+        """Squared lengths that these columns could have: (p,)."""
+        return self.components.eigenvalues * mean_loss(self.problem)
+
+    @cached_property
+    def triangle(self) -> Triangle:
+        """The factorisation of J Ψ and the targets. O(n p²)."""
+        return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
+
+    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
+        """Held-out errors of every number of components."""
+        problem = self.problem
+        blocks = fold_blocks(folds)
+        predictions = self.held_out(blocks, numbers, centred=settings.centred)
+        offsets = np.zeros(len(blocks))
+        if settings.scoring == "rescaled" and settings.centred:
+            offsets = kept_means(problem.targets, blocks)
+        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+
+    def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
+        """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components
+        kept.
+
+        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m
+        units.
+        """
+        problem = self.problem
+        most = int(numbers.max())
+        if problem.groups is None:
+            return self._items_held_out(blocks, numbers, most)
+        columns = self.columns[:, :most]
+        targets = problem.targets
+        triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
+        q, z = triangle.orthonormal(columns)
+        left = left_out(q, targets, z, blocks, numbers)
+        offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
+        return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
+
+    def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
+        """`held_out` for items of the only query: its mean is fitted instead of taken out, because
+        it changes with them.
+        """
+        problem = self.problem
+        assert isinstance(problem, ScoredRows)
+        operator = problem.operator
+        xp = namespace(self.columns)
+        roots = operator.root_weights
+        level = operator.direction[:, None]
+        targets = roots[:, None] * problem.reference[:, None]
+        free = targets - level @ (level.T @ targets)
+        columns = roots[:, None] * self.rows[:, :most]
+        columns = columns - level @ (level.T @ columns)
+        scales = self.components.eigenvalues[:most]
+        blocks = [block for block in blocks if len(block)]
+        residuals: list[Array] = []
+        penalty: float | None = None
+        for block in blocks:
+            weights = take(roots, block) ** 2
+            total = operator.totals - xp.sum(weights)
+            count = operator.counts - float(len(block))
+            _, within = operator.comparison.scales(total, count)
+            if penalty is None or self.alpha / float(within[0]) != penalty:
+                penalty = self.alpha / float(within[0])
+                q, z = triangle_of(columns, free, scales, penalty).orthonormal(columns)
+                q = xp.concat([level, q], axis=1)
+                z = xp.concat([level.T @ targets, z], axis=0)
+            (left,) = left_out(q, targets, z, [block], numbers + 1)
+            residuals.append(left[..., 0])
+        return problem.predictions_of_items(in_place(blocks, residuals, targets.shape[0]))
+
+    def refitted(
+        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
+    ) -> Array:
+        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
+        units, which are `kept`.
+        """
+        most = int(numbers.max())
+        rows = self.problem.per_unit(self.rows[:, :most])
+        scales = self.components.eigenvalues[:most] * mean_loss(kept)
+        columns = kept.unit_root(take(rows, train))
+        triangle = triangle_of(columns, kept.targets, scales, self.alpha)
+        return take(rows, test) @ triangle.coefficients(numbers, offset)
+
+
+def _without_offsets(
+    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
+) -> Array:
+    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
+    residuals = []
+    for both, offset in zip(left, offsets.tolist(), strict=True):
+        own = both[..., 0]
+        if offset:
+            own = own - offset * both[..., 1]
+        residuals.append(own)
+    return in_place(blocks, residuals, n)
+
+
+# ---------------------------------------------------------------- least squares from sums
+
+
+@dataclass(frozen=True)
+class SummedComponents:
+    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is
+    R.
+
+    statistics : of the components at the rows of the problem
+    """
+
+    problem: Problem
+    components: ComponentBasis
+    alpha: float
+    statistics: Statistics
+
+    @classmethod
+    def of(
+        cls, problem: Problem, components: ComponentBasis, alpha: float, folds: Index | None = None
+    ) -> SummedComponents:
+        """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums
+        of each fold.
+        """
+        if folds is not None:
+            folds = np.where(folds < 0, folds.max() + 1, folds)
+        statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
+        return cls(problem, components, alpha, statistics)
+
+    @cached_property
+    def triangle(self) -> Triangle:
+        """The factorisation of the sums over all rows."""
+        return self._triangle(self.statistics.total())
+
+    def _triangle(self, gram: Gram) -> Triangle:
+        right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
+        scales = self.components.eigenvalues * mean_loss(self.problem)
+        return triangle_of_gram(gram.features, right, scales, self.alpha)
+
+    def errors(self, folds: Index, numbers: Index, settings: ComponentSettings) -> HeldOut:
+        """Held-out errors of every number of components from the sums of folds, which were
+        gathered.
+        """
+        problem = self.problem
+        blocks = fold_blocks(folds)
+
+        def without(fold: int) -> tuple[list[Array], float]:
+            gram = self.statistics.without(fold)
+            offset = gram.mean_score if settings.centred else 0.0
+            coefficients = self._triangle(gram).coefficients(numbers, offset)
+            return [coefficients], offset
+
+        if settings.scoring != "disagreement":
+            tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
+            return pooled(tables)
+        values = []
+        for fold, block in enumerate(blocks):
+            (weights,), offset = without(fold)
+            predictions = self.components.predictions(problem, weights, block)
+            values.append(predictions + offset)
+        predictions = in_place(blocks, values, problem.targets.shape[0])
+        offsets = np.zeros(len(blocks))
+        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+
+    def refitted(
+        self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
+    ) -> Array:
+        """Predictions of test units (m, len(numbers)), without the offset, by a fit to the training
+        units, which are `kept`.
+        """
+        again = SummedComponents.of(kept, self.components, self.alpha)
+        weights = again.triangle.coefficients(numbers, offset)
+        return self.components.predictions(self.problem, weights, test)

@@ -91,9 +91,10 @@ class RowSet:
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z (n,) for z (k,): zeros at other rows, sums at rows that are in the set twice."""
         values = self.operator.root_transposed(z[:, None])
-        if self.rows is None:
-            return values[:, 0]
-        return segment_sum(values, like(self.rows, values, "int64"), self.n_rows)[:, 0]
+        if self.rows is not None:
+            places = like(self.rows, values, "int64")
+            values = segment_sum(values, places, self.n_rows)
+        return values[:, 0]
 
 
 class Buffers(threading.local):
@@ -115,7 +116,8 @@ class Buffers(threading.local):
         """The product of numbers (n, b) with others (n, b or 1)."""
         if not isinstance(left, np.ndarray):
             return left * right
-        return np.multiply(left, right, out=self.array(name, *left.shape))
+        out = self.array(name, *left.shape)
+        return np.multiply(left, right, out=out)
 
     def taken(self, name: str, values: Array, rows: Array) -> Array:
         """Some rows of values (n, b)."""
@@ -143,19 +145,21 @@ class InBlocks:
         # sets whose J is cut from that of all rows share the squares of one block; the others root
         # their rows themselves
         cuts = [number for number, rows in enumerate(sets) if rows.cut]
-        shared = SquaredRoots(whole, np.stack([sets[number].counts for number in cuts]))
-        alone = {
-            number: SquaredRoots(rows.operator, np.ones((1, rows.operator.n_rows)))
-            for number, rows in enumerate(sets)
-            if not rows.cut
-        }
+        counts = [sets[number].counts for number in cuts]
+        shared = SquaredRoots(whole, np.stack(counts))
+        alone = {}
+        for number, rows in enumerate(sets):
+            if not rows.cut:
+                ones = np.ones((1, rows.operator.n_rows))
+                alone[number] = SquaredRoots(rows.operator, ones)
 
         buffers = Buffers()
 
         def lengths(atoms: slice) -> Array:
             block = self.block(atoms)
             with np.errstate(all="ignore"):  # values that are not finite are refused below
-                sums = dict(zip(cuts, shared.sums(block, buffers), strict=True))
+                shared_sums = shared.sums(block, buffers)
+                sums = {number: shared_sums[place, ...] for place, number in enumerate(cuts)}
                 for number, squares in alone.items():
                     kept = buffers.taken("columns", block, sets[number].rows)
                     sums[number] = squares.sums(kept, buffers)[0, ...]
@@ -177,7 +181,8 @@ class SquaredRoots:
         xp = namespace(operator.root_weights)
         self._operator = operator
         counts = like(counts, operator.root_weights)
-        self._rows = counts * take(operator.within, operator.queries)[None, :]
+        within = take(operator.within, operator.queries)
+        self._rows = counts * within[None, :]
         self._queries: Array | None = None
         if operator.comparison.needs_queries and xp.any(operator.between > 0):
             per_query = segment_sum(counts.T, operator.queries, operator.n_queries)
@@ -187,8 +192,10 @@ class SquaredRoots:
     def sums(self, columns: Array, buffers: Buffers) -> Array:
         """The t sums of every column: (t, b)."""
         operator = self._operator
-        columns = buffers.product("columns", columns, operator.root_weights[:, None])
-        raw = self._rows @ buffers.product("others", columns, columns)
+        weights = operator.root_weights[:, None]
+        columns = buffers.product("columns", columns, weights)
+        squares = buffers.product("others", columns, columns)
+        raw = self._rows @ squares
         if not operator.comparison.needs_queries:
             return raw
         levels = segment_sum(columns, operator.queries, operator.n_queries, operator.direction)
@@ -208,12 +215,15 @@ def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
 
     O(nnz log nnz).
     """
-    entries, size = matrix.tocoo(), matrix.shape[1]
-    rows, columns = entries.row, entries.col.astype(np.int64)
+    entries = matrix.tocoo()
+    size = matrix.shape[1]
+    rows = entries.row
+    columns = entries.col.astype(np.int64)
     values = entries.data.astype(np.float64)
     weights = operator.root_weights[rows] ** 2
     queries = operator.queries[rows]
-    raw = np.bincount(columns, weights * operator.within[queries] * values**2, minlength=size)
+    within = operator.within[queries]
+    raw = np.bincount(columns, weights * within * values**2, minlength=size)
     if not operator.comparison.needs_queries:
         return raw
     cells, inverse = np.unique(queries * size + columns, return_inverse=True)
@@ -226,8 +236,10 @@ def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
     sums = per_cell(values)
     means = sums / total
     zeros = total - per_cell(np.ones(len(values)))
-    spread = per_cell((values - means[inverse]) ** 2) + zeros * means**2
-    squares = operator.within[query] * spread + operator.between[query] * sums * means
+    deviations = values - means[inverse]
+    spread = per_cell(deviations**2) + zeros * means**2
+    squares = operator.within[query] * spread
+    squares += operator.between[query] * sums * means
     lengths = np.bincount(column, squares, minlength=size)
     return np.where(lengths <= ROUNDING * raw, 0.0, lengths)
 
@@ -266,7 +278,9 @@ class StreamedKernels(InBlocks):
     """
 
     def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool) -> None:
-        self.kernel, self.features, self.points = kernel, features, points
+        self.kernel = kernel
+        self.features = features
+        self.points = points
         self.size = points.shape[0]
         self._tiled = isinstance(features, np.ndarray) or is_sparse(features)
         self._mirrored = symmetric and self._tiled
@@ -295,9 +309,8 @@ class StreamedKernels(InBlocks):
     def products(self, vectors: Array) -> Array:
         """V D (t, N), tile by tile; sums do not depend on the number of threads."""
         if not self._tiled:
-            return namespace(vectors).concat(
-                [self._of_chunks(basis, vectors) for basis in self._bases], axis=1
-            )
+            products = [self._of_chunks(basis, vectors) for basis in self._bases]
+            return namespace(vectors).concat(products, axis=1)
         result = np.zeros((vectors.shape[0], self.size))
         firsts = range(0, len(self._tiles), JOB_TILES)
         jobs = [
@@ -314,8 +327,10 @@ class StreamedKernels(InBlocks):
 
     def _of_chunks(self, basis: KernelBasis, vectors: Array) -> Array:
         """V D for one run of points, on a device that likes large blocks."""
-        chunks = _runs(self.features, CHUNK_ROWS)
-        products = [vectors[:, rows] @ basis.features(self.features[rows, :]) for rows in chunks]
+        products = []
+        for rows in _runs(self.features, CHUNK_ROWS):
+            block = basis.features(self.features[rows, :])
+            products.append(vectors[:, rows] @ block)
         return sum_of(products)
 
     def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
@@ -326,17 +341,23 @@ class StreamedKernels(InBlocks):
         """
         basis = self._bases[number]
         own_vectors = vectors[:, number * TILE_ROWS : number * TILE_ROWS + basis.size]
-        direct, mirrored = np.zeros((len(vectors), basis.size)), []
+        direct = np.zeros((len(vectors), basis.size))
+        mirrored = []
         last = min(first + JOB_TILES, len(self._tiles))
-        for place in range(first, min(last, number + 1) if self._mirrored else last):
+        if self._mirrored:
+            last = min(last, number + 1)
+        for place in range(first, last):
             rows = self._tiles[place]
-            begin, count = place * TILE_ROWS, rows.shape[0]
+            begin = place * TILE_ROWS
+            count = rows.shape[0]
             tile = self._buffers.array("tile", count, basis.size)
             basis.write(rows, tile)
             direct += vectors[:, begin : begin + count] @ tile
             if self._mirrored and place < number:
                 mirrored.append(own_vectors @ tile.T)
-        return direct, np.concatenate(mirrored, axis=1) if mirrored else direct[:, :0]
+        if not mirrored:
+            return direct, direct[:, :0]
+        return direct, np.concatenate(mirrored, axis=1)
 
     def columns(self, atoms: Index) -> Array:
         """The columns of some atoms, as rows: (t, n). O(n t d)."""
@@ -370,7 +391,11 @@ class SparseColumns:
 
     def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N). O(nnz log nnz) per set."""
-        return np.stack([sparse_lengths(rows.taken(self.matrix), rows.operator) for rows in sets])
+        lengths = []
+        for rows in sets:
+            own_matrix = rows.taken(self.matrix)
+            lengths.append(sparse_lengths(own_matrix, rows.operator))
+        return np.stack(lengths)
 
 
 Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns
@@ -401,7 +426,9 @@ class Atoms:
 
     def at(self, rows: Index) -> Index:
         """Numbers of the atoms at these rows of X."""
-        return np.flatnonzero(np.isin([] if self.index is None else self.index, rows))
+        if self.index is None:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(np.isin(self.index, rows))
 
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""

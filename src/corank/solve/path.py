@@ -113,6 +113,16 @@ class Path:
         return draw_path(self, ax)
 
 
+@storable("PullPath")
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
+    queries.
+    """
+
+    pull: Tried | None = None
+
+
 def joined_path(paths: Sequence[P], best: int) -> P | None:
     """The paths of several kernel widths as one; None for no paths. best : number of the path to
     take.

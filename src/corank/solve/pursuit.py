@@ -57,6 +57,334 @@ MAX_TUNED_STEPS = 1_000  # that such a search tries at most
 NO_SPREAD = 1e-14
 
 
+# ---------------------------------------------------------------- from training data to a model
+
+
+@dataclass(frozen=True, kw_only=True)
+class PursuitSettings(KernelSettings):
+    """What a learner was asked for, checked.
+
+    n_atoms : steps, candidates in increasing order, or "tune"
+    """
+
+    n_atoms: int | tuple[int, ...] | str
+    refit: Refit
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is chosen by held-out error."""
+        return is_open(self.n_atoms) or is_open(self.gamma)
+
+
+@dataclass(frozen=True)
+class PursuitSolution:
+    """A sparse model's numbers.
+
+    steps : (p,) atoms in order of entry; atoms : (k,) the distinct ones
+    weights : (k, p) of the distinct atoms after 1, 2, … steps
+    losses : (p + 1,) of 0, 1, … steps
+    asked : the number of steps that was to be taken; path : None where nothing was tuned
+    """
+
+    kernel: Kernel
+    steps: Index
+    atoms: Index
+    weights: FloatArray
+    losses: FloatArray
+    intercept: float
+    asked: int
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class _PursuitTrial:
+    """One kernel: the run on all rows, and how many steps it shall have."""
+
+    kernel: Kernel
+    run: PursuitRun
+    asked: int
+    path: Path | None
+
+
+def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> PursuitSolution:
+    """Choose by held-out error what is to be tuned; the model is the beginning of the run on all
+    rows.
+    """
+    problem = training.problem
+    assert isinstance(problem, ScoredRows)
+    whole = _whole(problem, centred=settings.centred)
+    folds = []
+    if settings.tunes and not nothing_to_learn(problem, centred=settings.centred):
+        folds = _folds(problem, settings)
+    kernels = _kernels(training, settings, atoms, tuned=bool(folds))
+    trials = (_trial(training, settings, atoms, whole, folds, kernel) for kernel in kernels)
+    best, path = best_of(trials)
+    run = best.run
+    used = min(best.asked, len(best.run.steps))
+    n_distinct = len(set(run.steps[:used]))
+    return PursuitSolution(
+        kernel=best.kernel,
+        steps=np.asarray(run.steps[:used], dtype=np.int64),
+        atoms=np.asarray(run.entered[:n_distinct], dtype=np.int64),
+        weights=run.weights()[:n_distinct, :used],
+        losses=np.asarray(run.losses[: used + 1]),
+        intercept=whole.offset,
+        asked=best.asked,
+        path=path,
+    )
+
+
+def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
+    """Whether scores are alike, but for rounding, wherever they are compared."""
+    if problem.is_tied:
+        return True
+    xp = namespace(problem.reference)
+    largest = float(xp.max(xp.abs(problem.reference)))
+    return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
+
+
+def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
+    """All rows, none held out."""
+    offset = problem.mean_score if centred else 0.0
+    target = _target(problem, offset)
+    if nothing_to_learn(problem, centred=centred):
+        target = 0.0 * target
+    return PursuitFold(
+        problem=problem,
+        n_rows=len(problem.rows),
+        target=target,
+        offset=offset,
+        left=np.zeros(0, dtype=np.int64),
+        held_out=problem,
+    )
+
+
+def _kernels(
+    training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool
+) -> list[Kernel]:
+    """The kernel with every width to try; with one that needs no tuning where nothing can be held
+    out.
+    """
+    if atoms.points is None:
+        return [Kernel("linear")]
+    gamma = settings.gamma if tuned else untuned_width(settings.gamma)
+    return kernels_to_try(training, settings.kernel, gamma, "all", settings.seed)
+
+
+def _trial(
+    training: Training,
+    settings: PursuitSettings,
+    atoms: Atoms,
+    whole: PursuitFold,
+    folds: Sequence[PursuitFold],
+    kernel: Kernel,
+) -> _PursuitTrial:
+    """The runs of one kernel, on all rows and on every fold, taken as far as they must go."""
+    problem = whole.problem
+    n_atoms = settings.n_atoms
+    dictionary = atoms.dictionary(kernel, problem.features)
+    lengths = dictionary.squared_lengths([whole, *folds])
+    runs = []
+    for number, fold in enumerate([whole, *folds]):
+        free = np.ones(atoms.size)
+        free[atoms.at(training.index[fold.left])] = 0.0  # such atoms may not enter
+        own_lengths = lengths[number, ...] * like(free, lengths)
+        runs.append(PursuitRun(fold, own_lengths, settings.refit, alike=atoms.points is not None))
+    carried = min(dictionary.size, problem.freedom())
+    if not folds:
+        asked = min(UNTUNED_COLUMNS, carried)
+        if not isinstance(n_atoms, str):
+            asked = int(np.min(n_atoms))
+        advance(dictionary, runs, asked)
+        return _PursuitTrial(kernel, runs[0], asked, None)
+
+    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
+        advance(dictionary, runs, end)
+        errors = _errors(folds, runs[1:], begin, end, settings.scoring)
+        return errors, max(len(run.steps) for run in runs[1:])
+
+    numbers, errors = search_steps(n_atoms, _limit(settings, carried), PATIENCE_STEPS, go_on)
+    advance(dictionary, runs[:1], int(numbers[-1]))
+    # the fewest steps among equals
+    best = chosen_position(errors, -numbers.astype(np.float64), settings.scoring)
+    path = Path.of(
+        errors,
+        best,
+        settings.scoring,
+        constant_error([problem], whole.offset, settings.scoring),
+        alpha=np.nan,
+        gamma=kernel.gamma,
+        n_atoms=numbers.astype(np.float64),
+    )
+    return _PursuitTrial(kernel, runs[0], int(numbers[best]), path)
+
+
+def _limit(settings: PursuitSettings, carried: int) -> int:
+    """How many steps are tried at most, where rows and dictionary carry so many atoms."""
+    if not isinstance(settings.n_atoms, str):
+        return int(np.max(settings.n_atoms))
+    again = settings.refit in ("basic", "final")  # an atom may come again
+    return MAX_TUNED_STEPS if again else min(MAX_TUNED_STEPS, carried)
+
+
+def _errors(
+    folds: Sequence[PursuitFold],
+    runs: Sequence[PursuitRun],
+    begin: int,
+    end: int,
+    scoring: Scoring,
+) -> HeldOut:
+    """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
+    predictions = []
+    for fold, run in zip(folds, runs, strict=True):
+        last = len(run.steps)
+        values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
+        stacked = namespace(values[0]).stack(values, axis=1)
+        predictions.append(stacked + fold.offset)
+    return _pooled(folds, predictions, scoring)
+
+
+# ---------------------------------------------------------------- the number of atoms
+
+
+def search_steps(
+    n_atoms: int | str | Sequence[int],
+    limit: int,
+    stride: int,
+    go_on: Callable[[int, int], tuple[HeldOut, int]],
+) -> tuple[Index, HeldOut]:
+    """The numbers of atoms to try, and their held-out errors.
+
+    A search for them ends where PATIENCE_STEPS more have not helped, or where no run goes on.
+
+    Parameters
+    ----------
+    n_atoms : candidates in increasing order, or "tune"
+    limit : how many steps are taken at most
+    stride : how many steps are taken at once
+    go_on : takes all runs from so many steps to so many; gives the errors after every one of them,
+        and how many steps the longest run has now
+    """
+    tables: list[HeldOut] = []
+    tried = longest = 0
+    end: int | None = None
+    while tried == longest and tried < limit and end is None:
+        begin = tried
+        tried = min(tried + stride, limit)
+        table, longest = go_on(begin, tried)
+        tables.append(table)
+        if isinstance(n_atoms, str):
+            means = np.concatenate([table.mean for table in tables])
+            end = _end_of_search(means)
+    if isinstance(n_atoms, str):
+        last = min(end or tried, longest)
+        numbers = np.arange(1, max(1, last) + 1)
+    else:
+        numbers = np.atleast_1d(np.asarray(n_atoms))
+    errors = np.concatenate([table.errors for table in tables], axis=1)
+    errors = errors[:, np.minimum(numbers, tried) - 1]
+    return numbers, HeldOut(errors, tables[0].sizes)
+
+
+def _end_of_search(means: FloatArray) -> int | None:
+    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
+    still may fall.
+    """
+    best = means[0]
+    since = 0
+    for step, error in enumerate(means[1:], start=2):
+        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
+        best = min(best, error)
+        if since == PATIENCE_STEPS:
+            return step
+    return None
+
+
+# ---------------------------------------------------------------- what is held out
+
+
+@dataclass(frozen=True, kw_only=True)
+class PursuitFold(RowSet):
+    """The rows that a run fits, all or those of a fold, and the rows that are held out.
+
+    target : (k,) = J s, with the offset taken out of the scores
+    left : (m,) numbers of the rows held out; held_out : these rows, without their features
+    """
+
+    target: Array
+    offset: float
+    left: Index
+    held_out: ScoredRows
+
+    @classmethod
+    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
+        """A split of a problem."""
+        kept = problem.take(train)
+        held_out = problem.take(test)
+        offset = kept.mean_score if centred else 0.0
+        return cls(
+            problem=kept,
+            n_rows=len(problem.rows),
+            rows=train,
+            cut=_cuts(problem, train),
+            target=_target(kept, offset),
+            offset=offset,
+            left=test,
+            held_out=held_out,
+        )
+
+    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
+        """Errors of predictions (m, k) of the rows held out."""
+        fold = np.zeros(len(self.left), dtype=np.int64)
+        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
+
+
+def _target(problem: ScoredRows, offset: float) -> Array:
+    """J s, with an offset taken out of the scores: (k,)."""
+    return problem.targets[:, 0] - offset * problem.targets[:, 1]
+
+
+def _cuts(problem: ScoredRows, rows: Index) -> bool:
+    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
+    one by one.
+    """
+    if not problem.comparison.needs_queries:
+        return True
+    if problem.groups is None:
+        return False
+    sizes = np.bincount(problem.groups, minlength=problem.n_queries)
+    counts = np.bincount(problem.groups[rows], minlength=problem.n_queries)
+    whole = (counts == 0) | (counts == sizes)
+    return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
+
+
+def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is
+    held out.
+    """
+    given = settings.splits
+    if given is None:  # at most ten folds of queries, items or rows
+        given = default_codes(problem, settings.seed, n_features=0)
+    if given is None:
+        return []
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
+    bare = problem.with_features(nothing)  # kernels come from the dictionary
+    folds = [
+        PursuitFold.of(bare, train, test, centred=settings.centred)
+        for train, test in fold_splits(given)
+    ]
+    constants = [zeros_beside((len(fold.left), 1), problem.reference) for fold in folds]
+    return folds if len(_pooled(folds, constants, settings.scoring).sizes) else []
+
+
+def _pooled(
+    folds: Sequence[PursuitFold], predictions: Sequence[Array], scoring: Scoring
+) -> HeldOut:
+    """The errors of predictions of every fold."""
+    pairs = zip(folds, predictions, strict=True)
+    return pooled([fold.errors(values, scoring) for fold, values in pairs])
+
+
 # ---------------------------------------------------------------- one greedy run
 
 
@@ -84,8 +412,10 @@ class PursuitRun:
     """
 
     def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
-        xp, target = namespace(fold.target), fold.target
-        self._fold, self._refit = fold, refit
+        xp = namespace(fold.target)
+        target = fold.target
+        self._fold = fold
+        self._refit = refit
         self._lengths = self._lengths_left = lengths
         self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
         self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
@@ -132,17 +462,21 @@ class PursuitRun:
         """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where
         none gains anything.
         """
-        xp, correlations = namespace(self._lengths), self._correlations
+        xp = namespace(self._lengths)
+        correlations = self._correlations
         left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
         live = (self._lengths > self._shortest) & left
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         ones = xp.ones_like(lengths)
-        gains = xp.where(live, correlations * correlations / xp.where(live, lengths, ones), -ones)
+        safe_lengths = xp.where(live, lengths, ones)
+        gains = correlations * correlations / safe_lengths
+        gains = xp.where(live, gains, -ones)
         best = float(xp.max(gains))
         if not best > NEGLIGIBLE_GAIN * self.losses[0]:
             self.ended = True
             return None
-        return int(xp.argmax(xp.astype(gains >= (1 - GAIN_TIE) * best, xp.int8)))
+        equal = gains >= (1 - GAIN_TIE) * best
+        return int(xp.argmax(xp.astype(equal, xp.int8)))
 
     def enter(self, atom: int, column: Array) -> None:
         """Take in an atom, given its values (n,) at all rows. O(n k)."""
@@ -208,8 +542,9 @@ class PursuitRun:
         upper = self._columns.upper[:, self._columns.leading]
         k = len(upper)
         inverse = scipy.linalg.solve_triangular(upper, np.eye(k)) if k else upper
-        sums = np.cumsum(inverse * np.asarray(self._amounts), axis=1)
-        sums = np.concatenate([np.zeros((k, 1)), sums], axis=1)
+        amounts = np.asarray(self._amounts)
+        sums = np.zeros((k, k + 1))
+        sums[:, 1:] = np.cumsum(inverse * amounts, axis=1)
         weights[self._bearers] = sums[:, self._n_directions]
         return weights
 
@@ -223,329 +558,14 @@ def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) ->
         waiting = [(run, vector) for run, vector in pending if vector is not None]
         if waiting:
             vectors = [vector for _, vector in waiting]
-            products = dictionary.products(namespace(vectors[0]).stack(vectors))
+            stacked = namespace(vectors[0]).stack(vectors)
+            products = dictionary.products(stacked)
             for number, (run, _) in enumerate(waiting):
                 run.absorb(products[number, ...])
         chosen = [(run, run.choose()) for run in active]
         choices = [(run, atom) for run, atom in chosen if atom is not None]
         if choices:
-            columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
+            atoms = np.asarray([atom for _, atom in choices])
+            columns = dictionary.columns(atoms)
             for number, (run, atom) in enumerate(choices):
                 run.enter(atom, columns[number, ...])
-
-
-# ---------------------------------------------------------------- what is held out
-
-
-@dataclass(frozen=True, kw_only=True)
-class PursuitFold(RowSet):
-    """The rows that a run fits, all or those of a fold, and the rows that are held out.
-
-    target : (k,) = J s, with the offset taken out of the scores
-    left : (m,) numbers of the rows held out; held_out : these rows, without their features
-    """
-
-    target: Array
-    offset: float
-    left: Index
-    held_out: ScoredRows
-
-    @classmethod
-    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
-        """A split of a problem."""
-        kept, held_out = problem.take(train), problem.take(test)
-        offset = kept.mean_score if centred else 0.0
-        return cls(
-            problem=kept,
-            n_rows=len(problem.rows),
-            rows=train,
-            cut=_cuts(problem, train),
-            target=_target(kept, offset),
-            offset=offset,
-            left=test,
-            held_out=held_out,
-        )
-
-    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
-        """Errors of predictions (m, k) of the rows held out."""
-        fold = np.zeros(len(self.left), dtype=np.int64)
-        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
-
-
-def _target(problem: ScoredRows, offset: float) -> Array:
-    """J s, with an offset taken out of the scores: (k,)."""
-    return problem.targets[:, 0] - offset * problem.targets[:, 1]
-
-
-def _cuts(problem: ScoredRows, rows: Index) -> bool:
-    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows
-    one by one.
-    """
-    if not problem.comparison.needs_queries:
-        return True
-    if problem.groups is None:
-        return False
-    sizes = np.bincount(problem.groups, minlength=problem.n_queries)
-    counts = np.bincount(problem.groups[rows], minlength=problem.n_queries)
-    whole = (counts == 0) | (counts == sizes)
-    return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
-
-
-def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
-    """Every split as what is kept and what is held out; none where no error can be told on what is
-    held out.
-    """
-    given = settings.splits
-    if given is None:  # at most ten folds of queries, items or rows
-        given = default_codes(problem, settings.seed, n_features=0)
-    if given is None:
-        return []
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    bare = problem.with_features(nothing)  # kernels come from the dictionary
-    folds = [
-        PursuitFold.of(bare, train, test, centred=settings.centred)
-        for train, test in fold_splits(given)
-    ]
-    constants = [zeros_beside((len(fold.left), 1), problem.reference) for fold in folds]
-    return folds if len(_pooled(folds, constants, settings.scoring).sizes) else []
-
-
-def _pooled(
-    folds: Sequence[PursuitFold], predictions: Sequence[Array], scoring: Scoring
-) -> HeldOut:
-    """The errors of predictions of every fold."""
-    pairs = zip(folds, predictions, strict=True)
-    return pooled([fold.errors(values, scoring) for fold, values in pairs])
-
-
-# ---------------------------------------------------------------- the number of atoms
-
-
-def search_steps(
-    n_atoms: int | str | Sequence[int],
-    limit: int,
-    stride: int,
-    go_on: Callable[[int, int], tuple[HeldOut, int]],
-) -> tuple[Index, HeldOut]:
-    """The numbers of atoms to try, and their held-out errors.
-
-    A search for them ends where PATIENCE_STEPS more have not helped, or where no run goes on.
-
-    Parameters
-    ----------
-    n_atoms : candidates in increasing order, or "tune"
-    limit : how many steps are taken at most
-    stride : how many steps are taken at once
-    go_on : takes all runs from so many steps to so many; gives the errors after every one of them,
-        and how many steps the longest run has now
-    """
-    tables: list[HeldOut] = []
-    tried = longest = 0
-    end: int | None = None
-    while tried == longest and tried < limit and end is None:
-        begin, tried = tried, min(tried + stride, limit)
-        table, longest = go_on(begin, tried)
-        tables.append(table)
-        if isinstance(n_atoms, str):
-            end = _end_of_search(np.concatenate([table.mean for table in tables]))
-    numbers = np.atleast_1d(np.asarray(n_atoms))
-    if isinstance(n_atoms, str):
-        numbers = np.arange(1, max(1, min(end or tried, longest)) + 1)
-    errors = np.concatenate([table.errors for table in tables], axis=1)
-    return numbers, HeldOut(errors[:, np.minimum(numbers, tried) - 1], tables[0].sizes)
-
-
-def _end_of_search(means: FloatArray) -> int | None:
-    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
-    still may fall.
-    """
-    best, since = means[0], 0
-    for step, error in enumerate(means[1:], start=2):
-        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
-        best = min(best, error)
-        if since == PATIENCE_STEPS:
-            return step
-    return None
-
-
-# ---------------------------------------------------------------- from training data to a model
-
-
-@dataclass(frozen=True, kw_only=True)
-class PursuitSettings(KernelSettings):
-    """What a learner was asked for, checked.
-
-    n_atoms : steps, candidates in increasing order, or "tune"
-    """
-
-    n_atoms: int | tuple[int, ...] | str
-    refit: Refit
-
-    @property
-    def tunes(self) -> bool:
-        """Whether anything is chosen by held-out error."""
-        return is_open(self.n_atoms) or is_open(self.gamma)
-
-
-@dataclass(frozen=True)
-class PursuitSolution:
-    """A sparse model's numbers.
-
-    steps : (p,) atoms in order of entry; atoms : (k,) the distinct ones
-    weights : (k, p) of the distinct atoms after 1, 2, … steps
-    losses : (p + 1,) of 0, 1, … steps
-    asked : the number of steps that was to be taken; path : None where nothing was tuned
-    """
-
-    kernel: Kernel
-    steps: Index
-    atoms: Index
-    weights: FloatArray
-    losses: FloatArray
-    intercept: float
-    asked: int
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class _PursuitTrial:
-    """One kernel: the run on all rows, and how many steps it shall have."""
-
-    kernel: Kernel
-    run: PursuitRun
-    asked: int
-    path: Path | None
-
-
-def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> PursuitSolution:
-    """Choose by held-out error what is to be tuned; the model is the beginning of the run on all
-    rows.
-    """
-    problem = training.problem
-    assert isinstance(problem, ScoredRows)
-    whole = _whole(problem, centred=settings.centred)
-    folds = []
-    if settings.tunes and not nothing_to_learn(problem, centred=settings.centred):
-        folds = _folds(problem, settings)
-    kernels = _kernels(training, settings, atoms, tuned=bool(folds))
-    trials = (_trial(training, settings, atoms, whole, folds, kernel) for kernel in kernels)
-    best, path = best_of(trials)
-    run, used = best.run, min(best.asked, len(best.run.steps))
-    n_distinct = len(set(run.steps[:used]))
-    return PursuitSolution(
-        kernel=best.kernel,
-        steps=np.asarray(run.steps[:used], dtype=np.int64),
-        atoms=np.asarray(run.entered[:n_distinct], dtype=np.int64),
-        weights=run.weights()[:n_distinct, :used],
-        losses=np.asarray(run.losses[: used + 1]),
-        intercept=whole.offset,
-        asked=best.asked,
-        path=path,
-    )
-
-
-def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
-    """Whether scores are alike, but for rounding, wherever they are compared."""
-    if problem.is_tied:
-        return True
-    xp = namespace(problem.reference)
-    largest = float(xp.max(xp.abs(problem.reference)))
-    return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
-
-
-def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
-    """All rows, none held out."""
-    offset = problem.mean_score if centred else 0.0
-    target = _target(problem, offset)
-    if nothing_to_learn(problem, centred=centred):
-        target = 0.0 * target
-    return PursuitFold(
-        problem=problem,
-        n_rows=len(problem.rows),
-        target=target,
-        offset=offset,
-        left=np.zeros(0, dtype=np.int64),
-        held_out=problem,
-    )
-
-
-def _kernels(
-    training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool
-) -> list[Kernel]:
-    """The kernel with every width to try; with one that needs no tuning where nothing can be held
-    out.
-    """
-    if atoms.points is None:
-        return [Kernel("linear")]
-    gamma = settings.gamma if tuned else untuned_width(settings.gamma)
-    return kernels_to_try(training, settings.kernel, gamma, "all", settings.seed)
-
-
-def _trial(
-    training: Training,
-    settings: PursuitSettings,
-    atoms: Atoms,
-    whole: PursuitFold,
-    folds: Sequence[PursuitFold],
-    kernel: Kernel,
-) -> _PursuitTrial:
-    """The runs of one kernel, on all rows and on every fold, taken as far as they must go."""
-    problem, n_atoms = whole.problem, settings.n_atoms
-    dictionary = atoms.dictionary(kernel, problem.features)
-    lengths = dictionary.squared_lengths([whole, *folds])
-    runs = []
-    for number, fold in enumerate([whole, *folds]):
-        free = np.ones(atoms.size)
-        free[atoms.at(training.index[fold.left])] = 0.0  # such atoms may not enter
-        own_lengths = lengths[number, ...] * like(free, lengths)
-        runs.append(PursuitRun(fold, own_lengths, settings.refit, alike=atoms.points is not None))
-    carried = min(dictionary.size, problem.freedom())
-    if not folds:
-        tunes = isinstance(n_atoms, str)
-        asked = min(UNTUNED_COLUMNS, carried) if tunes else int(np.min(n_atoms))
-        advance(dictionary, runs, asked)
-        return _PursuitTrial(kernel, runs[0], asked, None)
-
-    def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
-        advance(dictionary, runs[1:], end)
-        errors = _errors(folds, runs[1:], begin, end, settings.scoring)
-        return errors, max(len(run.steps) for run in runs[1:])
-
-    numbers, errors = search_steps(n_atoms, _limit(settings, carried), PATIENCE_STEPS, go_on)
-    advance(dictionary, runs[:1], int(numbers[-1]))
-    # the fewest steps among equals
-    best = chosen_position(errors, -numbers.astype(np.float64), settings.scoring)
-    path = Path.of(
-        errors,
-        best,
-        settings.scoring,
-        constant_error([problem], whole.offset, settings.scoring),
-        alpha=np.nan,
-        gamma=kernel.gamma,
-        n_atoms=numbers.astype(np.float64),
-    )
-    return _PursuitTrial(kernel, runs[0], int(numbers[best]), path)
-
-
-def _limit(settings: PursuitSettings, carried: int) -> int:
-    """How many steps are tried at most, where rows and dictionary carry so many atoms."""
-    if not isinstance(settings.n_atoms, str):
-        return int(np.max(settings.n_atoms))
-    again = settings.refit in ("basic", "final")  # an atom may come again
-    return MAX_TUNED_STEPS if again else min(MAX_TUNED_STEPS, carried)
-
-
-def _errors(
-    folds: Sequence[PursuitFold],
-    runs: Sequence[PursuitRun],
-    begin: int,
-    end: int,
-    scoring: Scoring,
-) -> HeldOut:
-    """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
-    predictions = []
-    for fold, run in zip(folds, runs, strict=True):
-        last = len(run.steps)
-        values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
-        predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
-    return _pooled(folds, predictions, scoring)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -19,8 +19,6 @@ from scipy.special import ndtr, xlogy
 from corank.core.arrays import Array, FloatArray, Index, take, to_numpy
 from corank.solve.function import Function, Span
 from corank.solve.posterior import Posterior
-
-Question: TypeAlias = Literal["score", "comparison"]
 
 MOST, MOST_PAIRED = 2_000, 1_000  # rows of a pool that are looked at one by one, and in pairs
 SETTLED = 0.1  # of a usual disagreement is what may be left of one once it was asked about
@@ -93,7 +91,8 @@ def ask_views(function: Function, features: Array, kind: Any, n: Any) -> Index:
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
     n_pairs = n * n if kind == "score" else n
     chosen = _shortlist(lambda: np.sum(gaps**2, axis=1), m, n_pairs)
-    gaps, degrees = gaps[chosen], len(spans) - 1
+    gaps = gaps[chosen]
+    degrees = len(spans) - 1
     alike = sum(_likeness(span, take(features, chosen)) for span in spans) / len(spans)
     covariance = (gaps @ gaps.T) * alike / degrees
     noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
@@ -240,7 +239,8 @@ def _pairs(
     for _ in range(count):
         variances = difference_variances(covariance, first, second)
         pair = _first_best(np.where(free, gain(variances), -np.inf))
-        a, b = int(first[pair]), int(second[pair])
+        a = int(first[pair])
+        b = int(second[pair])
         chosen.append((a, b))
         free[pair] = False
         column = covariance[:, a] - covariance[:, b]

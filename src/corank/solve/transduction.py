@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import lapack
 
 from corank.core.arrays import (
     Array,
@@ -30,6 +30,7 @@ from corank.core.arrays import (
     centre_runs,
     cholesky,
     float64,
+    inverse_positive,
     inverse_where,
     like,
     namespace,
@@ -47,18 +48,18 @@ from corank.core.basis import (
     FeatureBasis,
     KernelBasis,
     Selection,
+    basis_candidates,
     candidate_limit,
     candidate_rows,
     make_basis,
 )
 from corank.core.folds import default_codes, split_codes
-from corank.core.kernels import Kernel, basis_points, is_named
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
-from corank.core.storable import storable
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import chosen_position, errors_of, pooled
-from corank.solve.path import Path, Tried, joined_path
+from corank.solve.path import Path, PullPath, joined_path
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 from corank.solve.tuning import (
     Candidates,
@@ -76,13 +77,266 @@ from corank.solve.tuning import (
 
 # from which a query is solved for alone, without the columns whose answer is the identity
 LARGE_QUERY_ROWS = 128
-# of a block of a matrix that is mirrored: the block and its image stay in the cache
-MIRROR_ROWS = 256
 # of a turned row, in units of the unit vectors it was turned with: a shorter one is zero
 MIN_LENGTH = 1e-12
 
 # in units of the weight of an unscored row in the loss; the strongest first
 PULL_GRID = np.logspace(3, -3, 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransductionSettings(KernelSettings):
+    """What a learner was asked for, checked.
+
+    alpha, pull : a number, "tune" or candidates
+    basis : what to take of all rows
+    """
+
+    alpha: Candidates
+    pull: Candidates
+    basis: BasisSpec
+    selection: Selection
+
+    @property
+    def tunes(self) -> bool:
+        """Whether kernel width or alpha is chosen by held-out error."""
+        return is_open(self.alpha) or is_open(self.gamma)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to
+    all of them.
+    """
+
+    scores: Array
+    coefficients: Array
+    basis: Basis
+    rows: Index | None
+    alpha: float
+    pull: float
+    path: Path | None
+
+
+def complete(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Completed:
+    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
+    scores; RankRLS where all rows are scored.
+
+    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then
+    `pull` is chosen, where it is not given: each fold of scored queries in turn counts as unscored
+    together with the rows that are. The strongest pull is taken whose completed scores err, within
+    one standard error, no more than those of any other; the differences are paired by what was held
+    out, since few queries cannot tell from luck what a weak pull gains.
+
+    Parameters
+    ----------
+    training : the scored rows
+    everything : all rows, those of X and then those of `unscored`; scores 0 where there are none.
+        Scored and unscored rows share no query
+    n_given : how many of them are those of X
+    """
+    alone = len(training.index) == len(everything.rows)
+    one_query = training.problem.groups is None and not alone  # of which none can be left out
+    candidates = _candidates(training, everything, n_given, settings)
+    inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
+    path = inductive.path
+    (view,) = inductive.system.views
+    (coefficients,) = inductive.coefficients
+    basis = view.basis
+    rows = view.rows
+    alpha = inductive.alpha
+    if alone:
+        pull = untuned_pull(settings.pull, 1.0)
+        nothing = coefficients[:0]
+        return Completed(nothing, coefficients, basis, rows, alpha, pull, path)
+    tunes_pull = is_open(settings.pull) and not one_query
+    folds = np.zeros(len(training.index), dtype=np.int64)
+    if tunes_pull:
+        folds = _folds(training.problem, settings)
+    queries = to_numpy(everything.rows.queries)
+    layout = Layout.of(queries, training.index, folds)
+    problem = everything.take(layout.order)
+    system = _system(settings, inductive, layout, problem)
+    n = layout.n_scored
+    weights = row_weights(problem)[n:]
+    scale = float(namespace(weights).mean(weights))
+    pull = untuned_pull(settings.pull, scale)
+    tried = _pull_path(system, inductive, settings, scale) if tunes_pull else None
+    if tried is not None and tried.pull is not None:
+        path = tried
+        pull = float(tried.pull[tried.best])
+    unscored = take(problem.features, slice(n, None))
+    predicted = predict_in_blocks(basis, coefficients, unscored)
+    scores, coefficients = system.solve(alpha, pull, predicted)
+    scores = take(scores, np.argsort(layout.order[n:]))
+    if is_named(settings.basis, "all"):
+        rows = np.arange(len(layout.order))
+        basis = _basis_of(inductive, everything.features, rows)
+        coefficients = take(coefficients, np.argsort(layout.order))
+    return Completed(scores, coefficients, basis, rows, alpha, pull, path)
+
+
+def untuned_pull(pull: Candidates, scale: float) -> float:
+    """The pull where nothing can be held out: the largest of a list, or what an unscored row weighs
+    in the loss.
+    """
+    return scale if isinstance(pull, str) else float(np.max(pull))
+
+
+def _candidates(
+    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
+) -> Training:
+    """The rows that a basis is chosen from and a kernel width is scaled to.
+
+    All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
+    the others.
+    """
+    spec = settings.basis
+    seed = settings.seed
+    if is_named(spec, "scored"):
+        return training
+    numbers = np.arange(len(everything.rows))
+    if not isinstance(spec, str):
+        size = spec if isinstance(spec, int) else len(spec)
+        others = np.setdiff1d(numbers, training.index)
+        if settings.kernel.precomputed:  # values among the others were not given
+            others = others[others < n_given]
+        numbers = training.index[candidate_rows(training.index, size, seed)]
+        room = max(candidate_limit(size) - len(numbers), 0)
+        if len(others) > room:
+            others = np.random.default_rng(seed).choice(others, size=room, replace=False)
+        numbers = np.sort(np.concatenate([numbers, others]))
+    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    return Training(chosen, numbers, everything.features)
+
+
+def fit_scored(
+    training: Training,
+    settings: TransductionSettings,
+    candidates: Training,
+    *,
+    holds_out: bool = True,
+) -> Solution:
+    """RankRLS on the scored rows, whose basis is chosen from candidates.
+
+    Where nothing can be held out an open alpha is the scale of the data, or the last of a list; an
+    open width that of the scale of the rows, or the first of a list.
+    """
+    gamma = settings.gamma if holds_out else untuned_width(settings.gamma)
+    kernels = kernels_to_try(candidates, settings.kernel, gamma, settings.basis, settings.seed)
+    problem = HeldProblem(
+        choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
+        dual=isinstance(settings.basis, str),
+        holds_out=holds_out,
+    )
+    asked = Settings(
+        settings.alpha,
+        scoring=settings.scoring,
+        seed=settings.seed,
+        compared=len(kernels) > 1,
+        splits=settings.splits,
+    )
+    solution = tune(problem, asked)
+    path = solution.path
+    return solution if path is None else replace(solution, path=replace(path, agreement=None))
+
+
+def _view(
+    training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
+) -> ViewData:
+    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
+    spec = settings.basis
+    chosen_from = training
+    if isinstance(spec, int):
+        spec = min(spec, len(candidates.index))
+        chosen_from = candidates
+    elif is_named(spec, "all"):
+        spec = "scored"
+    features, index = basis_candidates(
+        spec, chosen_from.problem.features, chosen_from.index, training.everything, settings.seed
+    )
+    basis, rows = make_basis(spec, kernel, features, index, settings.selection, settings.seed)
+    return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
+
+
+def _folds(problem: Problem, settings: TransductionSettings) -> Index:
+    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten
+    folds of queries.
+    """
+    if settings.splits is None:
+        folds = default_codes(problem, settings.seed, n_features=0)
+        return np.zeros(problem.targets.shape[0], dtype=np.int64) if folds is None else folds
+    folds = split_codes(problem, settings.splits)
+    if folds is None:
+        raise ValueError(
+            "cv: to choose pull every split must leave out whole queries, none of them twice, and"
+            " train on all others; use cv=None, a splitter of groups, or give pull as a number."
+        )
+    return folds
+
+
+def _basis_of(inductive: Solution, features: Array, rows: Index) -> KernelBasis:
+    """Kernels of the width that was chosen at all rows, whose numbers are `rows`."""
+    basis = inductive.system.views[0].basis
+    assert isinstance(basis, KernelBasis)
+    points = like(rows, features, "int64") if basis.kernel.precomputed else features
+    return KernelBasis(basis.kernel, points)
+
+
+def _system(
+    settings: TransductionSettings, inductive: Solution, layout: Layout, problem: ScoredRows
+) -> Transduction:
+    """All rows in either form: the dual where they are the basis, or fewer than the columns that
+    are.
+    """
+    basis = inductive.system.views[0].basis
+    if is_named(settings.basis, "all"):
+        basis = _basis_of(inductive, problem.features, layout.order)
+        return DualTransduction(problem, basis, layout)
+    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
+        return DualTransduction(problem, basis, layout)
+    return PrimalTransduction(problem, basis, layout)
+
+
+def _pull_path(
+    system: Transduction, inductive: Solution, settings: TransductionSettings, scale: float
+) -> PullPath | None:
+    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows
+    can be compared.
+
+    The layout of the system has the folds as parts.
+    """
+    layout = system.layout
+    scoring = settings.scoring
+    basis = inductive.system.views[0].basis
+    scored = system.problem.take(np.arange(layout.n_scored))
+    pulls = PULL_GRID * scale
+    if not isinstance(settings.pull, str):
+        pulls = np.sort(np.atleast_1d(settings.pull))[::-1]
+    completed = scored.operator.unroot(system.held_out(inductive.alpha, pulls))
+    offsets = np.zeros(layout.n_folds)
+    errors = pooled([errors_of(scored, completed, layout.folds, scoring, offsets)])
+    if len(errors.sizes) == 0:
+        return None
+    path = PullPath.of(
+        errors,
+        chosen_position(errors, pulls, "rescaled"),
+        scoring,
+        constant_error([scored], 0.0, scoring),
+        alpha=inductive.alpha,
+        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        pull=pulls,
+    )
+    before = inductive.path
+    if before is None:
+        return path
+    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
+    return joined_path([alone, path], best=1)
+
+
+# ---------------------------------------------------------------- what both forms share
 
 
 @dataclass(frozen=True)
@@ -131,17 +385,20 @@ class Layout:
         All rows of a query are scored, in one fold, or none is.
         """
         n_folds = int(folds.max()) + 1
-        part_numbers = np.full(len(queries), n_folds + 1, dtype=np.int64)
-        part_numbers[scored] = np.where(folds < 0, n_folds, folds)
+        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
+        parts[scored] = np.where(folds < 0, n_folds, folds)
         sizes = np.bincount(queries)[queries]
-        order = np.lexsort((queries, sizes, part_numbers))
-        keys = np.stack([part_numbers[order], sizes[order]])
-        changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
+        order = np.lexsort((queries, sizes, parts))
+        keys = np.stack([parts[order], sizes[order]])
+        changes = np.any(np.diff(keys, prepend=-1), axis=0)
+        starts = np.flatnonzero(changes).tolist()
         runs = []
-        for begin, end in zip(np.r_[0, changes], np.r_[changes, len(order)], strict=True):
-            number, size = (int(key) for key in keys[:, begin])
-            runs.append(QueryRun(number, int(begin), size, int(end - begin) // size))
-        return cls(order, np.searchsorted(keys[0], np.arange(n_folds + 3)), tuple(runs), n_folds)
+        for begin, end in pairwise([*starts, len(order)]):
+            part, size = keys[:, begin].tolist()
+            count = (end - begin) // size
+            runs.append(QueryRun(part, begin, size, count))
+        bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
+        return cls(order, bounds, tuple(runs), n_folds)
 
     @property
     def n_scored(self) -> int:
@@ -149,29 +406,15 @@ class Layout:
         return int(self.bounds[-2])
 
     @property
-    def starts(self) -> Index:
-        """The first row of every query."""
-        return np.concatenate([run.begin + run.size * np.arange(run.count) for run in self.runs])
-
-    @property
     def folds(self) -> Index:
         """Folds of the scored rows, −1 for none: (n,)."""
-        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
+        numbers = np.r_[np.arange(self.n_folds), -1]
+        sizes = np.diff(self.bounds[:-1])
+        return np.repeat(numbers, sizes)
 
     def rows(self, part: int) -> Index:
         """The rows of a part."""
         return np.arange(self.bounds[part], self.bounds[part + 1])
-
-
-@dataclass(frozen=True)
-class Completion:
-    """Scores (m,) of the unscored rows, and the coefficients (r,) of RankRLS on all rows with them."""
-
-    scores: Array
-    coefficients: Array
-
-
-# ---------------------------------------------------------------- what both forms share
 
 
 def row_weights(problem: ScoredRows) -> Array:
@@ -191,10 +434,12 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
     (m,).
     """
-    xp, m = namespace(z), z.shape[0]
+    xp = namespace(z)
+    m = z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
     zeros = zeros_beside((len(problem.rows) - m, 1), z)
-    return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
+    everything = xp.concat([zeros, shift])
+    return predicted + problem.operator.unroot(everything)[-m:, 0]
 
 
 # ---------------------------------------------------------------- a basis of all rows
@@ -216,7 +461,9 @@ class DualTransduction:
     """
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
         self.system = DualSystem([ViewData(problem, basis)])
 
     def _inverse(self, alpha: float) -> Array:
@@ -227,12 +474,17 @@ class DualTransduction:
             self.system.solve(alpha)  # says what is wrong
             raise
 
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """One Cholesky factorisation with inverse, and one of size m."""
-        problem, n, inverse = self.problem, self.layout.n_scored, self._inverse(alpha)
-        xp, targets = namespace(inverse), problem.targets[:, :1]
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): one Cholesky factorisation with inverse, and one of
+        size m.
+        """
+        problem = self.problem
+        n = self.layout.n_scored
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        targets = problem.targets[:, :1]
         columns = xp.concat([inverse[:, n:], inverse @ targets], axis=1)
-        left = held_out_residuals(inverse, columns, self.layout.runs)
+        left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
         products = left.T @ left
         target = root_of_unscored(problem, predicted)
         weights = pull / row_weights(problem)[n:]
@@ -241,22 +493,27 @@ class DualTransduction:
         coefficients = problem.operator.root_transposed(roots)
         if isinstance(self.basis, FeatureBasis):
             coefficients = like(float64(problem.features).T @ coefficients, coefficients)
-        return Completion(completed_scores(problem, predicted, z), coefficients[:, 0])
+        return completed_scores(problem, predicted, z), coefficients[:, 0]
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """TᵀT once; per fold and pull one Cholesky factorisation of the size of the fold and the
         unscored rows.
         """
-        layout, targets, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
-        xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
-        left = held_out_residuals(inverse, inverse, layout.runs)
+        layout = self.layout
+        targets = self.problem.targets[:, :1]
+        inverse = self._inverse(alpha)
+        xp = namespace(inverse)
+        weights = row_weights(self.problem)
+        n = layout.n_scored
+        left = held_out_residuals(inverse, inverse, layout.runs, first=0)
         products = left.T @ left
         result = []
         for fold in range(layout.n_folds):
             fold_rows = layout.rows(fold)
             unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
             scored = np.setdiff1d(np.arange(n), fold_rows)
-            z, strength = take(targets, scored), 1 / take(weights, unscored)
+            z = take(targets, scored)
+            strength = 1 / take(weights, unscored)
             inner = block_of(inverse, unscored, unscored)
             predicted = -solve_positive(inner, block_of(inverse, unscored, scored) @ z)
             inner = block_of(products, unscored, unscored)
@@ -275,15 +532,20 @@ def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) 
     return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
 
 
-def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -> Array:
-    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows."""
+def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
+    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
+
+    The first columns of B are those of S from row `first` on: for a large query, those at its rows
+    become the identity.
+    """
     xp = namespace(inverse)
     residuals = []
     for run in runs:
         if run.size >= LARGE_QUERY_ROWS:
             for query in run.pieces(1):
-                inner = xp.asarray(inverse[query.rows, query.rows], copy=True)
-                residuals.append(solve_positive(inner, right[query.rows, :]))
+                rows = query.rows
+                inner = xp.asarray(inverse[rows, rows], copy=True)
+                residuals.append(_large_query(inner, right[rows, :], rows.start - first))
             continue
         ends = run.begin + run.size * np.arange(run.count + 1)
         pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
@@ -295,30 +557,19 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun]) -
     return xp.concat(residuals, axis=0)
 
 
-def inverse_positive(matrix: Array) -> Array:
-    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten;
-    ValueError for others.
-
-    O(k³): a third for the Cholesky factor, the rest for the inverse.
-    """
-    if not isinstance(matrix, np.ndarray):
-        xp, factor = namespace(matrix), cholesky(matrix)
-        return (
-            xp.cholesky_inverse(factor)
-            if hasattr(xp, "cholesky_inverse")
-            else xp.linalg.inv(matrix)
-        )
-    lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
-        raise ValueError("matrix is not positive definite")
-    result = np.ascontiguousarray(lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
-    k = len(result)
-    for begin in range(0, k, MIRROR_ROWS):  # only the upper half is there
-        end = min(begin + MIRROR_ROWS, k)
-        block = result[begin:end, begin:end]
-        block[...] = np.triu(block) + np.triu(block, 1).T
-        result[end:, begin:end] = result[begin:end, end:].T
-    return result
+def _large_query(inner: Array, right: Array, column: int) -> Array:
+    """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
+    xp = namespace(inner)
+    m = inner.shape[0]
+    if column < 0:
+        return solve_positive(inner, right)
+    before = right[:, :column]
+    after = right[:, column + m :]
+    others = xp.concat([before, after], axis=1)
+    if others.shape[1]:
+        others = solve_positive(inner, others)
+    identity = like(np.eye(m), inner)
+    return xp.concat([others[:, :column], identity, others[:, column:]], axis=1)
 
 
 # ---------------------------------------------------------------- a basis of r functions
@@ -347,24 +598,30 @@ class PrimalTransduction:
     """
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
-        self.problem, self.basis, self.layout = problem, basis, layout
+        self.problem = problem
+        self.basis = basis
+        self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
         phi = [
             self._whitened(take(problem.features, run))
             for run in runs_of_rows(len(problem.rows), step)
         ]
+        starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), layout.starts, None)
+        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
 
     def _whitened(self, X: Array) -> Array:
-        white, phi = self.basis.whitening, self.basis.features(X)
+        white = self.basis.whitening
+        phi = self.basis.features(X)
         return phi if white.trivial else phi @ white.matrix
 
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """Two passes over the rows of size N r², and a system of size 2 r."""
+    def solve(self, alpha: float, pull: float, predicted: Array) -> tuple[Array, Array]:
+        """Scores (m,) and coefficients (r,): two passes over the rows of size N r², and a system of
+        size 2 r.
+        """
         state = _AtAlpha(self, alpha)
         *scored_blocks, unscored_blocks = state.blocks
         z = self.problem.targets[:, :1]
@@ -372,15 +629,15 @@ class PrimalTransduction:
         unscored = sum(block.unscored_sums(pull) for block in unscored_blocks)
         alone, change, multiplier = state.solve(scored, unscored)
         completed = [block.completed(alone, change, multiplier, pull) for block in unscored_blocks]
-        scores = completed_scores(
-            self.problem, predicted, namespace(self.gram).concat(completed, axis=0)
-        )
+        z = namespace(self.gram).concat(completed, axis=0)
         white = solve_upper(state.lower.T, alone + change)
-        return Completion(scores, (self.basis.whitening.matrix @ white)[:, 0])
+        coefficients = self.basis.whitening.matrix @ white
+        return completed_scores(self.problem, predicted, z), coefficients[:, 0]
 
     def held_out(self, alpha: float, pulls: FloatArray) -> Array:
         """The sums of every fold once, and those of all unscored rows once per pull."""
-        state, n_folds = _AtAlpha(self, alpha), self.layout.n_folds
+        state = _AtAlpha(self, alpha)
+        n_folds = self.layout.n_folds
         *scored_blocks, unscored_blocks = state.blocks
         z = self.problem.targets[:, :1]
         scored = [sum(block.scored_sums(z) for block in blocks) for blocks in scored_blocks]
@@ -408,7 +665,8 @@ class _AtAlpha:
     """
 
     def __init__(self, system: PrimalTransduction, alpha: float) -> None:
-        xp, gram = namespace(system.gram), system.gram
+        xp = namespace(system.gram)
+        gram = system.gram
         try:
             self.lower = cholesky(add_diagonal(gram, alpha))
         except ValueError:
@@ -429,17 +687,23 @@ class _AtAlpha:
 
         scored, unscored : sums over all rows; see `Turned`
         """
-        xp, r = namespace(self.lower), self.lower.shape[0]
-        plain, telling = scored[0, ...], scored[1, ...]
-        pulled, across, held = unscored[0, ...], unscored[1, ...], unscored[2, ...]
+        xp = namespace(self.lower)
+        r = self.lower.shape[0]
+        plain = scored[0, ...]
+        telling = scored[1, ...]
+        pulled = unscored[0, ...]
+        across = unscored[1, ...]
+        held = unscored[2, ...]
         inner = self.penalty + plain[:r, :r]
         alone = solve_positive(inner, plain[:r, r:])
         across = inner + across
-        top = xp.concat([telling[:r, :r] + pulled, -across], axis=1)
+        told = telling[:r, :r]
+        top = xp.concat([told + pulled, -across], axis=1)
         bottom = xp.concat([across, held], axis=1)
-        right = telling[:r, r:] - telling[:r, :r] @ alone
+        matrix = xp.concat([top, bottom], axis=0)
+        right = telling[:r, r:] - told @ alone
         right = xp.concat([right, xp.zeros_like(alone)], axis=0)
-        both = xp.linalg.solve(xp.concat([top, bottom], axis=0), right)
+        both = xp.linalg.solve(matrix, right)
         return alone, both[:r, :], both[r:, :]
 
 
@@ -466,7 +730,8 @@ class Turned:
 
         O(count·size²·(size + r)), for such a large query O(size·r²).
         """
-        xp, r = namespace(features), features.shape[1]
+        xp = namespace(features)
+        r = features.shape[1]
         cube = xp.reshape(features, (run.count, run.size, r))
         transposed = xp.matrix_transpose(cube)
         if run.size <= r:
@@ -484,7 +749,8 @@ class Turned:
 
     def free(self, pull: float) -> Array:
         """w = 1/(1 + p h²): (k,)."""
-        return 1 / (1 + (pull / self.weight) * self.kept**2)
+        strength = pull / self.weight
+        return 1 / (1 + strength * self.kept**2)
 
     def turn(self, z: Array) -> Array:
         """Values of the rows (count·size, 1), turned like them: (k, 1)."""
@@ -505,13 +771,15 @@ class Turned:
         column of F here: (2, r + 1, r + 1).
         """
         xp = namespace(z)
-        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
+        turned = self.turn(z[self.rows, :])
+        columns = xp.concat([self.features, turned], axis=1)
         telling = columns / self.kept[:, None]
         return xp.stack([columns.T @ columns, telling.T @ telling])
 
     def unscored_sums(self, pull: float) -> Array:
         """Σ Fᵀ p w F, Σ Fᵀ p h² w F and Σ Fᵀ h² w F over unscored rows: (3, r, r)."""
-        free, strength = self.free(pull), pull / self.weight
+        free = self.free(pull)
+        strength = pull / self.weight
         held = self._gram(self.kept**2 * free)
         return namespace(free).stack([strength * self._gram(free), strength * held, held])
 
@@ -522,270 +790,8 @@ class Turned:
 
     def completed(self, alone: Array, change: Array, multiplier: Array, pull: float) -> Array:
         """z of unscored rows, given v, δ and μ: (rows, 1)."""
-        f, kept, free = self.features, self.kept[:, None], self.free(pull)[:, None]
+        f = self.features
+        kept = self.kept[:, None]
+        free = self.free(pull)[:, None]
         held = kept**2 * free * (f @ multiplier)
         return self.back(f @ alone + free * (f @ change) - held)
-
-
-# ---------------------------------------------------------------- kernel width, alpha and pull
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransductionSettings(KernelSettings):
-    """What a learner was asked for, checked.
-
-    alpha, pull : a number, "tune" or candidates
-    basis : what to take of all rows
-    """
-
-    alpha: Candidates
-    pull: Candidates
-    basis: BasisSpec
-    selection: Selection
-
-    @property
-    def tunes(self) -> bool:
-        """Whether kernel width or alpha is chosen by held-out error."""
-        return is_open(self.alpha) or is_open(self.gamma)
-
-
-@storable("PullPath")
-@dataclass(frozen=True)
-class PullPath(Path):
-    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
-    queries.
-    """
-
-    pull: Tried | None = None
-
-
-@dataclass(frozen=True)
-class Completed:
-    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to
-    all of them.
-    """
-
-    scores: Array
-    coefficients: Array
-    basis: Basis
-    rows: Index | None
-    alpha: float
-    pull: float
-    path: Path | None
-
-
-def complete(
-    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
-) -> Completed:
-    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed
-    scores; RankRLS where all rows are scored.
-
-    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then
-    `pull` is chosen, where it is not given: each fold of scored queries in turn counts as unscored
-    together with the rows that are. The strongest pull is taken whose completed scores err, within
-    one standard error, no more than those of any other; the differences are paired by what was held
-    out, since few queries cannot tell from luck what a weak pull gains.
-
-    Parameters
-    ----------
-    training : the scored rows
-    everything : all rows, those of X and then those of `unscored`; scores 0 where there are none.
-        Scored and unscored rows share no query
-    n_given : how many of them are those of X
-    """
-    if len(training.index) == len(everything.rows):
-        return _nothing_to_complete(training, settings)
-    one_query = training.problem.groups is None  # then none can be left out
-    candidates = _candidates(training, everything, n_given, settings)
-    inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
-    tunes_pull = is_open(settings.pull) and not one_query
-    folds = np.zeros(len(training.index), dtype=np.int64)
-    if tunes_pull:
-        folds = _folds(training.problem, settings)
-    layout = Layout.of(to_numpy(everything.rows.queries), training.index, folds)
-    problem = everything.take(layout.order)
-    system = _system(settings, inductive, layout, problem)
-    n, path = layout.n_scored, inductive.path
-    scale = float(namespace(problem.reference).mean(row_weights(problem)[n:]))
-    pull = untuned_pull(settings.pull, scale)
-    if tunes_pull:
-        tried = _pull_path(system, inductive, settings, scale)
-        if tried is not None and tried.pull is not None:
-            path, pull = tried, float(tried.pull[tried.best])
-    (view,), (coefficients,) = inductive.system.views, inductive.coefficients
-    unscored = take(problem.features, slice(n, len(layout.order)))
-    predicted = predict_in_blocks(view.basis, coefficients, unscored)
-    completion = system.solve(inductive.alpha, pull, predicted)
-    scores = take(completion.scores, np.argsort(layout.order[n:]))
-    basis, rows, coefficients = view.basis, view.rows, completion.coefficients
-    if is_named(settings.basis, "all"):
-        kernel, rows = _kernel_of(inductive, settings), np.arange(len(layout.order))
-        points = basis_points(kernel, everything.features, rows)
-        basis = KernelBasis(kernel, points if kernel.precomputed else everything.features)
-        coefficients = take(coefficients, np.argsort(layout.order))
-    return Completed(scores, coefficients, basis, rows, inductive.alpha, pull, path)
-
-
-def _nothing_to_complete(training: Training, settings: TransductionSettings) -> Completed:
-    """RankRLS on rows that are all scored."""
-    fitted = fit_scored(training, settings, training)
-    (view,), (coefficients,) = fitted.system.views, fitted.coefficients
-    pull = untuned_pull(settings.pull, 1.0)
-    return Completed(
-        coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path
-    )
-
-
-def untuned_pull(pull: Candidates, scale: float) -> float:
-    """The pull where nothing can be held out: the largest of a list, or what an unscored row weighs
-    in the loss.
-    """
-    return scale if isinstance(pull, str) else float(np.max(pull))
-
-
-def _candidates(
-    training: Training, everything: ScoredRows, n_given: int, settings: TransductionSettings
-) -> Training:
-    """The rows that a basis is chosen from and a kernel width is scaled to.
-
-    All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
-    the others.
-    """
-    spec, seed = settings.basis, settings.seed
-    if is_named(spec, "scored"):
-        return training
-    numbers = np.arange(len(everything.rows))
-    if not isinstance(spec, str):
-        size = spec if isinstance(spec, int) else len(spec)
-        others = np.setdiff1d(numbers, training.index)
-        if settings.kernel.precomputed:  # values among the others were not given
-            others = others[others < n_given]
-        numbers = training.index[candidate_rows(training.index, size, seed)]
-        room = max(candidate_limit(size) - len(numbers), 0)
-        if len(others) > room:
-            others = np.random.default_rng(seed).choice(others, size=room, replace=False)
-        numbers = np.sort(np.concatenate([numbers, others]))
-    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
-    return Training(chosen, numbers, everything.features)
-
-
-def fit_scored(
-    training: Training,
-    settings: TransductionSettings,
-    candidates: Training,
-    *,
-    holds_out: bool = True,
-) -> Solution:
-    """RankRLS on the scored rows, whose basis is chosen from candidates.
-
-    Where nothing can be held out an open alpha is the scale of the data, or the last of a list; an
-    open width that of the scale of the rows, or the first of a list.
-    """
-    gamma = settings.gamma if holds_out else untuned_width(settings.gamma)
-    kernels = kernels_to_try(candidates, settings.kernel, gamma, settings.basis, settings.seed)
-    problem = HeldProblem(
-        choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
-        dual=isinstance(settings.basis, str),
-        splits=settings.splits,
-        holds_out=holds_out,
-    )
-    asked = Settings(
-        settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1
-    )
-    solution = tune(problem, asked)
-    path = solution.path
-    return solution if path is None else replace(solution, path=replace(path, agreement=None))
-
-
-def _view(
-    training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
-) -> ViewData:
-    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
-    spec, chosen_from = settings.basis, training
-    if isinstance(spec, int):
-        spec, chosen_from = min(spec, len(candidates.index)), candidates
-    elif is_named(spec, "all"):
-        spec = "scored"
-    basis, rows = make_basis(
-        spec,
-        kernel,
-        chosen_from.problem.features,
-        chosen_from.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
-    )
-    return ViewData(training.problem, basis, groups=training.problem.groups, rows=rows)
-
-
-def _folds(problem: Problem, settings: TransductionSettings) -> Index:
-    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten
-    folds of queries.
-    """
-    if settings.splits is None:
-        folds = default_codes(problem, settings.seed, n_features=0)
-        return np.zeros(problem.targets.shape[0], dtype=np.int64) if folds is None else folds
-    folds = split_codes(problem, settings.splits)
-    if folds is None:
-        raise ValueError(
-            "cv: to choose pull every split must leave out whole queries, none of them twice, and"
-            " train on all others; use cv=None, a splitter of groups, or give pull as a number."
-        )
-    return folds
-
-
-def _kernel_of(inductive: Solution, settings: TransductionSettings) -> Kernel:
-    """The kernel with the width that was chosen."""
-    basis = inductive.system.views[0].basis
-    return basis.kernel if isinstance(basis, KernelBasis) else settings.kernel
-
-
-def _system(
-    settings: TransductionSettings, inductive: Solution, layout: Layout, problem: ScoredRows
-) -> Transduction:
-    """All rows in either form: the dual where they are the basis, or fewer than the columns that
-    are.
-    """
-    basis = inductive.system.views[0].basis
-    if is_named(settings.basis, "all"):
-        kernel, points = _kernel_of(inductive, settings), problem.features
-        if kernel.precomputed:
-            points = like(layout.order, problem.reference, "int64")
-        return DualTransduction(problem, KernelBasis(kernel, points), layout)
-    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
-        return DualTransduction(problem, basis, layout)
-    return PrimalTransduction(problem, basis, layout)
-
-
-def _pull_path(
-    system: Transduction, inductive: Solution, settings: TransductionSettings, scale: float
-) -> PullPath | None:
-    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows
-    can be compared.
-
-    The layout of the system has the folds as parts.
-    """
-    layout, scoring = system.layout, settings.scoring
-    scored = system.problem.take(np.arange(layout.n_scored))
-    pulls = PULL_GRID * scale
-    if not isinstance(settings.pull, str):
-        pulls = np.sort(np.atleast_1d(settings.pull))[::-1]
-    completed = scored.operator.unroot(system.held_out(inductive.alpha, pulls))
-    offsets = np.zeros(layout.n_folds)
-    errors = pooled([errors_of(scored, completed, layout.folds, scoring, offsets)])
-    if len(errors.sizes) == 0:
-        return None
-    path = PullPath.of(
-        errors,
-        chosen_position(errors, pulls, "rescaled"),
-        scoring,
-        constant_error([scored], 0.0, scoring),
-        alpha=inductive.alpha,
-        gamma=_kernel_of(inductive, settings).gamma,
-        pull=pulls,
-    )
-    before = inductive.path
-    if before is None:
-        return path
-    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
-    return joined_path([alone, path], best=1)

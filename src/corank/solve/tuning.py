@@ -9,14 +9,14 @@ says what is held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from corank.core.arrays import Array, Index, add_diagonal, namespace, take
-from corank.core.basis import BasisSpec, candidate_rows
+from corank.core.basis import BasisSpec, basis_size, candidate_rows
 from corank.core.folds import (
     Folding,
     Splits,
@@ -27,8 +27,6 @@ from corank.core.folds import (
 )
 from corank.core.kernels import Kernel, is_named, scale_gamma
 from corank.core.observations import Problem
-from corank.solve.descent import descend
-from corank.solve.effect import Evidence
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -41,6 +39,9 @@ from corank.solve.holdout import (
 )
 from corank.solve.path import Path, joined_path
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+
+if TYPE_CHECKING:
+    from corank.solve.effect import Evidence
 
 Candidates: TypeAlias = float | str | tuple[float, ...]
 
@@ -77,12 +78,16 @@ class Training:
     """A problem of one view, and where its rows lie in what the user handed over.
 
     index : (n,) row numbers in X; everything : X; weights : (n,) or None
+    level : was taken out of the scores
+    with_queries : whether the rows came with query labels
     """
 
     problem: Problem
     index: Index
     everything: Array
     weights: Array | None = None
+    level: float = 0.0
+    with_queries: bool = False
 
 
 # ---------------------------------------------------------------- what a learner was asked for
@@ -128,25 +133,29 @@ def untuned_width(gamma: Candidates) -> Candidates:
     return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
 
 
+def widths_to_try(gamma: Candidates, scale: Callable[[], float]) -> Sequence[float]:
+    """The kernel widths that `gamma` asks for; `scale` gives that of the scale of the rows."""
+    if not isinstance(gamma, str):
+        return gamma if isinstance(gamma, tuple) else (gamma,)
+    steps = GAMMA_STEPS if gamma == "tune" else np.ones(1)
+    return [float(width) for width in scale() * steps]
+
+
 def kernels_to_try(
     training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int
 ) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
+
+    def scale() -> float:
+        features, n = training.problem.features, len(training.index)
+        rows = candidate_rows(training.index, basis_size(spec, n), seed)
+        if len(rows) == n:
+            return scale_gamma(features, training.weights)
+        return scale_gamma(take(features, rows), take(training.weights, rows))
+
     if not kernel.has_width:
         return [kernel]
-    if isinstance(gamma, float | tuple):
-        widths = np.atleast_1d(gamma)
-    else:
-        features, n = training.problem.features, len(training.index)
-        size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
-        rows = candidate_rows(training.index, size, seed)
-        if len(rows) == n:
-            scale = scale_gamma(features, training.weights)
-        else:
-            weights = take(training.weights, rows)
-            scale = scale_gamma(take(features, rows), weights)
-        widths = scale * (GAMMA_STEPS if gamma == "tune" else np.ones(1))
-    return [replace(kernel, gamma=float(width)) for width in widths]
+    return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 
 # ---------------------------------------------------------------- problems
@@ -184,14 +193,12 @@ class HeldProblem:
     choices : the views with every choice of kernel widths
     dual : whether the basis of every view is its scored and all unscored rows, or the columns of
         one view
-    splits : what `read_splits` read, None for the default
     holds_out : whether anything may be held out
     """
 
     choices: Iterable[Sequence[ViewData]]
     unscored: Unscored | None = None
     dual: bool = False
-    splits: Index | Splits | None = None
     holds_out: bool = True
 
     def prepared(
@@ -204,7 +211,7 @@ class HeldProblem:
         system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
         if not (settings.tunes and self.holds_out):
             return system, None
-        folds = self._folds(system, settings.seed)
+        folds = self._folds(system, settings)
         if (
             isinstance(system, PrimalSystem)
             and isinstance(folds, Folding)
@@ -214,11 +221,13 @@ class HeldProblem:
             system.gather(folds)
         return system, folds
 
-    def _folds(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | Splits | None:
-        if self.splits is not None:
-            return given_folding(system.problems, self.splits, items=system.groups is None)
+    def _folds(
+        self, system: DualSystem | PrimalSystem, settings: Settings
+    ) -> Folding | Splits | None:
+        if settings.splits is not None:
+            return given_folding(system.problems, settings.splits, items=system.groups is None)
         n_features = system.size if isinstance(system, PrimalSystem) else None
-        return default_folding(system.problems, system.groups, seed, n_features=n_features)
+        return default_folding(system.problems, system.groups, settings.seed, n_features=n_features)
 
     def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
         """From the scored rows."""
@@ -229,7 +238,7 @@ class HeldProblem:
         is small.
         """
         system, errors = trial.system, trial.errors
-        folding = self._folds(system, settings.seed) if trial.folds is None else trial.folds
+        folding = self._folds(system, settings) if trial.folds is None else trial.folds
         if folding is not None and not isinstance(folding, Folding):
             n_features = system.size if isinstance(system, PrimalSystem) else None
             folding = default_folding(
@@ -250,6 +259,8 @@ def evidence_of(
     trial: Trial, settings: Settings, source: Any, errors: HeldOut | None, folding: Folding | None
 ) -> Evidence:
     """What a trial leaves behind to judge its choice; see `Evidence`."""
+    from corank.solve.effect import Evidence  # few learners judge theirs
+
     return Evidence(
         source=source,
         found=errors,
@@ -426,6 +437,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     elif settings.solver == "partitioned":
         coefficients = system.solve_partitioned(alpha, agreement, offset)
     else:
+        from corank.solve.descent import descend
+
         descent = descend(
             add_diagonal(system.matrix(agreement), alpha),
             system.right(offset),
@@ -434,10 +447,7 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
             tol=settings.tol,
             accelerated=settings.solver == "accelerated",
         )
-        coefficients = system.to_bases(descent.solution)
-        n_iter, gradient = (
-            descent.n_iter,
-            (descent.gradient if descent.gradient > settings.tol else 0.0),
-        )
+        coefficients, n_iter = system.to_bases(descent.solution), descent.n_iter
+        gradient = descent.gradient if descent.gradient > settings.tol else 0.0
     vectors = [columns[:, 0] for columns in coefficients]
     return Solution(system, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)

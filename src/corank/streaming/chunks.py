@@ -76,7 +76,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that are worked on together.
+    """Rows that are worked on together, one at least.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a
         score column
@@ -105,16 +105,37 @@ class Chunk:
         return ~np.isnan(to_numpy(self.scores))
 
 
+@dataclass(frozen=True)
+class State:
+    """The merged results of a job for chunks that follow each other, and the cursor behind them."""
+
+    result: Any = None  # where there are rows
+    cursor: Cursor = (0, 0)
+    rows: int = 0
+
+    def then(self, other: State) -> State:
+        """The state after the chunks of both."""
+        result = self.result
+        if result is None:
+            result = other.result
+        elif other.result is not None:
+            result = result.merged(other.result)
+        return State(result, other.cursor, self.rows + other.rows)
+
+
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
     """float32 where no column holds more than that, else float64."""
-    small = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds)
-    return np.float32 if small else np.float64
+    for kind in kinds:
+        if not (pa.types.is_float32(kind) or pa.types.is_float16(kind)):
+            return np.float64
+    return np.float32
 
 
 def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> NumpyArray:
     """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
-    result: NumpyArray = np.empty((table.num_rows, len(names)), dtype=dtype)
+    shape = table.num_rows, len(names)
+    result: NumpyArray = np.empty(shape, dtype=dtype)
     for rows in runs_of_rows(len(result), TRANSPOSED_ROWS):
         for position, values in enumerate(columns):
             result[rows, position] = values[rows]
@@ -128,7 +149,10 @@ def check_finite(values: NumpyArray, names: Sequence[str] | None, place: Place) 
         # NaN is not less than anything
         if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:
             return
-        row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST_SIZE)))
+        is_wrong = ~(np.abs(values) < LARGEST_SIZE)
+    rows, columns = np.nonzero(is_wrong)
+    row = int(rows[0])
+    column = int(columns[0])
     value = values[row, column]
     what = f"a value too large, {value},"
     if np.isnan(value):
@@ -171,14 +195,16 @@ def check_scores(scores: NumpyArray, name: str, place: Place) -> None:
 
 def one_run() -> Runs:
     """All rows as one query without a name."""
-    return Runs(starts=np.zeros(1, dtype=np.int64), ids=np.zeros(1, dtype=np.uint64))
+    starts = np.zeros(1, dtype=np.int64)
+    return Runs(starts, ids=starts.view(np.uint64))
 
 
 def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
     """The runs of a column of query labels. O(n), and one hash per run where they are text."""
     labels = plain(values).combine_chunks()
     if isinstance(labels, pa.ChunkedArray):
-        labels = labels.chunk(0) if labels.num_chunks else pa.array([], labels.type)
+        empty = pa.array([], labels.type)
+        labels = labels.chunk(0) if labels.num_chunks else empty
     missing = pc.is_null(labels, nan_is_null=True).to_numpy(zero_copy_only=False)
     if missing.any():
         row = int(np.argmax(missing))
@@ -209,11 +235,13 @@ def label_kind(kind: pa.DataType) -> str:
 def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     kind = labels.type
     types = pa.types
-    if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind)
+    if is_text(kind) or is_binary:
         hashes = b"".join(map(_hash, labels.to_pylist()))
         return np.frombuffer(hashes, dtype=np.uint64)
     if types.is_temporal(kind):
-        labels = labels.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        whole = pa.int32() if kind.bit_width == 32 else pa.int64()
+        labels = labels.cast(whole)
     elif not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
         raise TableError(
             f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or"
@@ -242,8 +270,6 @@ class ClosedQueries:
     def add(self, runs: Runs, place: Place) -> None:
         """Take in the runs that follow; a TableError names a query that was closed before."""
         ids = runs.ids
-        if len(ids) == 0:
-            return
         first = int(self._open == int(ids[0]))
         new = ids[first:]
         repeated = self._repeated(new)

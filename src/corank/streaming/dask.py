@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from corank.streaming.chunks import (
     Chunk,
     Cursor,
     Place,
+    State,
     check_finite,
     check_scores,
     one_run,
@@ -202,8 +203,8 @@ def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: st
         raise ValueError(
             f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths."
         )
-    array = np.asarray(values)
-    return [array[begin:end] for begin, end in pairwise(np.cumsum([0, *sizes]))]
+    ends = np.cumsum(sizes)
+    return np.split(np.asarray(values), ends[:-1])
 
 
 def _client() -> Any:
@@ -219,15 +220,12 @@ def _client() -> Any:
 # ---- passes on a cluster
 
 
-def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
-    """The merged result of one unit, and its number of rows. Runs on a worker."""
-    result = None
-    rows = 0
-    for chunk in scan.unit_chunks(number, first_row):
-        chunk_result = job(chunk)
-        result = chunk_result if result is None else result.merged(chunk_result)
-        rows += chunk.n_rows
-    return result, rows
+def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> State:
+    """The state after one unit. Runs on a worker."""
+    state = State()
+    for step in chunk_results(scan.unit_chunks(number, first_row), job):
+        state = state.then(step)
+    return replace(state, cursor=(number + 1, 0))
 
 
 def unit_rows(scan: Scan, number: int) -> int:
@@ -265,7 +263,8 @@ class UnitTasks:
         self.source = scan.source
         local = replace(scan, client=None)
         if isinstance(self.source, CollectionSource):
-            local = replace(local, source=self.source.only(-1, Partition(None)))
+            no_rows = self.source.only(-1, Partition(None))
+            local = replace(local, source=no_rows)
         self._scan = sent(self.client, local)
 
     def submit(self, function: Any, number: int, *arguments: Any) -> Any:
@@ -289,27 +288,15 @@ def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
         return list(scan.client.gather(futures))
 
 
-def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
-    """The results of units that follow each other as one. Runs on a worker."""
-    if left[0] is None or right[0] is None:
-        return right if left[0] is None else left
-    return left[0].merged(right[0]), left[1] + right[1]
-
-
-def chunk_results(
-    chunks: Generator[Chunk, None, None], job: Any
-) -> Generator[tuple[Any, Cursor, int], None, None]:
-    """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
+def chunk_results(chunks: Generator[Chunk, None, None], job: Any) -> Generator[State, None, None]:
+    """One chunk after the other, in this process."""
     with closing(chunks):
         for chunk in chunks:
-            yield job(chunk), chunk.cursor, chunk.n_rows
+            yield State(job(chunk), chunk.cursor, chunk.n_rows)
 
 
-def batches(
-    scan: Scan, job: Any, start: Cursor, first_row: int
-) -> Generator[tuple[Any, Cursor, int], None, None]:
-    """Result, cursor behind it and rows of one batch of units after the other; the next one is
-    computed meanwhile.
+def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[State, None, None]:
+    """One batch of units after the other; the next one is computed meanwhile.
 
     A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole
     units.
@@ -327,18 +314,18 @@ def batches(
     with reachable(client):
         tasks = UnitTasks(scan)
         sent_job = sent(client, job)
-        waiting: list[tuple[Any, int]] = []
+        waiting: list[Any] = []
         units = [number for number in scan.picked_units().tolist() if number >= first]
         for begin in range(0, len(units), BATCH_UNITS):
             batch = units[begin : begin + BATCH_UNITS]
             futures = [
                 tasks.submit(unit_result, number, offsets[number], sent_job) for number in batch
             ]
-            waiting.append((_merged_in_tree(client, futures), batch[-1] + 1))
+            waiting.append(_merged_in_tree(client, futures))
             if len(waiting) > 1:
-                yield _gathered(*waiting.pop(0))
-        for future, end in waiting:
-            yield _gathered(future, end)
+                yield _gathered(waiting.pop(0))
+        for future in waiting:
+            yield _gathered(future)
 
 
 def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
@@ -346,17 +333,18 @@ def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
     are let go.
     """
     while len(futures) > 1:
-        pairs = [futures[k : k + 2] for k in range(0, len(futures), 2)]
-        futures = [
-            pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False)
-            for pair in pairs
-        ]
+        merged = []
+        for left, right in zip(futures[::2], futures[1::2], strict=False):
+            merged.append(client.submit(State.then, left, right, pure=False))
+        if len(futures) % 2:
+            merged.append(futures[-1])
+        futures = merged
     return futures[0]
 
 
-def _gathered(future: Any, end: int) -> tuple[Any, Cursor, int]:
-    result, rows = future.result()
-    return result, (end, 0), rows
+def _gathered(future: Any) -> State:
+    state: State = future.result()
+    return state
 
 
 @contextmanager

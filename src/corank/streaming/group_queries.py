@@ -22,7 +22,7 @@ from corank.streaming.chunks import label_kind
 from corank.streaming.passes import progress_bar
 from corank.streaming.scan import Scan
 from corank.streaming.sources import File, ParquetSource, RawRows, find_files
-from corank.tables import cast_like
+from corank.tables import cast_like, columns_of
 
 BUCKET_BYTES = 2**25  # of the given files that go to one bucket
 MAX_BUCKETS = 256  # files that are open at once
@@ -102,16 +102,14 @@ def _table(rows: RawRows, scan: Scan) -> pa.Table:
         features = pa.table(
             {name: features[:, column] for column, name in enumerate(roles.features or ())}
         )
-    columns = (
-        {}
-        if rows.extra is None
-        else dict(zip(rows.extra.column_names, rows.extra.columns, strict=True))
-    )
-    columns |= dict(zip(features.column_names, features.columns, strict=True))
+    columns = {} if rows.extra is None else columns_of(rows.extra)
+    columns |= columns_of(features)
     if roles.score is not None:
         columns[roles.score] = pa.array(rows.scores)
-    labels = rows.runs.labels.take(pa.array(rows.runs.codes(rows.n_rows)))
-    columns[roles.query] = labels.cast(LABEL_TYPES.get(label_kind(labels.type), labels.type))
+    codes = rows.runs.codes(rows.n_rows)
+    labels = rows.runs.labels.take(pa.array(codes))
+    wide = LABEL_TYPES.get(label_kind(labels.type), labels.type)
+    columns[roles.query] = labels.cast(wide)
     return pa.table(columns)
 
 

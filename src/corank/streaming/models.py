@@ -115,8 +115,9 @@ def _about(learner: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_finite(coefficients: Any) -> None:
     views = coefficients if isinstance(coefficients, list) else [coefficients]
-    if not all(np.isfinite(to_numpy(values)).all() for values in views):
-        raise ValueError("coefficients are not finite")
+    for values in map(to_numpy, views):
+        if not np.isfinite(values).all():
+            raise ValueError("coefficients are not finite")
 
 
 # ---------------------------------------------------------------- rows to learn from
@@ -273,7 +274,10 @@ class SummedRows:
     @property
     def n_queries(self) -> int:
         """Queries with a score, 1 where there is no query column."""
-        return self.rows.survey.offsets()[1] if self.rows.scan.has_queries else 1
+        if not self.rows.scan.has_queries:
+            return 1
+        _, n_queries = self.rows.survey.offsets()
+        return n_queries
 
     @property
     def reference(self) -> Array:
@@ -305,7 +309,9 @@ class SummedRows:
         most = self.rows.survey.n_scored
         if self.comparison.needs_queries:
             most = most // 2
-        return Folds("row", min(N_FOLDS, most), seed, offsets) if most > 1 else None
+        if most <= 1:
+            return None
+        return Folds("row", min(N_FOLDS, most), seed, offsets)
 
     def summed(
         self,
@@ -331,8 +337,8 @@ class SummedRows:
         job = JointSumJob(tuple(jobs))
         joint: JointSums = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
         sums = [spans.closed() for spans in joint.sums]
-        for part, part_job, part_sums in zip(parts, jobs[1:], sums[1:], strict=True):
-            part.keep(part_job, part_sums)
+        for number, part in enumerate(parts, start=1):
+            part.keep(jobs[number], sums[number])
         return sums[0]
 
 
@@ -371,7 +377,8 @@ class ScannedProblem:
             features, columns = joint.maps[0], None
         unscored = None if settings.agreement == 0.0 else self.unscored
         sums = self.scored.summed(features, folds, columns, unscored)
-        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
+        statistics = [joint.whitened(sums)]
+        system = PrimalSystem(views, self.unscored, statistics=statistics)
         if self.scored.n_passes == 1:
             self.scored.warn_of_ties(system)
         return system, None if folds is None else Folding([np.arange(folds.n_folds)])
@@ -490,14 +497,9 @@ def write_predictions(
 
 def carrying(scan: Scan, columns: Any, name: str) -> Scan:
     """The scan with the columns that are written too: those asked for, else the query column."""
-    own = (
-        [scan.roles.query]
-        if columns is None and scan.has_queries
-        else []
-        if columns is None
-        else columns
-    )
-    names = [own] if isinstance(own, str) else [str(each) for each in own]
+    if columns is None:
+        columns = scan.roles.query if scan.has_queries else []
+    names = [columns] if isinstance(columns, str) else list(map(str, columns))
     if name in names:
         raise ValueError(
             f"columns: {name!r} is the name of the predictions; give them another with name=."
@@ -549,7 +551,8 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
         final = int(runs.starts[-1])
         if final > 0:
             codes = np.concatenate([_codes(waiting), runs.codes(n)[:final]])
-            yield [*waiting, rows.take(slice(0, final))], codes
+            waiting.append(rows.take(slice(0, final)))
+            yield waiting, codes
             waiting = []
         waiting.append(rows.take(slice(final, n)))
         last = int(runs.ids[-1])
@@ -563,14 +566,16 @@ def _as_float64(values: Array) -> FloatArray:
 
 def _codes(waiting: Sequence[Stretch]) -> Index:
     """The codes of rows that belong to query 0."""
-    return np.zeros(sum(len(part.values) for part in waiting), dtype=np.int64)
+    n_rows = sum(len(part.values) for part in waiting)
+    return np.zeros(n_rows, dtype=np.int64)
 
 
 def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:
     """Scores, predictions and query codes, some whole queries at a time."""
     for parts, codes in whole_queries(learner, scan, "scoring"):
         scores = np.concatenate([to_numpy(part.scores) for part in parts])
-        yield scores, np.concatenate([part.values for part in parts]), codes
+        predictions = np.concatenate([part.values for part in parts])
+        yield scores, predictions, codes
 
 
 def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
@@ -610,10 +615,12 @@ def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> f
             continue
         chunk_mean = scores.mean()
         step = float(chunk_mean) - mean
-        spread += float(((scores - chunk_mean) ** 2).sum()) + step**2 * count * n / (count + n)
+        deviations = scores - chunk_mean
+        spread += float((deviations**2).sum()) + step**2 * count * n / (count + n)
         mean += step * n / (count + n)
         count += n
-        loss += float(((scores - _as_float64(values)[scored]) ** 2).sum())
+        residuals = scores - _as_float64(values)[scored]
+        loss += float((residuals**2).sum())
     if count == 0:
         raise ValueError(NO_SCORES)
     if spread == 0:

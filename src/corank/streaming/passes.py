@@ -26,7 +26,7 @@ from corank.core.sums import Accumulator, Spans
 from corank.core.views import SideBySide
 from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint, in_words
-from corank.streaming.chunks import Chunk, Cursor
+from corank.streaming.chunks import Chunk, Cursor, State
 from corank.streaming.dask import batches, chunk_results
 from corank.streaming.scan import Scan
 
@@ -53,21 +53,6 @@ class Job(Protocol):
     def digest(self) -> str:
         """A text that differs between jobs that give different results."""
         ...
-
-
-@dataclass(frozen=True)
-class State:
-    """The result of a pass for the rows before a cursor."""
-
-    result: Any = None
-    cursor: Cursor = (0, 0)
-    rows: int = 0
-
-    def after(self, result: Any, cursor: Cursor, rows: int) -> State:
-        """The state after another partial result, None where it has no rows."""
-        if self.result is not None:
-            result = self.result if result is None else self.result.merged(result)
-        return State(result, cursor, self.rows + rows)
 
 
 @dataclass
@@ -104,10 +89,10 @@ class Passes:
                 else:
                     steps = batches(scan, job, state.cursor, state.rows)
                 with closing(steps):
-                    for result, cursor, rows in steps:
+                    for step in steps:
                         # at once: an interruption finds the old or the new
-                        state = state.after(result, cursor, rows)
-                        advance(rows)
+                        state = state.then(step)
+                        advance(step.rows)
                         if self.checkpoint is not None and self.checkpoint.is_due:
                             self._save(state, job, name)
         except BaseException:
@@ -167,9 +152,8 @@ class Passes:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Numbers of rows and of scored rows before a chunk, and the number of its first scored query."""
+    """Number of scored rows before a chunk, and the number of its first scored query."""
 
-    rows: int
     scored: int
     query: int
 

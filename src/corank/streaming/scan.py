@@ -113,8 +113,10 @@ def scan(
         source: Source = SvmlightSource(files, features if isinstance(features, int) else None)
         features = None if isinstance(features, int) else features
     elif kind == "csv":
-        texts = [] if encoder is None else encoder.text_columns
-        source = CsvSource(files, [*texts, *([] if query is None else [query])])
+        texts = [] if encoder is None else list(encoder.text_columns)
+        if query is not None:
+            texts.append(query)
+        source = CsvSource(files, texts)
     else:
         source = ParquetSource(files, chunk_rows or CHUNK_ROWS[1])
     others = (SCORE, QUERY, DOCUMENT) if kind == "svmlight" else (score, query)
@@ -293,8 +295,10 @@ class Scan:
         """The number of features that a learner sees."""
         if self.unnamed and not self.maps:
             return len(self.roles.features or ())
-        names = self.feature_names
-        return int(self._first_mapped[0].shape[1]) if names is None else len(names)
+        if self.feature_names is not None:
+            return len(self.feature_names)
+        values, _ = self._first_mapped
+        return int(values.shape[1])
 
     @cached_property
     def _first_mapped(self) -> tuple[Any, list[str] | None]:
@@ -375,21 +379,24 @@ class Scan:
     @cached_property
     def _unit_ends(self) -> Index:
         """Numbers of rows up to the end of each unit, from 0: (units + 1,). For Parquet."""
-        return np.cumsum([0, *(unit.n_rows or 0 for unit in self.source.units)])
+        counts = [unit.n_rows or 0 for unit in self.source.units]
+        return np.cumsum([0, *counts])
 
     def picked_units(self) -> Index:
         """The numbers of the units of which rows are read."""
         units = np.arange(len(self.source.units))
         if self.only is None:
             return units
-        return units[np.diff(np.searchsorted(self.only, self._unit_ends)) > 0]
+        picked = np.searchsorted(self.only, self._unit_ends)
+        return units[np.diff(picked) > 0]
 
     @property
     def read_share(self) -> float:
         """The share of the rows that lie in units of which rows are read."""
         if self.only is None:
             return 1.0
-        return float(np.diff(self._unit_ends)[self.picked_units()].sum() / self._unit_ends[-1])
+        sizes = np.diff(self._unit_ends)
+        return float(sizes[self.picked_units()].sum() / sizes.sum())
 
     def chunks(self, start: Cursor = (0, 0), first_row: int = 0) -> Generator[Chunk, None, None]:
         """The chunks from a cursor on, read ahead; `first_row` rows lie before it."""
@@ -438,10 +445,11 @@ class Scan:
             yield from self.source.read(unit, self.roles, self.chunk_rows)
             return
         begin, end = self._unit_ends[number : number + 2]
-        rows = self.only[slice(*np.searchsorted(self.only, (begin, end)))]
-        if len(rows):
+        first, last = np.searchsorted(self.only, (begin, end))
+        if first < last:
             assert isinstance(self.source, ParquetSource)
-            yield self.source.read_rows(unit, self.roles, rows - begin)
+            rows = self.only[first:last] - begin
+            yield self.source.read_rows(unit, self.roles, rows)
 
     def _features(self, rows: RawRows) -> Any:
         if self.roles.features is None:

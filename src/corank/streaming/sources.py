@@ -568,14 +568,11 @@ class SvmlightSource:
         if len(with_queries) > 1:
             raise TableError("some files have qid: and others have not; all or none")
         self.has_queries = with_queries.pop()
-        self.has_comments = all(
-            has_comments(next(lines_of(Path(file.path), 1), [])) for file in files
-        )
-        self.n_features = (
-            max(last_feature(Path(file.path)) for file in files)
-            if n_features is None
-            else n_features
-        )
+        first_lines = [next(lines_of(Path(file.path), 1), []) for file in files]
+        self.has_comments = all(map(has_comments, first_lines))
+        if n_features is None:
+            n_features = max(last_feature(Path(file.path)) for file in files)
+        self.n_features = n_features
 
     @property
     def names(self) -> list[str]:
@@ -598,9 +595,8 @@ class SvmlightSource:
                 raise TableError(
                     f"svmlight files have no column {name!r}; the {fixed} is called {fixed!r}"
                 )
-        unknown = set(roles.features or ()) - set(self.number_columns()[1:]) | set(
-            roles.extra
-        ) - set(self.names)
+        unknown = set(roles.features or ()) - set(self.number_columns()[1:])
+        unknown |= set(roles.extra) - set(self.names)
         if unknown or roles.as_table:
             raise TableError("svmlight files have features '1', '2', … and no other columns")
 
@@ -622,7 +618,10 @@ class SvmlightSource:
         features: Any = None
         if roles.features is not None:
             columns = [int(name) - 1 for name in roles.features]
-            features = (X if columns == list(range(self.n_features)) else X[:, columns]).toarray()
+            chosen = X
+            if columns != list(range(self.n_features)):
+                chosen = X[:, columns]
+            features = chosen.toarray()
             check_finite(features, roles.features, place)
         check_scores(scores, SCORE, place)
         runs = one_run()
@@ -639,7 +638,10 @@ class SvmlightSource:
     def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
         """The values of a column that is carried along."""
         if name.isdecimal():
-            return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
+            column = X[:, [int(name) - 1]]
+            return pa.array(column.toarray()[:, 0])
         if name == DOCUMENT:
             return pa.array(document_ids(lines), pa.string())
-        return pa.array(scores, from_pandas=True) if name == SCORE else pa.array(labels)
+        if name == SCORE:
+            return pa.array(scores, from_pandas=True)
+        return pa.array(labels)

@@ -69,18 +69,15 @@ class ChunkCounts:
     def of(cls, chunk: Chunk, scored: Mask) -> ChunkCounts:
         """The counts of a chunk whose rows are `scored` (n,) or not."""
         runs = chunk.runs
-        scored_runs = (
-            np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
-        )
-        first, last = (int(runs.ids[0]), int(runs.ids[-1])) if len(scored) else (0, 0)
+        scored_runs = np.logical_or.reduceat(scored, runs.starts)
         return cls(
             cursor=chunk.cursor,
             rows=len(scored),
             scored=int(scored.sum()),
             runs=len(runs.starts),
             scored_runs=int(scored_runs.sum()),
-            first=first,
-            last=last,
+            first=int(runs.ids[0]),
+            last=int(runs.ids[-1]),
             first_scored=bool(scored_runs[0]),
             last_scored=bool(scored_runs[-1]),
             bounds=runs.bounds,
@@ -116,8 +113,9 @@ class RowPieces:
             return self
         features, *others = self.joined()
         features = like(features, reference, dtype_name(features))
-        scores = [like(values, reference) for values in others[:1]]
-        return RowPieces(((features, *scores, *others[1:]),))
+        if others:
+            others[0] = like(others[0], reference)  # the scores
+        return RowPieces(((features, *others),))
 
 
 @storable("Survey")
@@ -174,49 +172,31 @@ class Survey:
         )
 
     def offsets(self) -> tuple[dict[Cursor, Offsets], int]:
-        """Rows, scored rows and scored queries before every chunk, and the number of queries with a
+        """Scored rows and scored queries before every chunk, and the number of queries with a
         score.
         """
         result: dict[Cursor, Offsets] = {}
-        rows = scored = queries = 0
+        scored = queries = 0
         # the query at the end of the chunks so far, and whether it has a score
         open_id = None
         open_scored = False
         for chunk in self.chunks:
-            goes_on = chunk.rows > 0 and chunk.first == open_id
-            shared = goes_on and open_scored and chunk.first_scored
-            result[chunk.cursor] = Offsets(rows, scored, queries - shared)
-            rows += chunk.rows
+            goes_on = open_scored and chunk.first == open_id
+            shared = goes_on and chunk.first_scored
+            result[chunk.cursor] = Offsets(scored, queries - shared)
             scored += chunk.scored
             queries += chunk.scored_runs - shared
-            if chunk.rows:
-                through = goes_on and chunk.runs == 1 and open_scored
-                open_id = chunk.last
-                open_scored = chunk.last_scored or through
+            open_id = chunk.last
+            open_scored = chunk.last_scored or (goes_on and chunk.runs == 1)
         return result, queries
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries, scored or not."""
-        filled = [chunk for chunk in self.chunks if chunk.rows]
-        n_runs = sum(chunk.runs for chunk in filled)
-        n_cut = sum(before.last == after.first for before, after in pairwise(filled))
-        return n_runs - n_cut
 
     @property
     def rises(self) -> bool:
         """Whether labels rise throughout, so that no query can come back."""
-        last = None
-        for chunk in self.chunks:
-            if chunk.rows == 0:
-                continue
-            if chunk.bounds is None:
-                return False
-            lowest, highest = chunk.bounds
-            if last is not None and last > lowest:
-                return False
-            last = highest
-        return True
+        bounds = [chunk.bounds for chunk in self.chunks]
+        if None in bounds:
+            return False
+        return all(before[1] <= after[0] for before, after in pairwise(bounds))  # type: ignore[index]
 
     def beside(self, reference: Array) -> Survey:
         """The survey, in as few pieces as can be, in the library and on the device of a reference."""
@@ -271,7 +251,8 @@ class SurveyJob:
             codes = chunk.runs.codes(chunk.n_rows)[rows]
             ids = chunk.runs.ids.view(np.int64)[codes]
             features = take(chunk.features, rows)
-            held = RowPieces(((features, scores, ids, self._numbers(chunk, rows)),))
+            numbers = self._numbers(chunk, rows)
+            held = RowPieces(((features, scores, ids, numbers),))
         return Survey(
             chunks=(ChunkCounts.of(chunk, is_scored),),
             scored=self._reservoir(chunk, is_scored),
@@ -393,8 +374,10 @@ def _with_spread_candidates(survey: Survey, scan: Scan, job: SurveyJob) -> Surve
         # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows
         # behind it
         share = len(numbers) / count
-        draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * share
-        return Reservoir(job.limit, ((numbers, draws, np.empty((len(numbers), 0))),))
+        rng = np.random.default_rng([job.seed, count])
+        draws = rng.random(len(numbers)) * share
+        no_features = np.empty((len(numbers), 0))
+        return Reservoir(job.limit, ((numbers, draws, no_features),))
 
     return replace(
         survey,
@@ -416,7 +399,8 @@ def _spread_rows(survey: Survey, scan: Scan, job: SurveyJob, *, scored: bool) ->
     width = WINDOW_ROWS * count // survey.n_rows
     ranks = spread_places(count, min(job.limit, count), job.seed, width)
     numbers = [np.zeros(0, dtype=np.int64)]
-    for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
+    positions = np.unique(np.searchsorted(ends, ranks, side="right"))
+    for position in positions.tolist():
         end = ends[position]
         chunk = survey.chunks[position]
         first = end - sizes[position]

@@ -151,9 +151,9 @@ class TableFile:
     @property
     def is_svmlight(self) -> bool:
         """Whether it is a file of SVMlight or LETOR."""
-        if self.format is not None:
+        if self.format is not None or not self.path.is_file() or not is_table_name(self.path):
             return self.format == "svmlight"
-        return self.path.is_file() and is_table_name(self.path) and is_svmlight(self.path)
+        return format_of_file(self.path) == "svmlight"
 
     def read(self, text: Iterable[str] = ()) -> pa.Table:
         """The table; columns `text` stay text."""
@@ -260,11 +260,6 @@ def is_table_name(path: Path) -> bool:
     return True
 
 
-def is_svmlight(path: Path) -> bool:
-    """Whether a file is one of SVMlight or LETOR."""
-    return format_of_file(path) == "svmlight"
-
-
 def ending_of(beginning: bytes) -> str:
     """The ending that a file should have by its first bytes."""
     text = _decompressed(beginning)
@@ -320,13 +315,13 @@ def _check_beginning(path: Path, *, is_parquet: bool) -> None:
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written: blank rows before its header, its separator, whether numbers have
-    commas, and the names of its columns where no header has them.
+    """How a CSV file is written: blank rows before its header, its separator, how many columns it
+    has, whether numbers have commas, and the names of its columns where no header has them.
     """
 
     skipped_rows: int
     separator: str
-    one_column: bool
+    n_columns: int
     decimal_commas: bool
     names: list[str] | None
 
@@ -349,9 +344,8 @@ def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True
         separator = next(
             (candidate for candidate in separators if candidate in unquoted), separators[0]
         )
-        MAX_COLUMNS.check(
-            unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns"
-        )
+        n_columns = unquoted.count(separator) + 1
+        MAX_COLUMNS.check(n_columns, f"{path} has {n_columns:,} columns")
         lines = [file.readline()] if has_header else [header]
         while lines[-1] and len(lines) < LAYOUT_ROWS and sum(map(len, lines)) < LAYOUT_CHARACTERS:
             lines.append(file.readline())
@@ -362,11 +356,12 @@ def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True
         raise TableError(f"{path} has a header but no rows")
     fields = (field.strip() for line in lines for field in line.split(separator))
     decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
-    layout = CsvLayout(skipped, separator, separator not in unquoted, decimal_commas, None)
+    layout = CsvLayout(skipped, separator, n_columns, decimal_commas, None)
     if has_header:
         return layout
-    n_columns = len(first_rows(path, layout, 1)[0])
-    return layout._replace(names=[str(number) for number in range(1, n_columns + 1)])
+    n_columns = len(first_rows(path, layout, 1)[0])  # a cell may hold a line break
+    names = [str(number) for number in range(1, n_columns + 1)]
+    return layout._replace(n_columns=n_columns, names=names)
 
 
 @contextmanager
@@ -420,7 +415,7 @@ def _csv_arguments(
             delimiter=layout.separator,
             newlines_in_values=True,
             # in a table of one column a blank line is a missing value
-            ignore_empty_lines=not layout.one_column,
+            ignore_empty_lines=layout.n_columns > 1,
             invalid_row_handler=uneven_row,
         ),
         arrow_csv.ConvertOptions(
@@ -435,8 +430,9 @@ def _csv_arguments(
 
 def _read_csv(path: Path, layout: CsvLayout, text: set[str]) -> pa.Table:
     types = dict.fromkeys(text, pa.string())
+    fractions = {} if layout.n_columns < WIDE else _fractions(path, layout)
     try:
-        table = _read_even_rows(path, layout, _fractions(path, layout) | types)
+        table = _read_even_rows(path, layout, fractions | types)
     except pa.ArrowInvalid:  # a column begins with a fraction and holds text further down
         table = _read_even_rows(path, layout, types)
     columns = table.columns
@@ -472,7 +468,7 @@ def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
     except csv.Error:
         return {}
     header, *others = rows if layout.names is None else [layout.names, *rows]
-    if len(header) < WIDE or not others:
+    if not others:
         return {}
     return {
         name: pa.float64()

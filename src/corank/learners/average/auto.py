@@ -23,13 +23,12 @@ from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner, read_link_matrix
 from corank.learners.average.model import (
-    AverageSettings,
     EncodedTable,
     ScoredTable,
     compared_units,
-    fit_items,
+    fit_encoded,
 )
-from corank.learners.base import R2Mixin, RankerMixin, finite_predictions
+from corank.learners.base import R2Mixin, RankerMixin
 from corank.metrics import disagreement_error, misplaced_shares
 
 
@@ -121,7 +120,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
         return error, float(np.average((units.scores - without) ** 2, weights=weights))
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        squares, queries = average.residuals**2, average.judged_units.queries
+        squares = average.residuals**2
+        queries = average.judged_units.queries
         if queries is None:
             return squares
         codes = np.unique(queries, return_inverse=True)[1]
@@ -244,11 +244,12 @@ class AutoRanker(RankerMixin, AverageLearner):
         if unscored is not None:
             numbers = stack_rows([numbers, as_numbers(read_unscored(self, features, unscored))])
         matrix = read_link_matrix(links, numbers.shape[0])
-        self._with_queries, self._with_links = qid is not None, links is not None
+        self._with_queries = qid is not None
+        self._with_links = links is not None
         self._n_seen = n
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
-        settings = self._read_settings(encoder)
-        self._fit_pairs(EncodedTable(numbers, None, settings), pairs, groups, settings, matrix)
+        items = EncodedTable(numbers, None, self.read_settings(encoder))
+        self._fit_pairs(items, pairs, groups, matrix)
         self.encoder_ = encoder
         return self
 
@@ -257,7 +258,6 @@ class AutoRanker(RankerMixin, AverageLearner):
         items: EncodedTable,
         pairs: tuple[Array, ...],
         groups: Index,
-        settings: AverageSettings,
         links: Any = None,
         *,
         honest: bool = True,
@@ -270,15 +270,19 @@ class AutoRanker(RankerMixin, AverageLearner):
         units = compared_units(
             ends[: len(first)], ends[len(first) :], margins, weights, groups, len(used)
         )
-        model, average = fit_items(items, used, links, units, settings, honest=honest)
-        self._kind, self._n_comparisons = "comparison", len(first)
-        self._n_scored, self._n_unscored = len(used), len(items) - len(used)
-        self._keep(model, average, settings)
+        others = np.setdiff1d(np.arange(len(items)), used)
+        model, average = fit_encoded(items, used, others, units, links, honest=honest)
+        self._kind = "comparison"
+        self._n_comparisons = len(first)
+        self._n_scored = len(used)
+        self._n_unscored = len(others)
+        self._keep(model, average, items.settings)
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
         if average is None:
             return float("nan"), float("nan")
-        units, held_out = average.judged_units, average.held_out
+        units = average.judged_units
+        held_out = average.held_out
         judged = np.isfinite(held_out)
         if not judged.any():
             return float("nan"), 0.5
@@ -289,7 +293,8 @@ class AutoRanker(RankerMixin, AverageLearner):
         return float(disagreement_error(*_judged(average), qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        units, (scores, predictions) = average.judged_units, _judged(average)
+        units = average.judged_units
+        scores, predictions = _judged(average)
         if units.whole:
             errors: FloatArray = disagreement_error(
                 scores, predictions, qid=units.groups, average=False
@@ -300,7 +305,8 @@ class AutoRanker(RankerMixin, AverageLearner):
 
 def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
     """Scores of the units, NaN where they were not held out, and their predictions."""
-    units, judged = average.judged_units, np.isfinite(average.held_out)
+    units = average.judged_units
+    judged = np.isfinite(average.held_out)
     return (
         np.where(judged, units.scores, np.nan),
         np.where(judged, average.held_out, 0.0) / units.roots,
@@ -321,8 +327,9 @@ class LiveFit:
 
     def __init__(self, learner: AutoRanker | AutoRegressor, X: FloatArray) -> None:
         read_features(learner, X, reset=True)
-        self._learner, self._settings = copy(learner), learner._read_settings(learner.encoder)
-        self._items = EncodedTable(X, None, self._settings)
+        self._learner = copy(learner)
+        self._learner._with_queries = self._learner._with_links = False
+        self._items = EncodedTable(X, None, learner.read_settings(learner.encoder))
 
     @property
     def standardised(self) -> FloatArray:
@@ -333,8 +340,10 @@ class LiveFit:
 
     def to_scores(self, scores: FloatArray) -> Any:
         """The model of scores (n,), NaN = unscored."""
-        model = self._unfitted()
-        model._fit_scored(ScoredTable(self._items.features, scores), self._settings, self._items)
+        model: Any = copy(self._learner)
+        model.fit_scored(
+            ScoredTable(self._items.features, scores), self._items.settings, self._items
+        )
         model.encoder_ = model.encoder
         return model
 
@@ -342,20 +351,16 @@ class LiveFit:
         """The model of comparisons between rows, as in `fit_comparisons`; its held-out error is not
         computed.
         """
-        model = self._unfitted()
+        model: Any = copy(self._learner)
         n = model._n_seen = len(self._items)
         model._n_queries = 1
-        pairs = read_comparisons(winners, losers, margins, None, n)
+        ones = np.ones(len(winners))
+        pairs = winners, losers, ones if margins is None else margins, ones
         groups = comparison_groups(winners, losers, n, None)
-        model._fit_pairs(self._items, pairs, groups, self._settings, honest=False)
+        model._fit_pairs(self._items, pairs, groups, honest=False)
         model.encoder_ = model.encoder
-        return model
-
-    def _unfitted(self) -> Any:
-        model = copy(self._learner)
-        model._with_queries = model._with_links = False
         return model
 
     def predict(self, model: AutoRanker | AutoRegressor) -> FloatArray:
         """The predictions of a model for all items: (n,)."""
-        return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
+        return model.predict_encoded(self._items)

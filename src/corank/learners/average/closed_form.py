@@ -18,7 +18,7 @@ from corank.core.folds import fold_blocks
 from corank.core.loss import PairLoss, Pointwise, QueryLoss, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import are_below, floats, whole
-from corank.solve.spectrum import LEAST, LeftOut, Spectrum
+from corank.solve.spectrum import LEAST, Spectrum
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 # of a centred kernel over the kernel: what is less is rounding, and tells no rows apart
@@ -102,24 +102,6 @@ class Observations:
         return len(self) - (0 if self.groups is None else int(self.groups.max()) + 1)
 
     @cached_property
-    def levels(self) -> Array:
-        """Unit vectors of free levels, one per group, as their nonzero entries: (N, 1)."""
-        if self.groups is None:
-            return None
-        assert isinstance(self.operator, QueryLoss)
-        return self.operator.direction[:, None]
-
-    @cached_property
-    def blocks(self) -> list[Index]:
-        """The observations of every fold."""
-        return fold_blocks(self.folds)
-
-    @cached_property
-    def mean_weight(self) -> float:
-        """The mean of the weights."""
-        return float(np.mean(self.roots**2))
-
-    @cached_property
     def targets(self) -> Array:
         """J s: (N,)."""
         return self.centred(self.roots * self.scores)
@@ -156,12 +138,7 @@ class Observations:
         """Values at points (n_points, …) as values of observations: (N, …)."""
         if self.second is not None:
             return values[self.first] - values[self.second]
-        return values if self._in_order else values[self.first]
-
-    @cached_property
-    def _in_order(self) -> bool:
-        """Whether observation i is point i."""
-        return np.array_equal(self.first, np.arange(self.n_points))
+        return values[self.first]
 
     def root(self, values: FloatArray) -> Array:
         """J Z for Z (n_points, k): (N, k)."""
@@ -170,7 +147,7 @@ class Observations:
     def root_transposed(self, values: FloatArray) -> Array:
         """Jᵀ U for U (N, k): (n_points, k)."""
         coefficients = self.operator.root_transposed(values)
-        if self.second is not None or self._in_order:
+        if self.second is not None:
             return coefficients
         result = np.zeros((self.n_points, values.shape[1]))
         result[self.first] = coefficients
@@ -180,7 +157,8 @@ class Observations:
         """J K Jᵀ: (N, N), for K (n_points, n_points)."""
         if self.second is not None:
             return self.operator.conjugate(kernel)
-        inner = kernel.copy() if self._in_order else kernel[self.first][:, self.first]
+        every = len(self) == self.n_points  # in ascending order, as all scored rows are
+        inner = kernel.copy() if every else kernel[self.first][:, self.first]
         return self.operator.conjugate(inner)
 
     def left_out(self, predictions: FloatArray) -> FloatArray:
@@ -215,7 +193,7 @@ def spectrum_of(kernel: FloatArray, observations: Observations) -> tuple[Spectru
     matrix = observations.matrix(kernel)
     size = float(np.trace(matrix)) / len(matrix)
     # rows are all alike
-    if size <= LEAST_SIZE * float(np.trace(kernel)) / len(kernel) * observations.mean_weight:
+    if size <= LEAST_SIZE * float(np.trace(kernel)) / len(kernel) * np.mean(observations.roots**2):
         matrix, size = np.zeros_like(matrix), 1.0
     return Spectrum.of(matrix), size * ALPHAS
 
@@ -228,24 +206,19 @@ def solve_kernel(kernel: FloatArray, observations: Observations) -> ClosedForm:
     targets = observations.targets[:, None]
     evidence = spectrum.evidence(targets, observations.n_free)
     amplitude = evidence.best_amplitudes(alphas)
-    residuals, variances = _left_out(spectrum, alphas, observations)
+    operator, levels = observations.operator, None
+    if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
+        levels = operator.direction[:, None]
+    free = spectrum if levels is None or observations.whole else spectrum.without(levels)
+    left = free.left_out(targets, fold_blocks(observations.folds), alphas, with_variances=True)
+    variances = left.variances
+    if levels is not None and observations.whole:  # they do not count: their eigenvalue is 0
+        variances = np.maximum(variances - levels**2 * alphas, LEAST)
     return ClosedForm(
         alphas=alphas,
         log_evidence=evidence.at(amplitude, alphas * amplitude),
         amplitude=amplitude,
-        held_out=observations.truth[:, None] - residuals,
+        held_out=observations.truth[:, None] - left.residuals,
         variance=variances * amplitude,
         duals=spectrum.solve(targets, alphas),
     )
-
-
-def _left_out(spectrum: Spectrum, alphas: FloatArray, observations: Observations) -> LeftOut:
-    """What is held out with its fold: residuals (N, a), and their variances per amplitude."""
-    levels = observations.levels
-    free = spectrum if levels is None or observations.whole else spectrum.without(levels)
-    targets, blocks = observations.targets[:, None], observations.blocks
-    left = free.left_out(targets, blocks, alphas, with_variances=True)
-    if levels is None or not observations.whole:
-        return left
-    # levels do not count: their eigenvalue is 0
-    return LeftOut(left.residuals, np.maximum(left.variances - levels**2 * alphas, LEAST))

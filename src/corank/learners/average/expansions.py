@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from corank.core.arrays import Array, FloatArray, Index
-from corank.core.kernels import Kernel, RbfPoints
+from corank.core.kernels import Kernel, RbfPoints, unit_rows
 from corank.learners.average.candidates import WIDE_KERNELS
 from corank.learners.average.encoding import IDENTITY
 from corank.learners.average.fitting import FittedCandidate
@@ -25,7 +25,6 @@ from corank.learners.average.similarity import (
     Sight,
     Similarity,
     second_order_features,
-    unit_rows,
 )
 
 MAX_DOUBLINGS = 8  # of an exponent by squaring: each doubles the relative error too

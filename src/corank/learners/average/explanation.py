@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -58,7 +58,8 @@ def explain_average(
     if not model.candidates:
         return PairExplanation(*pair.labels, 0.0, [], [], [], SUM, ([], []), items_are)
     terms = _PairTerms.of(model, pair, queries, links)
-    clipped, raw = terms.clipped(terms.encoded), terms.raw(terms.encoded)
+    raw = terms.functions(terms.encoded)
+    clipped = model.limited(raw)
     difference = float(terms.weights @ (clipped[:, 0] - clipped[:, 1]))
     limited = difference - float(terms.weights @ (raw[:, 0] - raw[:, 1]))
     return explain_terms(
@@ -68,7 +69,9 @@ def explain_average(
         terms.by_column(columns, pair.rows),
         find=lambda _: terms.matches(pair),
         items_are=items_are,
-        limits=[] if np.array_equal(clipped, raw) else [Contribution(LIMITED, limited)],
+        limits=[]
+        if np.array_equal(clipped, model.base + raw)
+        else [Contribution(LIMITED, limited)],
         answers=terms.by_answer,
     )
 
@@ -80,7 +83,7 @@ class _PairTerms:
     encoded : (2, k) by name; context : names of those that depend on other rows, by query or by
         link
     used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
-    clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C, n)
+    functions : of encoded rows, predictions by every candidate, around the base: (C, n)
     """
 
     model: AverageModel
@@ -90,8 +93,7 @@ class _PairTerms:
     weights: FloatArray
     side: int
     space: Space
-    clipped: Callable[[Encoded], FloatArray]
-    raw: Callable[[Encoded], FloatArray]
+    functions: Callable[[Encoded], FloatArray]
 
     @property
     def n_points(self) -> int:
@@ -120,11 +122,10 @@ class _PairTerms:
                     if name in rows_beyond and (hops or encoding.name == QUERY_RANKS):
                         context[name] = encoding.columns
                         encoded[name] = take(rows_beyond[name], pair.numbers)
-        unlimited = replace(model, low=-np.inf, high=np.inf)
-        functions = (model.functions(used, side), unlimited.functions(used, side))
+        functions = model.functions(used, side)
         # that of the model would stay in memory
         space = Space(model.points, model.unscored, model.view_columns)
-        return cls(model, encoded, context, used, weights, side, space, *functions)
+        return cls(model, encoded, context, used, weights, side, space, functions)
 
     def parts(self, view_names: Sequence[str], items_are: str) -> Iterator[PartTerms]:
         """What every kernel of every candidate contributes, by point, or by all unscored rows."""
@@ -132,7 +133,8 @@ class _PairTerms:
         numbers = np.arange(self.n_points)
         labels = [f"{items_are} {number}" for number in numbers]
         for fitted, weight in zip(self.used, self.weights, strict=True):
-            share, similarities = self.share(fitted), fitted.similarities
+            share = self.share(fitted)
+            similarities = fitted.similarities
             of_unscored = fitted.view_coefficients
             views = [
                 self._view_name(fitted.candidate, each.sight, view_names) for each in similarities
@@ -173,7 +175,9 @@ class _PairTerms:
             units.root(np.eye(units.n_points)), full_matrices=False
         )
         kept = sizes > LEAST_SIZE * sizes[0]
-        range_basis, sizes, transposed = range_basis[:, kept], sizes[kept], transposed[kept]
+        range_basis = range_basis[:, kept]
+        sizes = sizes[kept]
+        transposed = transposed[kept]
         comparison = sizes[:, None] * transposed  # QᵀA
         total = np.zeros(len(units))
         block = EncodedBlock(self.encoded, 2, self.space)
@@ -191,9 +195,11 @@ class _PairTerms:
         contributions: dict[str, Contribution] = {}
         for number, value in enumerate(total.tolist()):
             winner = points[units.first[number]]
-            name, row = winner.name, winner.row
+            name = winner.name
+            row = winner.row
             if units.second is not None:
-                name, row = f"{name} over {points[units.second[number]].name}", None
+                name = f"{name} over {points[units.second[number]].name}"
+                row = None
             contributions[name] = Contribution(
                 name, value + (contributions[name].value if name in contributions else 0.0), row
             )
@@ -220,7 +226,8 @@ class _PairTerms:
         if pair.items is None:
             return None
         encoded = self.model.encode(pair.items, None)
-        points, items = [], []
+        points = []
+        items = []
         for name, rows in encoded.items():
             if name in self.model.points and name not in self.context:
                 at_points = self.model.points[name]
@@ -254,7 +261,8 @@ class _PairTerms:
                 name: mixed_rows(self.encoded[name], chosen[:, numbers])
                 for name, numbers in self.context.items()
             }
-            return self.weights @ (self.raw if additive else self.clipped)(mixed)
+            values = self.functions(mixed)
+            return self.weights @ (values if additive else self.model.limited(values))
 
         width = max(rows.shape[1], self.n_points)
         return column_contributions(columns, players, value, width, additive=additive)

@@ -17,9 +17,11 @@ from typing import Annotated
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, in_one_thread, segment_sum, take
+from corank.core.arrays import FloatArray, Index, in_one_thread, symmetrised, take
+from corank.core.loss import Pointwise, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
+from corank.core.sums import Accumulator
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import QUERY_RANKS
@@ -56,8 +58,8 @@ MAX_BASIS_WORK = 100_000
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
 PRIOR_RESIDUALS = 3.0
-# kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
-BASIS_BLOCK_ENTRIES = 2**18
+# kernel values at a time of every candidate in a basis, 8 MB: sums of larger blocks are no faster
+BASIS_BLOCK_ENTRIES = 2**20
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 LEAST_EIGENVALUE = 1e-8
 # whether rows come with query labels, with links
@@ -208,7 +210,9 @@ def column_factors(
     scored rows; learned from rows that candidates are not weighed by.
     """
     names = {candidate.rows for candidate in candidates if candidate.per_column}
-    names = {name for name in names if 0 < space.scored[name].shape[1] <= MAX_WIDTHS}
+    names = {
+        name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
+    }
     if not names or units.second is not None or not _are_many(units):
         return {}
     others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
@@ -419,16 +423,12 @@ class _Fits:
             for number in chosen
             for similarity in self.judged[number].similarities
         }
-        sums = {}
-        for number in chosen:
-            sums[number] = BasisSums(
-                basis.kernel(self.judged[number]), centred=units.groups is not None
-            )
-        order = (
-            np.arange(len(units))
-            if units.groups is None
-            else np.argsort(units.groups, kind="stable")
-        )
+        r, weights = len(points), units.roots**2
+        codes = np.zeros(len(units), dtype=np.int64) if units.groups is None else units.groups
+        order = np.argsort(codes, kind="stable")
+        loss = Pointwise() if units.groups is None else WithinQueries("size")
+        sums = {n: Accumulator(loss, lambda features: features, r, units.scores) for n in chosen}
+        totals = {number: np.zeros(r) for number in chosen}
         step = BASIS_BLOCK_ENTRIES // len(points)
 
         def distances(rows: Index) -> tuple[Distances, Distances]:
@@ -443,20 +443,24 @@ class _Fits:
                 features = basis.kernel_to_scored(self.judged[number], *first)
                 if second is not None:
                     features -= basis.kernel_to_scored(self.judged[number], *second)
-                sums[number].add(features, units, block)
+                totals[number] += weights[block] @ features
+                sums[number].add(features, units.scores[block], codes[block], weights[block])
         fitted = []
         for number, total in sums.items():
             alpha = mean_alpha(self.judged[number], _alpha_shares(self.mixtures, number))
-            gram, right = total.finished()
+            kernel = basis.kernel(self.judged[number])
+            directions = basis_directions(kernel, centred=units.groups is not None)
+            gathered = total.result().total()
+            gram = symmetrised(directions.T @ gathered.features @ directions)
+            right = directions.T @ gathered.right()[:, 0]
             solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
-            coefficients = total.directions @ solution
-            if units.second is None:
-                level = -total.mean(coefficients) if units.groups is not None else 0.0
-            else:
-                level = float(units.centre(basis.kernel(self.judged[number]) @ coefficients))
-            fitted.append(
-                self._fitted(number, coefficients, basis, level, (gram, total.directions))
-            )
+            coefficients = directions @ solution
+            level = 0.0
+            if units.groups is not None:
+                level = -float(totals[number] @ coefficients) / float(weights.sum())
+            elif units.second is not None:
+                level = float(units.centre(kernel @ coefficients))
+            fitted.append(self._fitted(number, coefficients, basis, level, (gram, directions)))
         return fitted
 
 
@@ -467,69 +471,16 @@ def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[
     return jittered_factor(matrix)
 
 
-class BasisSums:
-    """Sums over blocks of rows that come query by query; a query may go on in the next block.
+def basis_directions(kernel: FloatArray, *, centred: bool) -> FloatArray:
+    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I.
 
-    kernel : (r, r) of the points
-    centred : whether levels are free, so that a constant may be taken out of the columns of Φ: most
-        of a wide kernel is
-
-    `directions` (r, k) are those in which the kernel is the identity.
+    centred : whether levels are free, so that a constant may be taken out of the kernel: most of a
+        wide one is
     """
-
-    def __init__(self, kernel: FloatArray, *, centred: bool) -> None:
-        r = len(kernel)
-        self._shift = kernel.mean(axis=0) if centred else np.zeros(r)
-        largest = np.linalg.norm(kernel - self._shift, 2)
-        values, vectors = np.linalg.eigh(kernel)
-        kept = values > LEAST_EIGENVALUE * largest
-        self.directions = vectors[:, kept] / np.sqrt(values[kept])
-        self._gram, self._right, self._totals = np.zeros((r, r)), np.zeros(r), np.zeros(r)
-        self._weight = 0.0
-        self._open, self._open_sum, self._open_weight = -1, np.zeros(r), 0.0
-
-    def add(self, features: FloatArray, units: Observations, block: Index) -> None:
-        """Add the units of a block with their kernel values (b, r), which are overwritten."""
-        roots = units.roots[block]
-        features -= self._shift
-        features *= roots[:, None]
-        self._gram += features.T @ features
-        self._right += features.T @ units.targets[block]
-        self._totals += features.T @ roots
-        self._weight += float(roots @ roots)
-        if units.groups is None:
-            return
-        codes, local = np.unique(units.groups[block], return_inverse=True)
-        sums = segment_sum(features, local, len(codes), roots)
-        weights = np.bincount(local, roots**2).astype(np.float64)
-        if codes[0] == self._open:
-            sums[0] += self._open_sum
-            weights[0] += self._open_weight
-        else:
-            self._close()
-        self._take_out(sums[:-1], weights[:-1])
-        self._open, self._open_sum, self._open_weight = int(codes[-1]), sums[-1], float(weights[-1])
-
-    def finished(self) -> tuple[FloatArray, FloatArray]:
-        """After the last block, in the directions: Tᵀ Φᵀ AᵀA Φ T (k, k) and Tᵀ Φᵀ Aᵀ t (k,)."""
-        self._close()
-        gram = self.directions.T @ self._gram @ self.directions
-        return (gram + gram.T) / 2, self.directions.T @ self._right
-
-    def mean(self, coefficients: FloatArray) -> float:
-        """The weighted mean over all rows of the function with the coefficients (r,)."""
-        return float((self._totals / self._weight + self._shift) @ coefficients)
-
-    def _close(self) -> None:
-        """Take the level of the last query out, which no further block goes on with."""
-        if self._open_weight > 0:
-            self._take_out(self._open_sum[None, :], np.asarray([self._open_weight]))
-        self._open_weight = 0.0
-
-    def _take_out(self, sums: FloatArray, weights: FloatArray) -> None:
-        """Take the levels of queries out, from their weighted sums (q, r) and weights (q,)."""
-        scaled = sums / np.sqrt(weights)[:, None]
-        self._gram -= scaled.T @ scaled
+    varying = kernel - kernel.mean(axis=0) if centred else kernel
+    values, vectors = np.linalg.eigh(kernel)
+    kept = values > LEAST_EIGENVALUE * np.linalg.norm(varying, 2)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:

@@ -20,6 +20,7 @@ from corank.core.arrays import (
     stack_rows,
     take,
 )
+from corank.core.kernels import unit_rows
 from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
@@ -58,7 +59,6 @@ from corank.learners.average.similarity import (
     Encoded,
     Space,
     row_products,
-    unit_rows,
     view_positions,
 )
 from corank.solve.posterior import Posterior
@@ -151,7 +151,9 @@ class EncodedTable:
     """
 
     def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
-        self.features, self._queries, self._settings = features, queries, settings
+        self.features = features
+        self.queries = queries
+        self.settings = settings
         self._encodings: dict[str, Encoding | None] = {}
         self._rows: dict[str, Array] = {}
 
@@ -161,13 +163,14 @@ class EncodedTable:
     def encoding(self, name: str) -> Encoding | None:
         """What columns become, learned from all rows; None where it cannot be had."""
         if name not in self._encodings:
-            settings = self._settings
+            settings = self.settings
             if name == IDENTITY:
                 fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
             else:
                 columns = settings.without_identity(self.features)
-                centred, groups = settings.fit_intercept, settings.groups
-                fitted = fit_encoding(name, columns, self._queries, centred=centred, groups=groups)
+                centred = settings.fit_intercept
+                groups = settings.groups
+                fitted = fit_encoding(name, columns, self.queries, centred=centred, groups=groups)
             self._encodings[name] = fitted
         return self._encodings[name]
 
@@ -177,7 +180,7 @@ class EncodedTable:
             encoding = self.encoding(name)
             none = np.empty((len(self), 0))
             self._rows[name] = (
-                none if encoding is None else encoding.encode(self.features, self._queries)
+                none if encoding is None else encoding.encode(self.features, self.queries)
             )
         return self._rows[name]
 
@@ -243,7 +246,11 @@ class AverageModel:
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
         weights = np.asarray([candidate.weights[side] for candidate in used])
         functions = self.functions(used, side)
-        return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
+        runs = runs_of_rows(n, self._block_rows)
+        blocks = in_order(
+            lambda rows: weights @ self.limited(functions(encode(rows))), runs, weights
+        )
+        return np.concatenate([np.empty(0), *blocks])
 
     def side(self, *, queries: bool, links: bool) -> int:
         """The side of rows that come with query labels or links; an error where no candidate can be
@@ -263,17 +270,13 @@ class AverageModel:
     def functions(
         self, used: Sequence[FittedCandidate], side: int
     ) -> Callable[[Encoded], FloatArray]:
-        """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
+        """A function of encoded rows: predictions by every candidate, around the base: (C, n)."""
         expansions = Expansions(used, self.points, self.unscored)
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
+        return lambda encoded: multipliers * expansions.values(encoded)
 
-        def values(encoded: Encoded) -> FloatArray:
-            return self._limited(multipliers * expansions.values(encoded))
-
-        return values
-
-    def _limited(self, values: FloatArray) -> FloatArray:
-        """Values around the level as predictions."""
+    def limited(self, values: FloatArray) -> FloatArray:
+        """Values around the base as predictions within the bounds."""
         return np.clip(self.base + values, self.low, self.high)
 
     def encode(
@@ -348,7 +351,7 @@ class AverageModel:
         """The Gaussian process of a candidate; its system is factorised once."""
         if number not in self._processes:
             self._processes[number] = CandidateProcess.of(
-                self.candidates[number], self._space, self.units, self._limited
+                self.candidates[number], self._space, self.units, self.limited
             )
         return replace(self._processes[number], context=side)
 
@@ -393,12 +396,6 @@ class AverageModel:
         return np.asarray(np.maximum(np.sqrt(variances), self.least_deviation))
 
 
-def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
-    """Values of n rows, so many rows at a time, in threads: (n,)."""
-    runs = runs_of_rows(n, step)
-    return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
-
-
 # ---------------------------------------------------------------- from rows to a model
 
 
@@ -419,7 +416,9 @@ def score_units(
     codes = None if queries is None else np.unique(queries, return_inverse=True)[1]
     several = codes if codes is not None and int(codes.max()) > 0 else None
     if settings.ranks and several is not None:
-        groups, folds, whole = several, several, True
+        groups = several
+        folds = several
+        whole = True
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
@@ -461,39 +460,35 @@ def fit_table(
     if settings.ranks and table.queries is not None:
         scored = scored[comparable(table.scores[scored], table.queries[scored])]
     unscored = np.flatnonzero(np.isnan(table.scores))
-    queries = table.queries if settings.ranks else None
-    candidates = _candidates(
-        table.features,
-        table.links,
-        settings,
-        has_queries=queries is not None,
-        agree=len(unscored) > 0,
-    )
-    rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
-    space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
+    rows = encoded
+    if rows is None:
+        queries = table.queries if settings.ranks else None
+        rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    return fit_space(space, encodings, candidates, units, settings)
+    return fit_encoded(rows, scored, unscored, units, table.links)
 
 
-def fit_items(
-    items: EncodedTable,
-    compared: Index,
-    links: sparse.csr_array | None,
+def fit_encoded(
+    rows: EncodedTable,
+    learned: Index,
+    others: Index,
     units: Observations,
-    settings: AverageSettings,
+    links: sparse.csr_array | None,
     *,
-    honest: bool,
+    honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to comparisons of some items, with encodings from all of them.
+    """Fit the average to units between the rows that are `learned` from, with encodings from all
+    rows.
 
-    units number the compared items; honest : as in `fit_average`
+    others : rows on which views agree; honest : as in `fit_average`
     """
-    others = np.setdiff1d(np.arange(len(items)), compared)
+    settings = rows.settings
+    has_queries = rows.queries is not None
     candidates = _candidates(
-        items.features, links, settings, has_queries=False, agree=len(others) > 0
+        rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
-    space, encodings = _space(items, links, compared, others, candidates, settings)
+    space, encodings = _space(rows, links, learned, others, candidates, settings)
     return fit_space(space, encodings, candidates, units, settings, honest=honest)
 
 
@@ -567,7 +562,8 @@ def fit_space(
     )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
-    size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
+    squares = np.sum(judged**2) + np.var(units.scores)
+    size = float(np.sqrt(squares / (len(judged) + 1)))
     model = replace(
         constant,
         candidates=average.candidates,
@@ -624,7 +620,8 @@ def prior_of_links(
         return UNLIKELY_LINKS
     rng = np.random.default_rng([settings.seed, 4])
     chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
-    first, second = pairs.row[chosen], pairs.col[chosen]
+    first = pairs.row[chosen]
+    second = pairs.col[chosen]
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     encoding = fit_encoding(
         STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups
@@ -632,11 +629,10 @@ def prior_of_links(
     if encoding is None:
         return UNLIKELY_LINKS
     rows = unit_rows(encoding.encode(take(features, used), None))
-    left, right = take(rows, ends[: len(chosen)]), take(rows, ends[len(chosen) :])
-    linked, random = (
-        row_products(left, right),
-        row_products(left, take(right, rng.permutation(len(chosen)))),
-    )
+    left = take(rows, ends[: len(chosen)])
+    right = take(rows, ends[len(chosen) :])
+    linked = row_products(left, right)
+    random = row_products(left, take(right, rng.permutation(len(chosen))))
     error = np.sqrt((linked.var() + random.var()) / len(chosen))
     return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
 
@@ -694,10 +690,10 @@ def extended(
     queries = None
     if units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
-    weights = np.concatenate(
-        [units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights]
-    )
-    joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
+    new_weights = np.ones(len(rows)) if new.weights is None else new.weights
+    weights = np.concatenate([units.roots**2, new_weights])
+    scores = np.concatenate([units.scores, new.scores])
+    joined = score_units(scores, queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
     candidates = _candidates(
         table.features,

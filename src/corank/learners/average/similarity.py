@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
-from corank.core.kernels import manhattan_distances, product, squared_norms
+from corank.core.kernels import Kernel, manhattan_distances, product, squared_norms, unit_rows
 from corank.core.loss import WithinQueries
 from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
@@ -29,6 +29,7 @@ from corank.core.stored_fields import Finite, floats, whole
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
+from corank.solve.systems import contrasts
 from corank.solve.widths import learn_widths
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
@@ -152,24 +153,12 @@ def row_products(left: Array, right: Array) -> FloatArray:
     return np.asarray(np.sum(left * right, axis=1))
 
 
-def unit_rows(rows: Array) -> Array:
-    """Rows of length 1, zeros where they are zero."""
-    norms = np.sqrt(squared_norms(rows))
-    inverse = 1 / np.where(norms > 0, norms, 1.0)
-    return (
-        sparse.csr_array(sparse.diags_array(inverse) @ rows)
-        if is_sparse(rows)
-        else rows * inverse[:, None]
-    )
-
-
 def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
     """The kernel of every row with itself: (n,)."""
     seen = similarity.sight.rows(rows)
-    norms: FloatArray = squared_norms(seen)
-    if similarity.kernel == "linear":
-        return similarity.scale * norms
-    return np.where((norms > 0) | (similarity.kernel != "cosine"), similarity.scale, 0.0)
+    if similarity.kernel == IDENTITY:
+        return np.full(seen.shape[0], similarity.scale)
+    return similarity.scale * np.asarray(Kernel(similarity.kernel, similarity.gamma).diagonal(seen))
 
 
 @dataclass(frozen=True)
@@ -368,20 +357,20 @@ class Space:
         """
         similarities = built.similarities
         m = len(similarities)
-        contrasts = np.linalg.qr(np.eye(m) - 1 / m)[0][:, : m - 1]  # orthonormal, each summing to 0
+        across = contrasts(m).T
         key = tuple(
             (similarity.sight.name, similarity.kernel, similarity.gamma)
             for similarity in similarities
         )
         if key not in self._eigensystems:
             kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
-            blocks = [[_mixed(kernels, a * b) for b in contrasts.T] for a in contrasts.T]
+            blocks = [[_mixed(kernels, a * b) for b in across.T] for a in across.T]
             self._eigensystems[key] = np.linalg.eigh(np.block(blocks))
         values, vectors = self._eigensystems[key]
         shrinkage = 1 / (
             np.maximum(values, 0.0) + 1 / max(built.candidate.strength, LEAST_DISTANCE)
         )
-        return Agreement(similarities, contrasts, vectors, shrinkage)
+        return Agreement(similarities, across, vectors, shrinkage)
 
     def unscored_means(self, similarities: Sequence[Similarity]) -> FloatArray:
         """The mean similarity of every unscored row to all of them: (u,)."""

@@ -1,130 +1,21 @@
-"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`,
-files of answers, and tables that name the items which another table describes.
-"""
+"""Tables of comparisons: who beat whom, or which of two is better, as rows of a table of items."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from corank.cli.console import note
 from corank.core.arrays import FloatArray, Index, Mask, take
-from corank.core.messages import count
-from corank.encode.kinds import rows_by_name
-from corank.interview.answers import (
-    COLUMNS,
-    SCORE,
-    SKIP,
-    TIE,
-    AnswerLog,
-    is_answers_file,
-    mean_scores,
-    pair_outcomes,
-    read_answers,
-    running_scores,
-)
-from corank.tables import TableError, TableFile, column, numbers, plain
+from corank.tables.columns import TableError, column, numbers
+from corank.tables.names import TIE, NamedItems, names_in
+from corank.tables.read import TableFile
 
 WINNER, LOSER = "winner", "loser"
 FIRST, SECOND = "first", "second"  # of a question
-HOW_TO_TIE = (
-    "write a tie as two rows, a win for each, or with --method difference as a margin of 0; the"
-    " word tie is understood only in answered questions of corank suggest"
-)
-# questions → in words
-LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}
-
-
-# ---- items by their names
-
-
-class NamedItems:
-    """The rows of a table by the names that one of its columns gives them.
-
-    `query` : the name of the query column and (n_rows,) the query of each row, where only items of
-    one query are compared; or None
-    """
-
-    def __init__(
-        self, file: TableFile, name: str, table: pa.Table, query: tuple[str, Index] | None = None
-    ) -> None:
-        self.file, self.name, self.query = file, name, query
-        self.labels = labels(table, name, "item", file)
-        self._rows = rows_by_name(self.labels, name, f" of {file}")
-
-    def __contains__(self, label: str) -> bool:
-        return label in self._rows
-
-    def rows_of(self, wanted: Sequence[str | None], file: TableFile, name: str) -> Index:
-        """The rows that the column `name` of another file means: (n,)."""
-        rows = np.array([self._rows.get(label or "", -1) for label in wanted], dtype=np.int64)
-        if (rows < 0).any():
-            at = int(np.argmax(rows < 0))
-            label = wanted[at]
-            if label is None:
-                raise TableError(f"column {name!r} of {file} has no value in data row {at + 1}")
-            remedy = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
-            raise TableError(
-                f"{label!r} in {_place(file, at)} is not in column {self.name!r} of"
-                f" {self.file}{remedy}"
-            )
-        return rows
-
-    def pairs_of(
-        self, labels: Sequence[Sequence[str | None]], file: TableFile, names: tuple[str, str]
-    ) -> tuple[Index, Index]:
-        """The rows that two columns of another file mean, of different items of one query."""
-        first, second = (
-            self.rows_of(wanted, file, name) for wanted, name in zip(labels, names, strict=True)
-        )
-        if (first == second).any():
-            at = int(np.argmax(first == second))
-            raise TableError(
-                f"data row {at + 1} of {file} compares {self.labels[first[at]]!r} with itself"
-            )
-        if self.query is None:
-            return first, second
-        query, queries = self.query
-        apart = queries[first] != queries[second]
-        if apart.any():
-            at = int(np.argmax(apart))
-            pair = f"{self.labels[first[at]]!r} with {self.labels[second[at]]!r}"
-            raise TableError(
-                f"{_place(file, at)} compares {pair}, which differ in the query column {query!r}"
-            )
-        return first, second
-
-
-def _place(file: TableFile, row: int) -> str:
-    """Where a row of comparisons or scores stands; a file of answers has other lines too, so its
-    rows have no number.
-    """
-    return f"an answer of {file}" if is_answers_file(file) else f"data row {row + 1} of {file}"
-
-
-def labels(table: pa.Table, name: str, role: str, file: TableFile) -> list[str | None]:
-    """The names in a column as text, None where there is none; 7, 7.0 and "7" are one name."""
-    values = plain(column(table, name, role))
-    if pa.types.is_nested(values.type):
-        raise TableError(
-            f"column {name!r} of {file} holds {values.type} values: names must be text or numbers"
-        )
-    return [_label(value) for value in values.to_pylist()]
-
-
-def _label(value: Any) -> str | None:
-    if value is None or value != value:  # noqa: PLR0124
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()
-
-
-# ---- tables of comparisons
 
 
 @dataclass(frozen=True)
@@ -152,11 +43,10 @@ class PairColumns:
         table = model.table_ or {}
         return cls(*(table.get(role) for role in ("winner", "loser", "margin", "count")))
 
-    def in_file(self, file: TableFile) -> PairColumns:
-        """The names that one of several files has: of each role the first of those given with
+    def among(self, there: Sequence[str]) -> PairColumns:
+        """The names that one of several tables has: of each role the first of those given with
         commas between.
         """
-        there = () if is_answers_file(file) else column_names_of(file)
         names = (
             [] if value is None else [value, *map(str.strip, value.split(","))]
             for value in vars(self).values()
@@ -199,9 +89,8 @@ class ReadPairs:
     winners, losers : (p,) rows
     margins : (p,) by how much, or None
     counts : (p,) how often, or None
-    questions : how many questions were answered and how many of the answers are ties, how many were
-        left out (keys of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None
-        where the table says who beat whom
+    questions : how many questions were answered, how many of the answers are ties, and how many
+        questions were left out, by why; None where the table says who beat whom
     """
 
     winners: Index
@@ -346,7 +235,7 @@ class Outcomes:
             raise TableError(f"data row {row + 1} of {self.file}: {demand}")
 
 
-def read_outcomes(
+def read_comparisons(
     file: TableFile,
     items: NamedItems,
     given: PairColumns = UNNAMED,
@@ -358,14 +247,11 @@ def read_outcomes(
 
     Parameters
     ----------
-    file : a table, or a file of answers
     items : what is compared
     given, remembered : names of its columns, as given now and before; `winner` and `loser` by
         default
     to_learn : whether there must be answers
     """
-    if is_answers_file(file):
-        return _outcomes_of_answers(file, items, given)
     named = [
         name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name
     ]
@@ -374,12 +260,12 @@ def read_outcomes(
     asks = names.loser is None
     roles = ("item", "item") if asks else ("winner", "loser")
     left, right = (
-        labels(table, side, role, file) for side, role in zip(names.sides, roles, strict=True)
+        names_in(table, side, role, file) for side, role in zip(names.sides, roles, strict=True)
     )
     first, second = items.pairs_of((left, right), file, names.sides)
     won = np.full(len(table), np.nan if asks else 1.0)
     if asks and names.winner is not None:
-        answers = labels(table, names.winner, "winner", file)
+        answers = names_in(table, names.winner, "winner", file)
         won = _read_answers(answers, left, right, items, file, names.winner)
     if to_learn and np.isnan(won).all():
         raise TableError(f"no question of {file} has an answer: fill in column {names.winner!r}")
@@ -413,139 +299,3 @@ def _read_answers(
             )
         won[row] = value
     return won
-
-
-# ---- files of answers
-
-
-def column_names_of(file: TableFile) -> list[str]:
-    """Names of the columns of a table of comparisons or a file of answers."""
-    return list(COLUMNS) if is_answers_file(file) else file.read().column_names
-
-
-def holds_comparisons(file: TableFile) -> bool:
-    """Whether a file of answers compares items, rather than scoring them."""
-    return any(answer.kind != SCORE for answer in read_answers(file).answers)
-
-
-def read_scores(
-    file: TableFile, items: TableFile | None, item: str | None, score: str, text: Iterable[str]
-) -> pa.Table:
-    """Read a table with scores; of a file of answers the columns `item` and `score`, one row per
-    item: the mean of the last scores that people gave it.
-
-    `items` and `item`: the table that describes the items, and what their names are called, None
-    where not given.
-    """
-    if not is_answers_file(file):
-        return file.read(text)
-    if items is None or item is None:
-        raise TableError(
-            f"{file} holds answers about items: name the table that describes them with --items,"
-            " and its column of names with --id"
-        )
-    scores = mean_scores(_log_of(file).answers)
-    if not scores:
-        raise TableError(f"{file} has comparisons but no scores: give it as --comparisons {file}")
-    return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
-
-
-def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns) -> Outcomes:
-    """The comparisons that answers imply, the better item first; what was skipped or taken back is
-    left out.
-    """
-    if given.first_given is not None:
-        raise ValueError(
-            f"--{given.first_given} does not go with {file}: the columns of a file of answers are"
-            " known"
-        )
-    log = _log_of(file)
-    answers = [answer for answer in log.answers if answer.kind != SCORE and answer.answer != SKIP]
-    if not answers:
-        raise TableError(
-            f"{file} has scores but no comparisons: use corank fit {file} --items TABLE --id COLUMN"
-            " --score score"
-        )
-    outcomes = pair_outcomes(answers)
-    left = [name.strip() for name, _, _ in outcomes]
-    right = [name.strip() for _, name, _ in outcomes]
-    won = np.array([value for _, _, value in outcomes])
-    first, second = items.pairs_of((left, right), file, (FIRST, SECOND))
-    winners = [TIE if tied else name for name, tied in zip(left, won == 0.5, strict=True)]
-    questions = {
-        "answers": len(answers),
-        "ties": sum(answer.answer == TIE for answer in answers),
-        "skipped": sum(answer.answer == SKIP for answer in log.answers),
-        "undone": log.undone,
-        "broken": len(log.broken),
-    }
-    table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
-    names = PairColumns(WINNER)
-    return Outcomes(file, table, names, first, second, won, questions=questions)
-
-
-def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
-    """What each answer that was taken back had said, as a model would have learned it; items that
-    are gone are left out.
-    """
-    if not is_answers_file(file):
-        return []
-    taken_back = []
-    for answer in read_answers(file).taken_back:
-        pairs = []
-        for first, second, won in pair_outcomes([answer]):
-            first, second = first.strip(), second.strip()
-            if first not in items or second not in items:
-                continue
-            tied = won == 0.5
-            pairs.append((first, second, 0.0 if tied and with_margins else 1.0))
-            if tied and not with_margins:
-                pairs.append((second, first, 1.0))
-        winners = items.rows_of([first for first, _, _ in pairs], file, FIRST)
-        losers = items.rows_of([second for _, second, _ in pairs], file, SECOND)
-        taken_back.append(ReadPairs(winners, losers, np.array([margin for _, _, margin in pairs])))
-    return taken_back
-
-
-def scores_taken_back(file: TableFile) -> list[tuple[str, float]]:
-    """Names and scores of items that a file of answers has given at some time and gives no more."""
-    if not is_answers_file(file):
-        return []
-    log = read_answers(file)
-    now = set(mean_scores(log.answers).items())
-    everything = sorted([*log.answers, *log.taken_back], key=lambda answer: answer.number)
-    gone = {pair for answers in (log.answers, everything) for pair in running_scores(answers)} - now
-    return sorted((name.strip(), score) for name, score in gone)
-
-
-def _log_of(file: TableFile) -> AnswerLog:
-    """A file of answers, with notes about what is left out of it."""
-    log = read_answers(file)
-    note_broken_lines(log, file)
-    if not log.answers:
-        undone = " that were not taken back" if log.undone else ""
-        raise TableError(f"{file} has no answers{undone}: collect some with corank ask")
-    if len({answer.kind == SCORE for answer in log.answers}) > 1:
-        note(f"{file} holds both scores and comparisons: only one of them is used at a time")
-    return log
-
-
-def note_broken_lines(log: AnswerLog, file: TableFile) -> None:
-    """Say how many lines of a file of answers are left out because they cannot be read."""
-    if log.broken:
-        lines = count(len(log.broken), "line")
-        note(
-            f"left out: {lines} of {file} that cannot be read, such as line {log.broken[0]},"
-            " perhaps cut off while writing"
-        )
-
-
-def answers_in_words(questions: dict[str, int], tie: str = "") -> str:
-    """How many questions were answered, and what was left out; `tie` says what a tie counts for."""
-    words = count(questions["answers"], "answer")
-    if questions["ties"]:
-        words += f" ({count(questions['ties'], 'tie')}{tie})"
-    left_out = [
-        f"{questions[key]:,} {meaning}" for key, meaning in LEFT_OUT.items() if questions.get(key)
-    ]
-    return ", ".join([words, *left_out])
