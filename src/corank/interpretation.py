@@ -118,7 +118,8 @@ def rank_uncertainty(
         best[rows] = (ranks == 1).mean(axis=0)
         by_score = np.argsort(np.argsort(-scores[rows])) + 1
         ends = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
-        low[rows], high[rows] = np.minimum(ends[0], by_score), np.maximum(ends[1], by_score)
+        low[rows] = np.minimum(ends[0], by_score)
+        high[rows] = np.maximum(ends[1], by_score)
     return RankUncertainty(best, low, high)
 
 

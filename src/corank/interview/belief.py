@@ -173,11 +173,13 @@ class Belief:
     @property
     def misordered(self) -> float:
         """The expected share of pairs in the wrong order."""
-        return self._share(np.asarray(ndtr(-np.abs(self._gaps) / np.sqrt(self._variances))))
+        certainty = np.abs(self._gaps) / np.sqrt(self._variances)
+        return self._share(np.asarray(ndtr(-certainty)))
 
     def _share(self, values: FloatArray) -> float:
         first, second = self._pairs
-        return float(np.average(values, weights=self.weights[first] * self.weights[second]))
+        weights = self.weights[first] * self.weights[second]
+        return float(np.average(values, weights=weights))
 
     def drawn_places(self, seed: int) -> FloatArray:
         """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
@@ -295,7 +297,8 @@ class Prior:
 def squared_distances(rows: FloatArray) -> FloatArray:
     """Between rows: (n, n)."""
     norms = squared_norms(rows)
-    return np.asarray(np.maximum(norms[:, None] + norms[None, :] - 2 * rows @ rows.T, 0.0))
+    squares = norms[:, None] + norms[None, :] - 2 * rows @ rows.T
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 class Beliefs:

@@ -54,7 +54,7 @@ from corank.learners.parameters import (
     seed,
 )
 from corank.learners.training import columns_of_views
-from corank.learners.update import Kept, with_new_rows
+from corank.learners.update import Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
@@ -491,11 +491,8 @@ class Learner(Saveable, QueryEstimator):
         if self._kept is None:
             raise ValueError(self._why_fixed())
         comparison = self._comparison()
-        if (qid is not None) != self._with_queries and comparison.needs_queries:
-            how = "with" if self._with_queries else "without"
-            raise ValueError(
-                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
-            )
+        if comparison.needs_queries:
+            check_like_fit("qid", qid, self._with_queries)
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
         return self

@@ -188,6 +188,11 @@ class KernelLeastSquares(Learner):
         settings = replace(settings, compared=len(bases.choices) > 1)
         if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
+        holds_out = settings.tunes or settings.judged
+        if self.cv is not None and holds_out and not data.summed:
+            n_rows = data.features.shape[0]
+            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
+            settings = replace(settings, splits=splits)
         problem = self._problem(bases, settings)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
@@ -273,16 +278,8 @@ class KernelLeastSquares(Learner):
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             problem: TuningProblem = scans().ScannedProblem(bases)
             return problem
-        splits = None
-        if self.cv is not None and (settings.tunes or settings.judged):
-            n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
-        return HeldProblem(
-            choices=bases.view_data(),
-            unscored=data.unscored,
-            dual=settings.solver == "direct" and bases.dual,
-            splits=splits,
-        )
+        dual = settings.solver == "direct" and bases.dual
+        return HeldProblem(bases.view_data(), data.unscored, dual)
 
     # ---------------------------------------------------------------- what is kept
 

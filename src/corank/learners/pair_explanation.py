@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -360,9 +361,9 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
     for row, key in enumerate(zip(*item_keys, strict=True)):
         seen.setdefault(key, []).append(row)
     matches = [seen.get(key, []) for key in zip(*keys, strict=True)]
-    return np.asarray([rows[0] if rows else -1 for rows in matches], dtype=np.int64), np.asarray(
-        list(map(len, matches))
-    )
+    first = [rows[0] if rows else -1 for rows in matches]
+    counts = [len(rows) for rows in matches]
+    return np.asarray(first, dtype=np.int64), np.asarray(counts)
 
 
 def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
@@ -370,8 +371,11 @@ def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
     if not is_sparse(rows):
         return [row.tobytes() for row in np.round(to_numpy(rows) * scale, MATCHED_DIGITS) + 0.0]
     cells = np.round(rows.data * scale[rows.indices], MATCHED_DIGITS) + 0.0
-    bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-    return [rows.indices[begin:end].tobytes() + cells[begin:end].tobytes() for begin, end in bounds]
+    keys = []
+    for begin, end in pairwise(rows.indptr):
+        columns = rows.indices[begin:end]
+        keys.append(columns.tobytes() + cells[begin:end].tobytes())
+    return keys
 
 
 def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
@@ -439,7 +443,8 @@ def mixed_rows(pair: Array, chosen: Mask) -> Array:
     first, second = pair[:, used].toarray()
     cells = np.where(chosen[:, used], first, second)
     bounds = np.arange(len(cells) + 1) * len(used)
-    rows = sparse.csr_array((cells.ravel(), np.tile(used, len(cells)), bounds), shape=chosen.shape)
+    columns = np.tile(used, len(cells))
+    rows = sparse.csr_array((cells.ravel(), columns, bounds), shape=chosen.shape)
     rows.eliminate_zeros()
     return rows
 

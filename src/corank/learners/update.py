@@ -34,6 +34,15 @@ CHUNKS = (
 )
 
 
+def check_like_fit(name: str, given: Any, fitted: bool, were: str = "it was") -> None:
+    """Refuse an update with an argument that `fit` did not have, or without one that it had."""
+    if (given is not None) != fitted:
+        how = "with" if fitted else "without"
+        raise ValueError(
+            f"{name} must be given to update as {were} to fit: the model was fitted {how} {name}."
+        )
+
+
 @dataclass(frozen=True)
 class Kept:
     """What rows can be added to: sums over every view's scored rows, or the rows in memory.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -219,11 +220,11 @@ def _keys(features: Array) -> list[bytes]:
         tidy = sparse.csr_array(features)
         tidy.sum_duplicates()
         tidy.eliminate_zeros()
-        bounds = zip(tidy.indptr[:-1], tidy.indptr[1:], strict=True)
-        return [
-            tidy.indices[a:b].astype(np.int64).tobytes() + tidy.data[a:b].tobytes()
-            for a, b in bounds
-        ]
+        columns = tidy.indices.astype(np.int64)
+        keys = []
+        for begin, end in pairwise(tidy.indptr):
+            keys.append(columns[begin:end].tobytes() + tidy.data[begin:end].tobytes())
+        return keys
     return [row.tobytes() for row in np.ascontiguousarray(to_numpy(features) + 0.0)]  # + 0: −0 is 0
 
 

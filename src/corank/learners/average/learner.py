@@ -65,6 +65,7 @@ from corank.learners.average.posterior import RowsToEncode
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED, seed
+from corank.learners.update import COMPARED, check_like_fit
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
@@ -388,25 +389,13 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         check_is_fitted(self)
         if self._kind == "comparison":
-            raise ValueError(
-                "update adds scored rows, but this model was fitted on comparisons; fit it again"
-                " instead."
-            )
+            raise ValueError(COMPARED)
         if self._model.units is None:
             raise ValueError(
                 "update: the model has too many scored rows to keep them; fit again with all rows."
             )
-        if (qid is not None) != self._with_queries:
-            how = "with" if self._with_queries else "without"
-            raise ValueError(
-                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
-            )
-        if (links is not None) != self._with_links:
-            how = "with" if self._with_links else "without"
-            raise ValueError(
-                f"links must be given to update as they were to fit: the model was fitted {how}"
-                " links."
-            )
+        check_like_fit("qid", qid, self._with_queries)
+        check_like_fit("links", links, self._with_links, "they were")
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))

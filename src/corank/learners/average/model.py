@@ -562,7 +562,8 @@ def fit_space(
     )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
-    size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
+    squares = np.sum(judged**2) + np.var(units.scores)
+    size = float(np.sqrt(squares / (len(judged) + 1)))
     model = replace(
         constant,
         candidates=average.candidates,
@@ -689,10 +690,10 @@ def extended(
     queries = None
     if units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
-    weights = np.concatenate(
-        [units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights]
-    )
-    joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
+    new_weights = np.ones(len(rows)) if new.weights is None else new.weights
+    weights = np.concatenate([units.roots**2, new_weights])
+    scores = np.concatenate([units.scores, new.scores])
+    joined = score_units(scores, queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
     candidates = _candidates(
         table.features,
