@@ -150,7 +150,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         self
         """
         _refuse(not_taken)
-        comparison = self._comparison()
+        comparison = self.loss()
         pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
