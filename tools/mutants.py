@@ -37,6 +37,7 @@ TESTS = {
     "solve": (
         "tests/solve/test_spectrum.py",
         "tests/solve/test_posterior.py",
+        "tests/solve/test_questions.py",
         "tests/solve/test_systems.py",
         "tests/solve/test_holdout.py",
         "tests/solve",
