@@ -162,3 +162,12 @@ def test_what_is_wrong_is_named():
         CoRankRLS().fit(X, y, qid=np.arange(20) // 4, unscored=X[:12], unscored_qid=[1])
     with pytest.raises((TypeError, ValueError), match="views"):
         CoRLS(views=np.array([1, 2])).fit(X, y)
+
+
+@pytest.mark.parametrize("learner", [RLS(), RankRLS()], ids=lambda learner: type(learner).__name__)
+def test_learners_with_one_view_say_that_unscored_rows_play_no_part(learner):
+    X = np.linspace(0, 1, 8)[:, None]
+    learner.fit(X, X[:, 0])
+    assert not hasattr(learner, "unscored_effect_")
+    with pytest.raises(AttributeError, match="one view"):
+        _ = learner.unscored_effect_

@@ -43,6 +43,12 @@ class LeastSquares(KernelLeastSquares):
         """
         return self._fit(X, y, qid, sample_weight, checkpoint=checkpoint)
 
+    @property
+    def unscored_effect_(self) -> None:
+        """There is none: unscored rows play no part."""
+        name = type(self).__name__
+        raise AttributeError(f"{name} has one view and learns from scored rows only.")
+
 
 @dataclass(eq=False, repr=False)
 class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: ignore[misc]

@@ -361,7 +361,7 @@ def csv_layout(path: Path, format: str | None = None, *, has_header: bool = True
         return layout
     n_columns = len(first_rows(path, layout, 1)[0])  # a cell may hold a line break
     names = [str(number) for number in range(1, n_columns + 1)]
-    return layout._replace(n_columns=n_columns, names=names)
+    return CsvLayout(skipped, separator, n_columns, decimal_commas, names)
 
 
 @contextmanager
