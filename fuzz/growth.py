@@ -24,6 +24,7 @@ from fuzz.mutations import Rng
 MAX_SECONDS = 5  # of processor time, until a file is refused
 MAX_READ_SECONDS = 60  # until one that is not refused has gone through a command
 MAX_BYTES = 500_000_000  # above the start of the process, until a file is refused
+LARGER_BYTES = 1_500_000
 ACTS: dict[str, tuple[str, ...]] = {
     "read": (),
     "fit": ("fit", "FILE", "--score", "score", "--method", "rls", "--out", "new.corank"),
@@ -181,6 +182,9 @@ def _parquet(
     path = folder / "rows.parquet"
     n_rows = len(next(iter(columns.values())))
     columns = {"score": pa.array(rng.random(n_rows)), **columns}
+    if rng.random() < 0.2:  # of a larger file the footer is believed
+        noise = [rng.bytes(LARGER_BYTES // n_rows + 1) for _ in range(n_rows)]
+        columns["noise"] = pa.array(noise)
     parquet.write_table(
         pa.table(columns),
         path,

@@ -102,7 +102,9 @@ def rank_uncertainty(
         )
     n = len(X) if not hasattr(X, "shape") else X.shape[0]
     queries = np.zeros(n, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n)[0])
-    best, low, high = np.full(n, np.nan), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    best = np.full(n, np.nan)
+    low = np.zeros(n, dtype=np.int64)
+    high = np.zeros(n, dtype=np.int64)
     rng = np.random.default_rng(random_state)
     within = {"qid": qid} if "qid" in model.takes and model.with_queries else {}
     scores = to_numpy(model.predict(X, **within, **_over_links(model, links)))
@@ -116,7 +118,8 @@ def rank_uncertainty(
         best[rows] = (ranks == 1).mean(axis=0)
         by_score = np.argsort(np.argsort(-scores[rows])) + 1
         ends = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
-        low[rows], high[rows] = np.minimum(ends[0], by_score), np.maximum(ends[1], by_score)
+        low[rows] = np.minimum(ends[0], by_score)
+        high[rows] = np.maximum(ends[1], by_score)
     return RankUncertainty(best, low, high)
 
 
@@ -147,7 +150,8 @@ def predicted_scores(
     scores, std = map(np.asarray, model.predict(X, return_std=True, **linked))
     if model.is_average or is_regressor(model):  # the level is that of the scores
         return scores, std
-    sizes, covariance_at = np.bincount(queries), _covariance_at(model, X)
+    sizes = np.bincount(queries)
+    covariance_at = _covariance_at(model, X)
     for query in np.flatnonzero((sizes > 0) & (sizes <= MAX_ROWS_WITHOUT_LEVEL)):
         rows = np.flatnonzero(queries == query)
         covariance = covariance_at(rows)
@@ -237,7 +241,8 @@ def column_effects(
     rng = np.random.default_rng(random_state)
     held_out = _held_out_rows(scores, queries, rng)
     fitted = _refitted(model, features, scores, queries, held_out)
-    rows, labels = features[held_out], take(queries, held_out)
+    rows = features[held_out]
+    labels = take(queries, held_out)
     ranks = not is_regressor(model)
 
     def errors(copies: FloatArray) -> FloatArray:
@@ -264,10 +269,12 @@ def column_effects(
             copy[:, positions] = rows[rng.permutation(len(rows))][:, positions]
         grown = errors(shuffled) - before
         defined = grown[np.isfinite(grown)]
-        increase, error = float(defined.mean()), float(defined.std(ddof=1) / np.sqrt(len(defined)))
+        increase = float(defined.mean())
+        error = float(defined.std(ddof=1) / np.sqrt(len(defined)))
         if not ranks:  # from squared errors to their roots
             root = np.sqrt(max(float(np.nanmean(before)) + increase, 1e-300))
-            increase, error = float(root - np.sqrt(np.nanmean(before))), float(error / (2 * root))
+            increase = float(root - np.sqrt(np.nanmean(before)))
+            error = float(error / (2 * root))
         increases[name] = increase, error
     names = sorted(increases, key=lambda name: -increases[name][0])
     partial = {
@@ -276,10 +283,8 @@ def column_effects(
     }
     effects = []
     for name in names:
-        (increase, error), (values, means, deviations) = (
-            increases[name],
-            partial.get(name, NO_PARTIAL_EFFECT),
-        )
+        increase, error = increases[name]
+        values, means, deviations = partial.get(name, NO_PARTIAL_EFFECT)
         effects.append(ColumnEffect(name, increase, error, values, means, deviations))
     return effects
 

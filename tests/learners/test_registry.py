@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,22 @@ def test_records_name_classes_that_are_what_they_say():
         assert {names.get(option, option) for option in record.options} <= set(
             learner().get_params()
         )
+
+
+def test_classes_say_what_they_can():
+    methods = {
+        "is_average": "reason_",
+        "has_posterior": "predict_comparison",
+        "has_views": "predict_views",
+        "has_atoms": "explain",
+        "suggests": "suggest",
+        "updates_comparisons": "update_comparisons",
+    }
+    for record in learner_records():
+        learner = learner_class(record.name)
+        said = {ability for ability in methods if getattr(learner, ability)}
+        assert said == {ability for ability, name in methods.items() if hasattr(learner, name)}
+        assert learner.takes == set(signature(learner.predict).parameters) - {"self", "X"}
 
 
 def test_the_documentation_lists_every_learner():

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 
 from corank.interview.cards import PICTURE_URL
-from corank.tables import TableError, limits, read_table, score_column
+from corank.tables import TableError, limits, parquet_files, read_table, score_column
 from corank.tables.json_lines import MAX_DEPTH, PIECE_BYTES, ShallowStream, number_of_names
 from corank.tables.read import last_feature
 
@@ -126,6 +127,15 @@ PARQUET = {
         ),
         {},
     ),
+    "a long text in a larger file": (
+        lambda: pa.table(
+            {
+                "a": repeated(2_000, "x" * 50_000),
+                "b": np.random.default_rng(0).random((2_000, 80)).tolist(),
+            }
+        ),
+        {"row_group_size": 700},
+    ),
     "texts that begin alike": (
         lambda: pa.table({"a": ["x" * 50_000] * 2_000}),
         {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}},
@@ -141,8 +151,13 @@ PARQUET = {
 }
 
 
+@pytest.mark.parametrize("has_sizes", [True, False])
 @pytest.mark.parametrize("kind", PARQUET)
-def test_repeated_values_of_parquet_are_refused_before_they_take_memory(tmp_path, kind):
+def test_repeated_values_of_parquet_are_refused_before_they_take_memory(
+    tmp_path, monkeypatch, kind, has_sizes
+):
+    if not has_sizes:  # in a footer that would be read
+        monkeypatch.setattr(parquet_files, "MAX_FOOTER_BYTES", 0)
     make, options = PARQUET[kind]
     path = tmp_path / "rows.parquet"
     parquet.write_table(make(), path, compression="zstd", store_schema=False, **options)
@@ -165,6 +180,28 @@ def test_a_long_text_that_occurs_once_does_not_count_for_all_rows(tmp_path, opti
     lists = [[1.0, 2.0]] * len(texts)
     parquet.write_table(pa.table({"a": texts, "v": lists}), path, row_group_size=6_000, **options)
     assert read_table(path)["a"].to_pylist() == texts
+
+
+@pytest.mark.parametrize("options", [{}, {"row_group_size": 7}, {"use_dictionary": False}])
+def test_sizes_of_texts_are_read_from_a_footer(tmp_path, options):
+    rng = np.random.default_rng(0)
+    words = ["x" * 700, "", "é", *(f"word {number}" for number in range(90))]
+    texts = pa.array(rng.choice(words, size=900), mask=rng.random(900) < 0.2)
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 600, 900]), texts)
+    n_bytes = pc.sum(pc.binary_length(texts)).as_py()
+    path = tmp_path / "rows.parquet"
+    for values in (texts, lists, pa.StructArray.from_arrays([texts], names=["b"])):
+        table = pa.table({"number": np.arange(len(values)), "a": values})
+        parquet.write_table(table, path, **options)
+        assert sum(parquet_files.stated_text_bytes(path)) == n_bytes
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.large_string()])
+def test_texts_of_any_type_are_measured(tmp_path, kind):
+    texts = pa.array([f"{'x' * 20_000} {number % 9}" for number in range(3_000)], kind)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"a": texts}), path, **PARQUET["texts that begin alike"][1])
+    assert read_table(path).num_rows == 3_000
 
 
 def test_a_small_file_of_wide_rows_is_refused(tmp_path, monkeypatch):

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from corank import scan
 from corank.tables import (
     MISSING,
     TableError,
+    TableFile,
     check_target,
     column,
     ending_of,
@@ -561,3 +563,48 @@ def test_svmlight_is_not_written(tmp_path: Path) -> None:
 )
 def test_a_kind_is_known_by_its_first_bytes(beginning: bytes, ending: str) -> None:
     assert ending_of(beginning[:4096]) == ending
+
+
+# ---- formats that are given
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "content"),
+    [
+        ("a", "csv", b"x,y\n1,one\n2,two\n"),
+        ("a.data", "tsv", b"x\ty\n1\tone\n2\ttwo\n"),
+        ("a.csv", "tsv", b"x\ty\n1\tone\n2\ttwo\n"),
+        ("a.tsv", "csv", b"x,y\n1,one\n2,two\n"),
+        ("a.gz", "csv", gzip.compress(b"x,y\n1,one\n2,two\n")),
+        ("a.txt", "jsonl", b'{"x": 1, "y": "one"}\n{"x": 2, "y": "two"}\n'),
+    ],
+)
+def test_a_given_format_goes_before_the_ending(tmp_path, name, format, content):
+    path = written(tmp_path, name, content)
+    expected = {"x": [1, 2], "y": ["one", "two"]}
+    assert read_table(path, format=format).to_pydict() == expected
+    assert TableFile(path, format).read().to_pydict() == expected
+
+
+@pytest.mark.parametrize(
+    "content", [b"1.5,one\n2.5,two\n", b"\xef\xbb\xbf1.5,one\n2.5,two\n", b"\n1.5;one\n2.5;two\n"]
+)
+def test_columns_without_a_header_are_numbered(tmp_path, content):
+    table = read_table(written(tmp_path, "a.csv", content), has_header=False)
+    assert table.to_pydict() == {"1": [1.5, 2.5], "2": ["one", "two"]}
+
+
+def test_rows_without_a_header_are_counted_from_the_first(tmp_path):
+    path = written(tmp_path, "a.csv", "1,2\n3,4\n5\n")
+    for has_header, row in ((True, 2), (False, 3)):
+        with pytest.raises(TableError, match=f"data row {row} .* has 1 fields"):
+            read_table(path, has_header=has_header)
+
+
+def test_scans_read_a_table_as_it_is_written(tmp_path):
+    path = written(tmp_path, "a.data", "".join(f"{x}\t{x % 3}\n" for x in range(20)))
+    rows = scan(TableFile(path, "tsv", has_header=False), score="2")
+    assert rows.columns == ["1", "2"]
+    assert [float(cell) for chunk in rows.chunks() for cell in chunk.features[:, 0]] == list(
+        range(20)
+    )

@@ -541,7 +541,7 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
         weights=None,
         index=like(np.arange(m), reference, "int64"),
     )
-    comparison = WithinQueries(model.weighting) if ranks else model._comparison()
+    comparison = WithinQueries(model.weighting) if ranks else model.loss()
     (sums,) = model._statistics
     basis = part.span.basis(len(part.coefficients), reference)
     penalty = model.alpha_ * model.views_[0].penalty

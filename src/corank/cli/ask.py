@@ -114,19 +114,11 @@ def ask(
     wanted, dropped = features or [], drop or []
     with working() as step:
         step(f"reading {source.path.name}")
-        names = [id] if id else source.read().column_names
-        if len(names) != 1:
-            listed = ", ".join(map(repr, names[:8]))
-            raise TableError(
-                f"missing option '--id', the column that names the items; the columns of {file} are"
-                f" {listed}"
-            )
-        named_by = str(names[0])
+        named_by = id or _only_column(source, file)
         table = source.read([named_by])
         chosen = feature_columns(table, {"id": named_by}, wanted, dropped, named_by)
-        chosen = [
-            name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by
-        ]
+        chosen = without_ids(table, chosen, [*wanted, named_by])
+        chosen.remove(named_by)
         columns = None if not shown.show else matching_columns(table, shown.show, "--show")
         if columns is None and dropped:
             hidden = {named_by, *matching_columns(table, dropped, "--drop")}
@@ -136,7 +128,8 @@ def ask(
         interview = Interview(table, id=named_by, answers=out, features=chosen, **asked)
     with interview:
         before = interview.log.n_told
-        options = [*_options("--features", wanted), *_options("--drop", dropped)]
+        given = (("--features", wanted), ("--drop", dropped))
+        options = [word for name, values in given for value in values for word in (name, value)]
         commands = _next_commands(file, out, named_by, kind, options, model_out)
         cards = Cards(interview.table, interview.names, named_by, columns, folder)
         page = Page(
@@ -162,8 +155,16 @@ def ask(
         _say_what_came_out(interview, out, before, commands)
 
 
-def _options(name: str, values: Sequence[str]) -> list[str]:
-    return [word for value in values for word in (name, value)]
+def _only_column(source: TableFile, file: Path) -> str:
+    """The column that names the items where there is no other."""
+    names: list[str] = source.read().column_names
+    if len(names) != 1:
+        listed = ", ".join(map(repr, names[:8]))
+        raise TableError(
+            f"missing option '--id', the column that names the items; the columns of {file} are"
+            f" {listed}"
+        )
+    return names[0]
 
 
 def _next_commands(

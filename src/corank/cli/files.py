@@ -45,7 +45,7 @@ class Streams:
             raise TableError(f"{name} is empty")
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="corank-")
-        path = Path(self._folder.name) / f"{len(self._names)}{ending_of(beginning)}"
+        path = Path(self._folder.name) / f"stdin{len(self._names) or ''}{ending_of(beginning)}"
         with path.open("wb") as file:
             file.write(beginning)
             shutil.copyfileobj(stream, file)

@@ -438,18 +438,6 @@ class TrainingTable:
     scored_rows: pa.Table | None
     remembered: dict[str, str | int | None]
 
-    @property
-    def n_scored(self) -> int:
-        """Number of rows with a score, or in a comparison."""
-        return int(self.remembered["scored"] or 0)
-
-    @property
-    def size(self) -> str:
-        """What there is to learn from, such as `12 scored rows`."""
-        if self.pairs is not None:
-            return count(self.pairs.number, "comparison")
-        return count(self.n_scored, "scored row")
-
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
         if self.pairs is not None:
@@ -657,7 +645,11 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
     training = _read_training(job, step)
     model = job.learner(training.encoder, list(training.encoder.get_feature_names_out()))
     what = "an average of models" if job.method is AUTO else type(model).__name__
-    step(f"fitting {what} on {training.size}")
+    n_scored: Any = training.remembered["scored"]
+    rows = count(n_scored, "scored row")
+    if training.pairs is not None:
+        rows = count(training.pairs.number, "comparison")
+    step(f"fitting {what} on {rows}")
     training.fit(model)
     model = with_effect(model, step, wanted=job.request.passes.effect)
     has_rows = not training.linked and job.request.learner.device is None
@@ -665,7 +657,7 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
         return model, []
     from corank.interpretation import FEWEST_UNITS, column_effects  # slow to import
 
-    if training.n_scored < FEWEST_UNITS:
+    if n_scored < FEWEST_UNITS:
         return model, []
     step("shuffling columns")
     return model, column_effects(model, training.features, training.scores, qid=training.queries)

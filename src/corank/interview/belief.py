@@ -173,11 +173,13 @@ class Belief:
     @property
     def misordered(self) -> float:
         """The expected share of pairs in the wrong order."""
-        return self._share(np.asarray(ndtr(-np.abs(self._gaps) / np.sqrt(self._variances))))
+        certainty = np.abs(self._gaps) / np.sqrt(self._variances)
+        return self._share(np.asarray(ndtr(-certainty)))
 
     def _share(self, values: FloatArray) -> float:
         first, second = self._pairs
-        return float(np.average(values, weights=self.weights[first] * self.weights[second]))
+        weights = self.weights[first] * self.weights[second]
+        return float(np.average(values, weights=weights))
 
     def drawn_places(self, seed: int) -> FloatArray:
         """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
@@ -206,8 +208,10 @@ class Belief:
         """
         belief = self._thinned()
         first, second = belief._pairs
-        gaps, now = belief._gaps, belief._variances
-        covariance, left = belief.covariance, now
+        gaps = belief._gaps
+        now = belief._variances
+        covariance = belief.covariance
+        left = now
         free = np.ones(len(belief.rows) if scores else len(gaps), dtype=bool)
         if not scores:
             free[belief._numbers(asked)] = False
@@ -293,7 +297,8 @@ class Prior:
 def squared_distances(rows: FloatArray) -> FloatArray:
     """Between rows: (n, n)."""
     norms = squared_norms(rows)
-    return np.asarray(np.maximum(norms[:, None] + norms[None, :] - 2 * rows @ rows.T, 0.0))
+    squares = norms[:, None] + norms[None, :] - 2 * rows @ rows.T
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 class Beliefs:
@@ -325,7 +330,8 @@ class Beliefs:
         negligible = self._negligible(len(outcomes))
         used = np.union1d(rows, outcomes)
         squares = squared_distances(self.prior.columns[used])
-        pool, ends = np.searchsorted(used, rows), np.searchsorted(used, outcomes)
+        pool = np.searchsorted(used, rows)
+        ends = np.searchsorted(used, outcomes)
         kernels: list[ScaledKernel] = []
         log_evidence: list[float] = []
         moments: list[Moments] = []
@@ -395,14 +401,16 @@ class _Comparisons:
         """
         items, numbers = np.unique(ends, return_inverse=True)
         winners, losers = numbers.reshape(ends.shape).T
-        kernel, towards = covariance[np.ix_(items, items)], covariance[np.ix_(items, pool)]
+        kernel = covariance[np.ix_(items, items)]
+        towards = covariance[np.ix_(items, pool)]
         p = len(ends)
         by_difference = p < len(items)
         if by_difference:
             kernel = kernel[winners] - kernel[losers]
             kernel = kernel[:, winners] - kernel[:, losers]
             towards = towards[winners] - towards[losers]
-            winners, losers = np.arange(p), np.full(p, p)
+            winners = np.arange(p)
+            losers = np.full(p, p)
         features = root = np.linalg.cholesky(add_diagonal(kernel, JITTER))
         if by_difference:
             features = np.vstack([root, np.zeros(p)])

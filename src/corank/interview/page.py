@@ -120,24 +120,23 @@ class Page:
         """
         if not isinstance(message, dict):
             raise TypeError("a message must be an object")
-        action = message.get("action")
-        if action == "start":
-            return {"about": self._about, **self._asked(self.interview.next()), "news": self.news()}
-        if action == "news":
-            return (
-                {"news": self.news()}
-                if message.get("version") != self._version
-                else {"learning": self._learning}
-            )
-        if action == "answer":
-            return self._answered(message)
-        if action == "undo":
-            return self._undone()
-        if action == "why":
-            return {
-                "why": self._why(_whole_number(message, "first"), _whole_number(message, "second"))
-            }
-        raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
+        match message.get("action"):
+            case "start":
+                asked = self._asked(self.interview.next())
+                return {"about": self._about, **asked, "news": self.news()}
+            case "news" if message.get("version") == self._version:
+                return {"learning": self._learning}
+            case "news":
+                return {"news": self.news()}
+            case "answer":
+                return self._answered(message)
+            case "undo":
+                return self._undone()
+            case "why":
+                ends = _whole_number(message, "first"), _whole_number(message, "second")
+                return {"why": self._why(*ends)}
+            case action:
+                raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
 
     def _answered(self, message: dict[str, Any]) -> dict[str, Any]:
         number = _whole_number(message, "number")
@@ -181,12 +180,11 @@ class Page:
     def _asked(self, question: Question | None) -> dict[str, Any]:
         if question is None:
             return {"question": None}
-        cards = [self.cards.card(int(row)) for row in question.rows]
         entry = {
             "number": question.number,
             "kind": question.kind,
             "repeated": question.repeated,
-            "cards": cards,
+            "cards": [self.cards.card(int(row)) for row in question.rows],
         }
         return {"question": entry}
 

@@ -54,7 +54,7 @@ from corank.learners.parameters import (
     seed,
 )
 from corank.learners.training import columns_of_views
-from corank.learners.update import Kept, with_new_rows
+from corank.learners.update import Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
@@ -246,13 +246,13 @@ class Learner(Saveable, QueryEstimator):
     _kept: Kept | None = None  # what rows can be added to
     _level: float  # was taken out of the scores before the fit
 
-    def _comparison(self) -> Loss:
+    def loss(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
         raise AssertionError("a learner says what it compares")
 
-    def _unscored_comparison(self) -> Loss:
+    def unscored_loss(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
-        return self._comparison()
+        return self.loss()
 
     def keep_counts(
         self, *, seen: int, scored: int, queries: int, with_queries: bool, level: float = 0.0
@@ -490,12 +490,9 @@ class Learner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if self._kept is None:
             raise ValueError(self._why_fixed())
-        comparison = self._comparison()
-        if (qid is not None) != self._with_queries and comparison.needs_queries:
-            how = "with" if self._with_queries else "without"
-            raise ValueError(
-                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
-            )
+        comparison = self.loss()
+        if comparison.needs_queries:
+            check_like_fit("qid", qid, self._with_queries)
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
         return self
@@ -515,8 +512,8 @@ class Learner(Saveable, QueryEstimator):
             self.function_,
             self._kept,
             new,
-            self._comparison(),
-            self._unscored_comparison(),
+            self.loss(),
+            self.unscored_loss(),
             self._n_seen,
             with_queries=self._with_queries,
         )
@@ -531,7 +528,7 @@ class Learner(Saveable, QueryEstimator):
 
     def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
         """Say so where new rows, one set per view, can be compared with nothing."""
-        problems = [ScoredRows(scored, self._comparison()) for scored in rows if len(scored)]
+        problems = [ScoredRows(scored, self.loss()) for scored in rows if len(scored)]
         if self._with_queries and all(problem.is_tied for problem in problems):
             warn_user(
                 "update: no two of the new rows can be compared, so nothing was learned from them."
@@ -576,7 +573,7 @@ class OneViewLearner(Learner):
         -------
         self
         """
-        loss = self._comparison()
+        loss = self.loss()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
         level = ScoredRows(rows, loss).mean_score if self.fit_intercept else 0.0
@@ -596,7 +593,7 @@ class OneViewLearner(Learner):
     def _fit_comparisons(
         self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
     ) -> Self:
-        self._comparison()
+        self.loss()
         everything = read_features(self, X, reset=True)
         problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
         training = Training(problem, used, everything, with_queries=qid is not None)
@@ -712,10 +709,12 @@ class RankerMixin:
     _with_queries: bool
     _predicts_within_queries: ClassVar[bool] = False
 
-    def _comparison(self) -> Loss:
+    def loss(self) -> Loss:
+        """Differences within queries, and with `beta` the scores themselves."""
         return read_comparison(self.weighting, self.beta)
 
-    def _unscored_comparison(self) -> Loss:
+    def unscored_loss(self) -> Loss:
+        """Differences within queries."""
         return WithinQueries(self.weighting)
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
@@ -766,7 +765,8 @@ class R2Mixin:
     themselves.
     """
 
-    def _comparison(self) -> Loss:
+    def loss(self) -> Loss:
+        """Every score for itself."""
         return Pointwise()
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:

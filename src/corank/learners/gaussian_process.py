@@ -88,7 +88,8 @@ class EvidenceLearner(OneViewLearner):
         """The basis, with the kernel at the start of the search, its rows in X, and which widths
         are learned.
         """
-        kernel, widths = self._read_kernel(training), self._widths()
+        kernel = self._read_kernel(training)
+        widths = self._widths()
         if widths == "each" and kernel.name != "rbf":
             raise ValueError(
                 f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}."

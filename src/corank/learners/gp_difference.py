@@ -89,29 +89,35 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         return self.noise_ * (2.0 if self._kind == "score" else 1.0)
 
     def _fit_training(self, training: Training) -> Self:
-        amplitude, noise = self._variance("amplitude"), self._variance("noise")
+        amplitude = self._variance("amplitude")
+        noise = self._variance("noise")
         basis, rows, widths = self._start(training)
         problem = training.problem
         if isinstance(problem, ComparedRows):
-            self._kind, compared, tied = "comparison", problem, not problem.margins.any()
+            self._kind = "comparison"
+            compared = problem
+            tied = not problem.margins.any()
         else:
-            self._kind, compared, tied = "score", None, problem.is_tied
+            self._kind = "score"
+            compared = None
+            tied = problem.is_tied
         if tied:
-            amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
+            amplitude = amplitude or 1.0
+            noise = noise or 1.0
+            widths = "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
         with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
             learned = contrasts.learn(widths)
         self._keep_counts(training)
-        self.amplitude_, self.noise_, self.log_evidence_ = (
-            learned.amplitude,
-            learned.noise,
-            learned.log_evidence,
-        )
+        self.amplitude_ = learned.amplitude
+        self.noise_ = learned.noise
+        self.log_evidence_ = learned.log_evidence
         alpha = learned.noise / learned.amplitude
         system = learned.system
         self._n_comparisons = 0 if compared is None else len(compared.margins)
         self._compared = None if basis.kernel.precomputed else compared
-        self.alpha_, self.path_ = alpha, None
+        self.alpha_ = alpha
+        self.path_ = None
         self._kept = Kept.of(system, None)
         self._keep_process(system, rows)
         self._warn_of_bounds(learned.at_bounds)
@@ -164,7 +170,8 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(
             self._kernel
         )
-        self._compared, self._n_comparisons = problem, len(problem.margins)
+        self._compared = problem
+        self._n_comparisons = len(problem.margins)
         rows = self.basis_
         if whole:
             rows = np.concatenate([rows, self._n_seen + np.arange(added)])

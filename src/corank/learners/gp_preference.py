@@ -133,9 +133,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         problem = ComparedRows(
             rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named
         )
-        index, with_queries = to_numpy(rows.index), qid is not None
+        index = to_numpy(rows.index)
+        with_queries = qid is not None
         self._fit_training(Training(problem, index, everything, with_queries=with_queries))
-        self._n_queries, self._kind = rows.n_queries, "score"
+        self._n_queries = rows.n_queries
+        self._kind = "score"
         self._kept = None if self._kernel.precomputed else Kept(rows=[rows])
         return self
 
@@ -187,7 +189,8 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
             warn_user(TIED)
-            amplitude, widths = amplitude or 1.0, "given"
+            amplitude = amplitude or 1.0
+            widths = "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)
         learned = learn(task, EvidenceSearch(amplitude, widths))
@@ -195,7 +198,8 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         if self.average_width and widths == "one":
             kernels = average(task, learned.fitted)
         self._keep_counts(training)
-        self._kept, self._kind = None, "comparison"
+        self._kept = None
+        self._kind = "comparison"
         self.n_iter_ = learned.sweeps
         self._keep_posterior(data, kernels, rows)
         self._warn_of_bounds(learned.at_bounds)
@@ -266,12 +270,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         merged = kept.extended(
             rows if self._with_queries else replace(rows, queries=None), self._n_seen
         )
-        data, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
+        data = self._data
+        winners, losers = self._pairs_of(merged, len(kept))
         assert data is not None
-        all_winners, all_losers = (
-            np.concatenate([data.winners, winners]),
-            np.concatenate([data.losers, losers]),
-        )
+        all_winners = np.concatenate([data.winners, winners])
+        all_losers = np.concatenate([data.losers, losers])
         counts = np.concatenate([data.counts, np.ones(len(winners))])
         points = to_numpy(merged.index) if self._whole else self.basis_
         self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts), points)

@@ -82,7 +82,7 @@ class KernelLeastSquares(Learner):
     ) -> Self:
         """Fit rows in memory or of scans: the arguments of `fit`, checked one after the other."""
         settings = self._settings()
-        check_weights(self._comparison(), sample_weight)
+        check_weights(self.loss(), sample_weight)
         X, y, qid = as_scan(X, y, qid)
         unscored, _, unscored_qid = as_scan(unscored, None, unscored_qid)
         given = {"y": y, "qid": qid, "sample_weight": sample_weight}
@@ -116,7 +116,7 @@ class KernelLeastSquares(Learner):
             rows,
             features,
             [each.view for each in asked.views],
-            self._comparison(),
+            self.loss(),
             centred=settings.centred,
             with_queries=given["qid"] is not None,
         )
@@ -135,7 +135,7 @@ class KernelLeastSquares(Learner):
         surveyed = scans().SurveyedScan.to_fit(
             scan, passes, asked.n_candidates, settings.seed, unscored=self.has_views
         )
-        scored, loss = surveyed.scored, self._comparison()
+        scored, loss = surveyed.scored, self.loss()
         if scored is None:
             self._check_summed(asked.specs, settings, surveyed.survey.n_scored)
             level = surveyed.survey.level if settings.centred else 0.0
@@ -157,7 +157,7 @@ class KernelLeastSquares(Learner):
                 with_queries=scan.has_queries,
             )
         data = self._sharing(
-            data, lambda: surveyed.unscored(self._unscored_comparison()), others, asked, passes
+            data, lambda: surveyed.unscored(self.unscored_loss()), others, asked, passes
         )
         if scored is not None:
             asked.check_scanned(data.n_scored + data.n_unscored)
@@ -188,6 +188,11 @@ class KernelLeastSquares(Learner):
         settings = replace(settings, compared=len(bases.choices) > 1)
         if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
+        holds_out = settings.tunes or settings.judged
+        if self.cv is not None and holds_out and not data.summed:
+            n_rows = data.features.shape[0]
+            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
+            settings = replace(settings, splits=splits)
         problem = self._problem(bases, settings)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
@@ -210,7 +215,7 @@ class KernelLeastSquares(Learner):
                 "beta must be 0 for comparisons, which have no scores to regress on; got"
                 f" {self.beta!r}."
             )
-        self._comparison()  # checks the parameters
+        self.loss()  # checks the parameters
         settings = self._settings()
         features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
@@ -273,16 +278,8 @@ class KernelLeastSquares(Learner):
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             problem: TuningProblem = scans().ScannedProblem(bases)
             return problem
-        splits = None
-        if self.cv is not None and (settings.tunes or settings.judged):
-            n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
-        return HeldProblem(
-            choices=bases.view_data(),
-            unscored=data.unscored,
-            dual=settings.solver == "direct" and bases.dual,
-            splits=splits,
-        )
+        dual = settings.solver == "direct" and bases.dual
+        return HeldProblem(bases.view_data(), data.unscored, dual)
 
     # ---------------------------------------------------------------- what is kept
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -153,7 +154,9 @@ class PairExplanation:
         -------
         list of str
         """
-        above, below, gap = self.first, self.second, self.difference
+        above = self.first
+        below = self.second
+        gap = self.difference
         if gap < 0:
             above, below, gap = below, above, -gap
         lines = [
@@ -187,12 +190,11 @@ class PairExplanation:
         """Title and largest parts of what the model learned from: answers where they are known,
         else its items.
         """
-        what, contributions = self.items_are, self.by_item
+        what = self.items_are
+        contributions = self.by_item
         if self.by_answer:
-            what, contributions = (
-                ("comparison" if what == "compared item" else "score"),
-                self.by_answer,
-            )
+            what = "comparison" if what == "compared item" else "score"
+            contributions = self.by_answer
         return (
             {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
         )
@@ -344,7 +346,8 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
 
     points, items : matrices of the same columns each, side by side
     """
-    keys, item_keys = [], []
+    keys = []
+    item_keys = []
     for left, right in zip(points, items, strict=True):
         largest = (
             abs(right).max(axis=0).toarray()
@@ -358,9 +361,9 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
     for row, key in enumerate(zip(*item_keys, strict=True)):
         seen.setdefault(key, []).append(row)
     matches = [seen.get(key, []) for key in zip(*keys, strict=True)]
-    return np.asarray([rows[0] if rows else -1 for rows in matches], dtype=np.int64), np.asarray(
-        list(map(len, matches))
-    )
+    first = [rows[0] if rows else -1 for rows in matches]
+    counts = [len(rows) for rows in matches]
+    return np.asarray(first, dtype=np.int64), np.asarray(counts)
 
 
 def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
@@ -368,8 +371,11 @@ def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
     if not is_sparse(rows):
         return [row.tobytes() for row in np.round(to_numpy(rows) * scale, MATCHED_DIGITS) + 0.0]
     cells = np.round(rows.data * scale[rows.indices], MATCHED_DIGITS) + 0.0
-    bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-    return [rows.indices[begin:end].tobytes() + cells[begin:end].tobytes() for begin, end in bounds]
+    keys = []
+    for begin, end in pairwise(rows.indptr):
+        columns = rows.indices[begin:end]
+        keys.append(columns.tobytes() + cells[begin:end].tobytes())
+    return keys
 
 
 def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
@@ -437,7 +443,8 @@ def mixed_rows(pair: Array, chosen: Mask) -> Array:
     first, second = pair[:, used].toarray()
     cells = np.where(chosen[:, used], first, second)
     bounds = np.arange(len(cells) + 1) * len(used)
-    rows = sparse.csr_array((cells.ravel(), np.tile(used, len(cells)), bounds), shape=chosen.shape)
+    columns = np.tile(used, len(cells))
+    rows = sparse.csr_array((cells.ravel(), columns, bounds), shape=chosen.shape)
     rows.eliminate_zeros()
     return rows
 
@@ -494,7 +501,8 @@ def column_contributions(
     additive : whether it is a sum over columns
     linear : (q,) what all columns contribute beside that
     """
-    shares, columns_by = np.zeros(len(players)), SUM
+    shares = np.zeros(len(players))
+    columns_by = SUM
     if value is not None and len(players):
         places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
         step = max(16, BLOCK_ENTRIES // max(width, 1))
@@ -670,13 +678,15 @@ def _function_terms(
     known: list[tuple[Span, Index]] = []
     unnumbered = 0
     for number, part in enumerate(function.parts):
-        span, view = part.span, ALL_COLUMNS if view_names is None else view_names[number]
+        span = part.span
+        view = ALL_COLUMNS if view_names is None else view_names[number]
         phi = _dense(part.features(pair.rows))
         terms = part.share * to_numpy(part.coefficients) * (phi[0] - phi[1])
         if span.of_columns:
             parts.append(PartTerms(view, terms, None, ["weights of columns"], 0.0, part.share))
             continue
-        items, labels = span.rows, names
+        items = span.rows
+        labels = names
         if items is None:  # points of one view are the same items whatever the kernel width
             items = -1 - unnumbered - np.arange(len(terms))
             unnumbered += 0 if view_names is None else len(terms)
@@ -707,13 +717,15 @@ def _find_points(
     """
     if pair.items is None:
         return None
-    rows, counts = np.full(len(numbers), -1), np.ones(len(numbers), dtype=np.int64)
+    rows = np.full(len(numbers), -1)
+    counts = np.ones(len(numbers), dtype=np.int64)
     held = np.asarray([np.isin(numbers, items) for _, items in known]).reshape(len(known), -1)
     for in_views in np.unique(held, axis=1).T:
         if not in_views.any():
             continue
         chosen = np.flatnonzero((held == in_views[:, None]).all(axis=0))
-        points, others = [], []
+        points = []
+        others = []
         for (span, items), is_in in zip(known, in_views, strict=True):
             if is_in:
                 order = np.argsort(items, kind="stable")

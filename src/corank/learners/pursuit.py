@@ -68,14 +68,29 @@ class PursuitLearner(OneViewLearner):
 
     def _fit_training(self, training: Training) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
+        settings = self._settings(training)
+        atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
+        self._check_size(atoms, settings, training)
+        if settings.tunes:
+            settings = replace(settings, splits=self._splits(training))
+        solution = pursue(training, settings, atoms)
+        self._keep_counts(training)
+        self._keep(training, atoms, solution)
+        self._warn_of(training, settings, solution)
+        return self
+
+    def _settings(self, training: Training) -> PursuitSettings:
+        """The parameters, checked against the rows."""
         check_choice(self.refit, "refit", REFITS)
-        settings = PursuitSettings(
+        return PursuitSettings(
             **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             centred=self.fit_intercept,
         )
-        atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
+
+    def _check_size(self, atoms: Atoms, settings: PursuitSettings, training: Training) -> None:
+        """Refuse more atoms than the dictionary holds, where none may enter twice."""
         largest = 0 if isinstance(settings.n_atoms, str) else int(np.max(settings.n_atoms))
         if settings.refit in ("back", "pre") and largest > atoms.size:
             rows, columns = training.problem.features.shape
@@ -85,33 +100,32 @@ class PursuitLearner(OneViewLearner):
                 f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each"
                 " of which enters once with refit='back' and 'pre'; use a smaller number."
             )
-        if settings.tunes:
-            settings = replace(settings, splits=self._splits(training))
-        solution = pursue(training, settings, atoms)
-        self._keep_counts(training)
-        self._keep(training, atoms, solution)
-        self._warn_of(training, settings, solution)
-        return self
 
     def _keep(self, training: Training, atoms: Atoms, solution: PursuitSolution) -> None:
         """Set the fitted attributes: the atoms that were chosen, and nothing of the others."""
-        chosen = solution.atoms
-        weights = solution.weights
-        reference = training.problem.reference
         self.path_ = solution.path
         self.n_atoms_ = len(solution.steps)
         self.training_loss_ = solution.losses
-        self._weights = weights
-        rows = None if atoms.index is None else atoms.index[chosen]
-        self.atoms_ = chosen if rows is None else rows
-        function = None if atoms.function is None else function_of(atoms.function)
-        columns = self.atoms_ if atoms.points is None else None
-        points = take(atoms.points, chosen)
-        span = AtomSpan(solution.kernel, points, columns, rows, function=function, size=atoms.size)
-        coefficients = like(weights[:, -1] if weights.shape[1] else np.empty(0), reference)
+        self._weights = solution.weights
+        self.atoms_ = solution.atoms
+        self.steps_ = solution.steps
+        if atoms.index is not None:
+            self.atoms_ = atoms.index[solution.atoms]
+            self.steps_ = atoms.index[solution.steps]
+        span = AtomSpan(
+            kernel=solution.kernel,
+            points=take(atoms.points, solution.atoms),
+            columns=self.atoms_ if atoms.points is None else None,
+            rows=None if atoms.index is None else self.atoms_,
+            function=atoms.function,
+            size=atoms.size,
+        )
+        weights = np.zeros(len(self.atoms_))
+        if self.n_atoms_:
+            weights = solution.weights[:, -1]
+        coefficients = like(weights, training.problem.reference)
         level = self._level + solution.intercept
         self.function_ = Function((Expansion(span, coefficients),), level)
-        self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
 
     def _warn_of(
         self, training: Training, settings: PursuitSettings, solution: PursuitSolution

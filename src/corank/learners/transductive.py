@@ -149,15 +149,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         -------
         self
         """
-        if not_taken.pop("sample_weight", None) is not None:
-            raise ValueError(
-                "sample_weight does not go with TransductiveRankRLS, whose held-out queries count"
-                " by their size alone; leave it out, or use RankRLS with weighting='size' or"
-                " 'unit'."
-            )
-        if not_taken:
-            raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
-        comparison = self._comparison()
+        _refuse(not_taken)
+        comparison = self.loss()
         pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
         problem = ScoredRows(rows, comparison)
@@ -263,6 +256,17 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             "update: the scores of unscored rows were completed for all rows at once, so nothing"
             " can be added to this model; fit it again with all rows."
         )
+
+
+def _refuse(not_taken: dict[str, Any]) -> None:
+    """Refuse weights, and arguments that do not exist."""
+    if not_taken.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight does not go with TransductiveRankRLS, whose held-out queries count by"
+            " their size alone; leave it out, or use RankRLS with weighting='size' or 'unit'."
+        )
+    if not_taken:
+        raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
 
 
 def read_pull(pull: Any) -> Candidates:

@@ -34,6 +34,15 @@ CHUNKS = (
 )
 
 
+def check_like_fit(name: str, given: Any, fitted: bool, were: str = "it was") -> None:
+    """Refuse an update with an argument that `fit` did not have, or without one that it had."""
+    if (given is not None) != fitted:
+        how = "with" if fitted else "without"
+        raise ValueError(
+            f"{name} must be given to update as {were} to fit: the model was fitted {how} {name}."
+        )
+
+
 @dataclass(frozen=True)
 class Kept:
     """What rows can be added to: sums over every view's scored rows, or the rows in memory.
@@ -73,7 +82,9 @@ def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Ro
     codes, n_codes = first_appearance(codes)
     result = []
     for view in views:
-        rows, n, m = view.problem.rows, len(view.problem.rows), len(codes)
+        rows = view.problem.rows
+        n = len(view.problem.rows)
+        m = len(codes)
         scores = view.problem.reference
         xp = namespace(scores)
         queries = rows.index * 0 if rows.queries is None else rows.queries
@@ -141,9 +152,11 @@ def with_new_rows(
 
 def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> PrimalSystem:
     assert kept.statistics is not None
-    data, statistics = [], []
+    data = []
+    statistics = []
     for part, rows, before in zip(function.parts, new, kept.statistics, strict=True):
-        problem, span = ScoredRows(rows, before.comparison), part.span
+        problem = ScoredRows(rows, before.comparison)
+        span = part.span
         basis = span.basis(part.coefficients.shape[0], part.coefficients)
         data.append(ViewData(problem, basis, span.columns, span.penalty, None, span.rows))
         statistics.append(before.merged(whitened_statistics(problem, basis)))
@@ -152,7 +165,8 @@ def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> Prima
 
 def _with_basis(part: Expansion, problem: ScoredRows, others: Rows) -> ViewData:
     """A view of scored rows with all its rows, scored and unscored, as basis; or its columns."""
-    span, scored = part.span, problem.rows
+    span = part.span
+    scored = problem.rows
     if span.points is None:
         basis: Any = FeatureBasis(scored.features.shape[1], part.coefficients)
         return ViewData(problem, basis, span.columns, span.penalty)

@@ -114,7 +114,7 @@ class ViewLearner(KernelLeastSquares):
         rows = UnscoredRows((*plain(), *apart))
         if rows.n_rows == 0:
             return data
-        unscored = Unscored(self._unscored_comparison(), rows)
+        unscored = Unscored(self.unscored_loss(), rows)
         return replace(data, unscored=unscored, n_apart=sum(part.n_rows for part in apart))
 
     def _parts_apart(
@@ -124,7 +124,7 @@ class ViewLearner(KernelLeastSquares):
 
         passes : over `unscored` where that is a scan
         """
-        with_queries = self._unscored_comparison().needs_queries
+        with_queries = self.unscored_loss().needs_queries
         first = int(data.features.shape[0])
         if not is_scan(unscored):
             features = data.shown.features

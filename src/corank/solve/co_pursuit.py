@@ -24,7 +24,6 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     Mask,
-    block_diagonal,
     in_order,
     inverse_where,
     like,
@@ -541,7 +540,15 @@ def joint_weights(
 
     among : (M p, M p) the disagreement between entered atoms, view by view
     """
-    rows = block_diagonal([atoms.columns.upper for atoms in entered])
+    triangles = [atoms.columns.upper for atoms in entered]
+    m = len(triangles)
+    p = triangles[0].shape[1]
+    rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
+    begin = 0
+    for v, upper in enumerate(triangles):
+        end = begin + len(upper)
+        rows[begin:end, v * p : (v + 1) * p] = upper
+        begin = end
     target = np.concatenate([atoms.projected for atoms in entered])
     if among is not None:
         values, vectors = np.linalg.eigh((among + among.T) / 2)
@@ -552,7 +559,7 @@ def joint_weights(
     size = np.linalg.norm(rows, axis=0)
     scale = inverse_where(size > 0, size)
     solved, *_ = np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)
-    weights = np.reshape(scale * solved, (len(entered), -1))
+    weights = np.reshape(scale * solved, (m, p))
     return np.asarray(weights.T)
 
 

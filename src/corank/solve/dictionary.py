@@ -159,7 +159,7 @@ class InBlocks:
             block = self.block(atoms)
             with np.errstate(all="ignore"):  # values that are not finite are refused below
                 shared_sums = shared.sums(block, buffers)
-                sums = dict(zip(cuts, shared_sums, strict=True))
+                sums = {number: shared_sums[place, ...] for place, number in enumerate(cuts)}
                 for number, squares in alone.items():
                     kept = buffers.taken("columns", block, sets[number].rows)
                     sums[number] = squares.sums(kept, buffers)[0, ...]

@@ -151,13 +151,15 @@ class Evidence:
         kept, left = folding.units(folds)
         if any(len(units) == 0 for units in (*kept, *left)):
             return {}
-        inner, outer = folding.take(kept), folding.take(left)
+        inner = folding.take(kept)
+        outer = folding.take(left)
         if inner.n_folds < 2:
             return {}
         # a view would lose all its scores
         if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):
             return {}
-        part, together = cokernel.take(kept), same_scores(cokernel.problems)
+        part = cokernel.take(kept)
+        together = same_scores(cokernel.problems)
         offset = mean_score(part.problems) if self.centred else 0.0
         offsets = (
             kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
@@ -277,7 +279,8 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     )
     if nested is None:
         return None
-    agreeing, plain = nested["with"], nested["without"]
+    agreeing = nested["with"]
+    plain = nested["without"]
     gap, spread = difference(plain, agreeing)
     return judged_effect(
         float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes)

@@ -106,12 +106,15 @@ def propagate(
     """
     n = len(pairs)
     sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
-    damping, last_moves = np.ones(n), None
-    least_residual, least_at = np.inf, 0
+    damping = np.ones(n)
+    last_moves = None
+    least_residual = np.inf
+    least_at = 0
     for sweep in range(1, sweeps + 1):
         posterior, new, moves = _sweep(features, pairs, sites, sweep)
         if posterior.residual < 0.9 * least_residual:
-            least_residual, least_at = posterior.residual, sweep
+            least_residual = posterior.residual
+            least_at = sweep
         stalled = least_residual < ROUNDED_RESIDUAL and sweep - least_at >= STALLED_SWEEPS
         if posterior.residual <= tolerance or stalled or sweep == sweeps:
             return posterior

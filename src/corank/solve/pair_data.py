@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -219,11 +220,11 @@ def _keys(features: Array) -> list[bytes]:
         tidy = sparse.csr_array(features)
         tidy.sum_duplicates()
         tidy.eliminate_zeros()
-        bounds = zip(tidy.indptr[:-1], tidy.indptr[1:], strict=True)
-        return [
-            tidy.indices[a:b].astype(np.int64).tobytes() + tidy.data[a:b].tobytes()
-            for a, b in bounds
-        ]
+        columns = tidy.indices.astype(np.int64)
+        keys = []
+        for begin, end in pairwise(tidy.indptr):
+            keys.append(columns[begin:end].tobytes() + tidy.data[begin:end].tobytes())
+        return keys
     return [row.tobytes() for row in np.ascontiguousarray(to_numpy(features) + 0.0)]  # + 0: −0 is 0
 
 
@@ -240,7 +241,8 @@ def untied_pairs(
     new = order >= first_new
     new_before = np.concatenate([[0], np.cumsum(new)])
     new_places = np.flatnonzero(new)
-    query, group = _begins(queries[order]), _begins(queries[order], scores[order])
+    query = _begins(queries[order])
+    group = _begins(queries[order], scores[order])
     # how many rows each row beats: all below it if it is new, else the new ones below it
     beaten = np.where(new, group - query, new_before[group] - new_before[query])
     ends = np.cumsum(beaten)

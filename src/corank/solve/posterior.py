@@ -27,7 +27,6 @@ from corank.core.arrays import (
     like,
     namespace,
     runs_of_rows,
-    sum_of,
     symmetrised,
     take,
     to_numpy,
@@ -78,13 +77,10 @@ class GaussianProcess(ABC):
         return mean, at_least_zero(self.prior(rows, features) - self.explained(features))
 
     def covariance(self, rows: Any) -> Moments:
-        """Mean (n,) and covariance (n, n) at the rows."""
+        """Mean (n,) and covariance (n, n) at the rows, but for rounding."""
         mean, features = self.mean_and_features(rows)
         prior = self.prior(rows, features, whole=True)
-        covariance = symmetrised(prior - self.explained(features, whole=True))
-        variances = namespace(covariance).linalg.diagonal(covariance)
-        missing = at_least_zero(-variances)  # rounding: no variance is negative
-        return mean, add_diagonal(covariance, missing)
+        return mean, prior - self.explained(features, whole=True)
 
     def differences(self, first: Any, second: Any) -> Moments:
         """Mean and variance of f(a) − f(b), row by row: (n,) each."""
@@ -170,7 +166,7 @@ class Posterior:
 
         def moments(run: slice) -> Moments:
             block = take(rows, run)
-            return self._mixed([process.moments(block) for process in self.processes])
+            return self._mixed(process.moments(block) for process in self.processes)
 
         blocks = list(self._in_blocks(moments, rows))
         xp = namespace(blocks[0][0])
@@ -179,8 +175,11 @@ class Posterior:
 
     def covariance(self, rows: Any) -> Moments:
         """Mean (n,) and covariance (n, n) at the rows."""
-        mean, covariance = self._mixed([process.covariance(rows) for process in self.processes])
-        return mean, finite_values(covariance)
+        mean, covariance = self._mixed(process.covariance(rows) for process in self.processes)
+        covariance = symmetrised(covariance)
+        variances = namespace(covariance).linalg.diagonal(covariance)
+        missing = at_least_zero(-variances)  # rounding: no variance is negative
+        return mean, finite_values(add_diagonal(covariance, missing))
 
     def chances(self, first: Any, second: Any, *, observed: bool = False) -> FloatArray:
         """The probability (n,) that f(a) > f(b), row by row; or, if `observed`, that a newly
@@ -200,7 +199,7 @@ class Posterior:
 
         return np.concatenate(list(self._in_blocks(chances, first)))
 
-    def _mixed(self, moments: Sequence[Moments]) -> Moments:
+    def _mixed(self, moments: Iterable[Moments]) -> Moments:
         mean, spread = mixture(self.weights, moments)
         return mean, self.factor**2 * spread
 
@@ -209,23 +208,32 @@ class Posterior:
         return in_order(values, runs, rows if is_foreign(rows) else np.empty(0))
 
 
-def mixture(weights: Iterable[float], moments: Sequence[Moments]) -> Moments:
-    """The mean, and the variance or covariance, of a mixture of Gaussians."""
-    shares = list(zip(weights, moments, strict=True))
-    mean = sum_of([weight * centre for weight, (centre, _) in shares])
-    spreads = []
-    for weight, (centre, spread) in shares:
-        gap = centre - mean
-        squares = gap * gap if len(spread.shape) == 1 else gap[:, None] * gap[None, :]
-        spreads.append(weight * (spread + squares))
-    return mean, sum_of(spreads)
+def mixture(weights: Iterable[float], moments: Iterable[Moments]) -> Moments:
+    """The mean, and the variance or covariance, of a mixture of Gaussians; only one of them is held
+    at a time.
+    """
+    first: Any = None
+    shift: Any = 0.0  # of the mean from that of the first
+    total: Any = 0.0
+    for weight, (mean, spread) in zip(weights, moments, strict=True):
+        first = mean if first is None else first
+        gap = mean - first
+        shift = shift + weight * gap
+        total = total + weight * (spread + _square(gap, spread))
+    return first + shift, total - _square(shift, total)
+
+
+def _square(gap: Array, spread: Array) -> Array:
+    """Squares of gaps (n,), or products of all pairs of them, as the spread has it."""
+    return gap * gap if len(spread.shape) == 1 else gap[:, None] * gap[None, :]
 
 
 def chance_above_zero(moments: Moments, noise: float = 0.0) -> FloatArray:
     """The probability that normal variables of a mean and variance, and noise beside it, are above
     0; ½ where both are 0.
     """
-    mean, scale = to_numpy(moments[0]), np.sqrt(to_numpy(moments[1]) + noise)
+    mean = to_numpy(moments[0])
+    scale = np.sqrt(to_numpy(moments[1]) + noise)
     sure = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     return np.asarray(ndtr(np.divide(mean, scale, out=sure, where=scale > 0)))
 
@@ -264,8 +272,10 @@ def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> Flo
         Z
     ):  # distances do not change with the origin; there least is lost to rounding
         origin = xp.mean(Z, axis=0, keepdims=True)
-        X, Z = X - origin, Z - origin
-    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
+        X = X - origin
+        Z = Z - origin
+    rows = xp.sum(weights, axis=1)
+    columns = xp.sum(weights, axis=0)
     if each:
         return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
     total = (

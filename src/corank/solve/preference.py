@@ -108,7 +108,8 @@ def fit_kernel(
     task: PreferenceTask, kernel: Kernel, amplitude: float, start: Sites | None = None, **how: float
 ) -> FittedKernel:
     """The posterior for one kernel."""
-    data, basis = task.data, replace(task.basis, kernel=kernel)
+    data = task.data
+    basis = replace(task.basis, kernel=kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
     with in_one_thread(reference, wanted=basis.size * data.n_items <= MAX_ONE_THREAD_ENTRIES):
         features = amplitude**0.5 * _whitened(data, basis)
@@ -178,11 +179,9 @@ def _slopes_on_points(data: PairData, fitted: FittedKernel, each: bool) -> Float
     X, points = (
         seen_rows(fitted.kernel, rows, each=each) for rows in (data.features, fitted.basis.points)
     )
-    phi, gram, white = (
-        fitted.basis.features(data.features),
-        fitted.basis.gram,
-        fitted.basis.whitening.matrix,
-    )
+    phi = fitted.basis.features(data.features)
+    gram = fitted.basis.gram
+    white = fitted.basis.whitening.matrix
     back = (phi @ white) @ white.T  # Φ K_rr⁻¹
     moved = (
         pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.laplacian_product(total, back)
@@ -233,14 +232,16 @@ def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
     carried from one evaluation to the next.
     """
     ascent = Ascent(task, search)
-    place, unit = np.zeros(ascent.size), np.ones(ascent.size)
+    place = np.zeros(ascent.size)
+    unit = np.ones(ascent.size)
     if search.learns:
         rough = ascent
         if task.basis.size > 2 * FEW_POINTS and not task.basis.kernel.precomputed:
             rough = Ascent(task.thinned(FEW_POINTS), search)
         place, unit = rough.highest(rough.first_look())
         if rough is not ascent:
-            ascent.sites, ascent.sweeps = rough.sites, rough.sweeps
+            ascent.sites = rough.sites
+            ascent.sweeps = rough.sweeps
             place, _ = ascent.climb(place, unit)
     return PreferenceSolution(ascent.fitted(place), ascent.at_bounds(place), ascent.sweeps)
 
@@ -254,7 +255,9 @@ class Ascent:
     """
 
     def __init__(self, task: PreferenceTask, search: EvidenceSearch) -> None:
-        self.task, self.search, self.kernel = task, search, task.basis.kernel
+        self.task = task
+        self.search = search
+        self.kernel = task.basis.kernel
         self.n_columns = task.data.features.shape[1]
         self.n_widths = {"given": 0, "one": 1, "each": self.n_columns}[search.widths]
         self.n_amplitudes = int(search.amplitude is None)
@@ -271,9 +274,12 @@ class Ascent:
 
     def split(self, parameters: FloatArray) -> tuple[float, Kernel]:
         """The amplitude, and the kernel with its widths."""
-        amplitude, kernel, widths = self.search.amplitude, self.kernel, parameters
+        amplitude = self.search.amplitude
+        kernel = self.kernel
+        widths = parameters
         if amplitude is None:
-            amplitude, widths = float(np.exp(parameters[0])) / self.variance, parameters[1:]
+            amplitude = float(np.exp(parameters[0])) / self.variance
+            widths = parameters[1:]
         if self.search.widths == "one":
             kernel = widened(kernel, float(widths[0]))
         elif self.search.widths == "each":
@@ -381,7 +387,8 @@ class Ascent:
         further.
         """
         low, high = np.asarray(self.bounds).reshape(-1, 2).T  # empty where nothing is learned
-        below, above = parameters < low + 1e-6, parameters > high - 1e-6
+        below = parameters < low + 1e-6
+        above = parameters > high - 1e-6
         if self.search.widths == "each":  # a column that plays no part is no reason to warn
             below[-self.n_widths :] &= below[-self.n_widths :].all()
         names = ["amplitude"] * self.n_amplitudes + ["gamma"] * self.n_widths
@@ -394,7 +401,8 @@ def _usual_variance(task: PreferenceTask) -> float:
     """The variance of a function under the kernel at the start, or half that of differences where
     it is not constant.
     """
-    basis, data = task.basis, task.data
+    basis = task.basis
+    data = task.data
     variances = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
     if float(np.ptp(variances)) <= 1e-9 * float(variances.max()):
         return float(variances[0]) or 1.0
@@ -415,7 +423,8 @@ def average(task: PreferenceTask, best: FittedKernel) -> list[tuple[float, Fitte
     Out to where the evidence has fallen by MAX_EVIDENCE_FALL, both ways, within the range of the
     search ([Tsivtsivadze2009] fig. 1).
     """
-    kernels, start = [best], task.basis.kernel.gamma
+    kernels = [best]
+    start = task.basis.kernel.gamma
     assert start is not None
     for direction in (1.0, -1.0):
         sites = best.posterior.sites

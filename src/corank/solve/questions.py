@@ -91,7 +91,8 @@ def ask_views(function: Function, features: Array, kind: Any, n: Any) -> Index:
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
     n_pairs = n * n if kind == "score" else n
     chosen = _shortlist(lambda: np.sum(gaps**2, axis=1), m, n_pairs)
-    gaps, degrees = gaps[chosen], len(spans) - 1
+    gaps = gaps[chosen]
+    degrees = len(spans) - 1
     alike = sum(_likeness(span, take(features, chosen)) for span in spans) / len(spans)
     covariance = (gaps @ gaps.T) * alike / degrees
     noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
@@ -238,7 +239,8 @@ def _pairs(
     for _ in range(count):
         variances = difference_variances(covariance, first, second)
         pair = _first_best(np.where(free, gain(variances), -np.inf))
-        a, b = int(first[pair]), int(second[pair])
+        a = int(first[pair])
+        b = int(second[pair])
         chosen.append((a, b))
         free[pair] = False
         column = covariance[:, a] - covariance[:, b]

@@ -229,11 +229,14 @@ def fit_scored(
     problem = HeldProblem(
         choices=[[_view(training, settings, kernel, candidates)] for kernel in kernels],
         dual=isinstance(settings.basis, str),
-        splits=settings.splits,
         holds_out=holds_out,
     )
     asked = Settings(
-        settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1
+        settings.alpha,
+        scoring=settings.scoring,
+        seed=settings.seed,
+        compared=len(kernels) > 1,
+        splits=settings.splits,
     )
     solution = tune(problem, asked)
     path = solution.path

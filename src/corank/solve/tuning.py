@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from corank.core.folds import (
 )
 from corank.core.kernels import Kernel, is_named, scale_gamma
 from corank.core.observations import Problem
-from corank.solve.effect import Evidence
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -40,6 +39,9 @@ from corank.solve.holdout import (
 )
 from corank.solve.path import Path, joined_path
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+
+if TYPE_CHECKING:
+    from corank.solve.effect import Evidence
 
 Candidates: TypeAlias = float | str | tuple[float, ...]
 
@@ -191,14 +193,12 @@ class HeldProblem:
     choices : the views with every choice of kernel widths
     dual : whether the basis of every view is its scored and all unscored rows, or the columns of
         one view
-    splits : what `read_splits` read, None for the default
     holds_out : whether anything may be held out
     """
 
     choices: Iterable[Sequence[ViewData]]
     unscored: Unscored | None = None
     dual: bool = False
-    splits: Index | Splits | None = None
     holds_out: bool = True
 
     def prepared(
@@ -211,7 +211,7 @@ class HeldProblem:
         system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
         if not (settings.tunes and self.holds_out):
             return system, None
-        folds = self._folds(system, settings.seed)
+        folds = self._folds(system, settings)
         if (
             isinstance(system, PrimalSystem)
             and isinstance(folds, Folding)
@@ -221,11 +221,13 @@ class HeldProblem:
             system.gather(folds)
         return system, folds
 
-    def _folds(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | Splits | None:
-        if self.splits is not None:
-            return given_folding(system.problems, self.splits, items=system.groups is None)
+    def _folds(
+        self, system: DualSystem | PrimalSystem, settings: Settings
+    ) -> Folding | Splits | None:
+        if settings.splits is not None:
+            return given_folding(system.problems, settings.splits, items=system.groups is None)
         n_features = system.size if isinstance(system, PrimalSystem) else None
-        return default_folding(system.problems, system.groups, seed, n_features=n_features)
+        return default_folding(system.problems, system.groups, settings.seed, n_features=n_features)
 
     def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
         """From the scored rows."""
@@ -236,7 +238,7 @@ class HeldProblem:
         is small.
         """
         system, errors = trial.system, trial.errors
-        folding = self._folds(system, settings.seed) if trial.folds is None else trial.folds
+        folding = self._folds(system, settings) if trial.folds is None else trial.folds
         if folding is not None and not isinstance(folding, Folding):
             n_features = system.size if isinstance(system, PrimalSystem) else None
             folding = default_folding(
@@ -257,6 +259,8 @@ def evidence_of(
     trial: Trial, settings: Settings, source: Any, errors: HeldOut | None, folding: Folding | None
 ) -> Evidence:
     """What a trial leaves behind to judge its choice; see `Evidence`."""
+    from corank.solve.effect import Evidence  # few learners judge theirs
+
     return Evidence(
         source=source,
         found=errors,

@@ -20,7 +20,10 @@ from corank.tables.columns import TableError
 from corank.tables.limits import open_limited
 
 MAX_DEPTH = 100  # of lists and objects inside each other
-PIECE_BYTES = 2**19  # that are looked at together: as many as fit into the caches of a processor
+# That are looked at together: larger pieces would be new memory of the system each time, which takes
+# five times as long.
+PIECE_BYTES = 2**17
+LONG_ROW_BYTES = 2**19  # from which the levels of a row are counted before its end is found
 # between two rows; inside a row a comma would stand between the brackets, and a text has no new line
 ROW_END = b"}\n{"
 LIST_START, BRACKET_BITS = ord("["), 0x20  # the codes of [ and { differ in one bit
@@ -93,7 +96,7 @@ class ShallowStream:
     def _count_brackets(self, piece: bytes) -> None:
         rows = self._begun_row + piece
         end = rows.rfind(ROW_END)
-        is_long = end < 0 and len(rows) > PIECE_BYTES
+        is_long = end < 0 and len(rows) > LONG_ROW_BYTES
         if is_long or _may_be_deep(rows):
             self._counts_levels = True
             self._count_levels(rows)

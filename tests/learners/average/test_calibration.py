@@ -77,6 +77,24 @@ def test_deviations_are_those_of_the_belief_and_the_noise(fitted):
     np.testing.assert_allclose(deviations**2, np.diag(covariance) + noise, rtol=1e-6)
 
 
+def test_deviations_are_those_of_the_mixture_and_its_noise_times_the_factor(fitted):
+    model, rows, _ = fitted
+    posterior, table = model.posterior_at(rows)
+    processes = posterior.processes
+    moments = [process.moments(take(table, slice(None))) for process in processes]
+    means, variances = (np.array(values) for values in zip(*moments, strict=True))
+    weights = np.array(posterior.weights)
+    between = weights @ means**2 - (weights @ means) ** 2
+    noise = sum(
+        weight * process.variance * process.fitted.alpha
+        for weight, process in zip(weights, processes, strict=True)
+    )
+    factor = model._model.factor
+    assert abs(factor - 1) > 0.01
+    expected = factor * np.sqrt(weights @ variances + between + noise)
+    np.testing.assert_allclose(model.predict(rows, return_std=True)[1], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("observed", [False, True])
 def test_chances_are_those_of_the_belief_and_of_two_noises(fitted, observed):
     model, rows, (mean, covariance, noise) = fitted

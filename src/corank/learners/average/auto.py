@@ -120,7 +120,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
         return error, float(np.average((units.scores - without) ** 2, weights=weights))
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        squares, queries = average.residuals**2, average.judged_units.queries
+        squares = average.residuals**2
+        queries = average.judged_units.queries
         if queries is None:
             return squares
         codes = np.unique(queries, return_inverse=True)[1]
@@ -243,7 +244,8 @@ class AutoRanker(RankerMixin, AverageLearner):
         if unscored is not None:
             numbers = stack_rows([numbers, as_numbers(read_unscored(self, features, unscored))])
         matrix = read_link_matrix(links, numbers.shape[0])
-        self._with_queries, self._with_links = qid is not None, links is not None
+        self._with_queries = qid is not None
+        self._with_links = links is not None
         self._n_seen = n
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
         items = EncodedTable(numbers, None, self.read_settings(encoder))
@@ -270,14 +272,17 @@ class AutoRanker(RankerMixin, AverageLearner):
         )
         others = np.setdiff1d(np.arange(len(items)), used)
         model, average = fit_encoded(items, used, others, units, links, honest=honest)
-        self._kind, self._n_comparisons = "comparison", len(first)
-        self._n_scored, self._n_unscored = len(used), len(others)
+        self._kind = "comparison"
+        self._n_comparisons = len(first)
+        self._n_scored = len(used)
+        self._n_unscored = len(others)
         self._keep(model, average, items.settings)
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
         if average is None:
             return float("nan"), float("nan")
-        units, held_out = average.judged_units, average.held_out
+        units = average.judged_units
+        held_out = average.held_out
         judged = np.isfinite(held_out)
         if not judged.any():
             return float("nan"), 0.5
@@ -288,7 +293,8 @@ class AutoRanker(RankerMixin, AverageLearner):
         return float(disagreement_error(*_judged(average), qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        units, (scores, predictions) = average.judged_units, _judged(average)
+        units = average.judged_units
+        scores, predictions = _judged(average)
         if units.whole:
             errors: FloatArray = disagreement_error(
                 scores, predictions, qid=units.groups, average=False
@@ -299,7 +305,8 @@ class AutoRanker(RankerMixin, AverageLearner):
 
 def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
     """Scores of the units, NaN where they were not held out, and their predictions."""
-    units, judged = average.judged_units, np.isfinite(average.held_out)
+    units = average.judged_units
+    judged = np.isfinite(average.held_out)
     return (
         np.where(judged, units.scores, np.nan),
         np.where(judged, average.held_out, 0.0) / units.roots,

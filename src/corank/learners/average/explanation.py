@@ -133,7 +133,8 @@ class _PairTerms:
         numbers = np.arange(self.n_points)
         labels = [f"{items_are} {number}" for number in numbers]
         for fitted, weight in zip(self.used, self.weights, strict=True):
-            share, similarities = self.share(fitted), fitted.similarities
+            share = self.share(fitted)
+            similarities = fitted.similarities
             of_unscored = fitted.view_coefficients
             views = [
                 self._view_name(fitted.candidate, each.sight, view_names) for each in similarities
@@ -174,7 +175,9 @@ class _PairTerms:
             units.root(np.eye(units.n_points)), full_matrices=False
         )
         kept = sizes > LEAST_SIZE * sizes[0]
-        range_basis, sizes, transposed = range_basis[:, kept], sizes[kept], transposed[kept]
+        range_basis = range_basis[:, kept]
+        sizes = sizes[kept]
+        transposed = transposed[kept]
         comparison = sizes[:, None] * transposed  # QᵀA
         total = np.zeros(len(units))
         block = EncodedBlock(self.encoded, 2, self.space)
@@ -192,9 +195,11 @@ class _PairTerms:
         contributions: dict[str, Contribution] = {}
         for number, value in enumerate(total.tolist()):
             winner = points[units.first[number]]
-            name, row = winner.name, winner.row
+            name = winner.name
+            row = winner.row
             if units.second is not None:
-                name, row = f"{name} over {points[units.second[number]].name}", None
+                name = f"{name} over {points[units.second[number]].name}"
+                row = None
             contributions[name] = Contribution(
                 name, value + (contributions[name].value if name in contributions else 0.0), row
             )
@@ -221,7 +226,8 @@ class _PairTerms:
         if pair.items is None:
             return None
         encoded = self.model.encode(pair.items, None)
-        points, items = [], []
+        points = []
+        items = []
         for name, rows in encoded.items():
             if name in self.model.points and name not in self.context:
                 at_points = self.model.points[name]

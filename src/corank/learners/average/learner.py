@@ -65,6 +65,7 @@ from corank.learners.average.posterior import RowsToEncode
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED, seed
+from corank.learners.update import COMPARED, check_like_fit
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
@@ -177,7 +178,8 @@ class AverageLearner(Saveable, QueryEstimator):
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
-        self._with_queries, self._with_links = qid is not None, links is not None
+        self._with_queries = qid is not None
+        self._with_links = links is not None
         self.fit_scored(table, self.read_settings(encoder))
         self.encoder_ = encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
@@ -197,8 +199,10 @@ class AverageLearner(Saveable, QueryEstimator):
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)
         scored = table.scored
-        self._kind, self._n_comparisons = "score", 0
-        self._n_seen, self._n_scored = len(table.scores), len(scored)
+        self._kind = "score"
+        self._n_comparisons = 0
+        self._n_seen = len(table.scores)
+        self._n_scored = len(scored)
         self._n_unscored = len(table.scores) - len(scored)
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
         self._keep(model, average, settings, table)
@@ -252,9 +256,11 @@ class AverageLearner(Saveable, QueryEstimator):
         table: ScoredTable | None = None,
     ) -> None:
         """Set what was fitted; a table is kept to find out whether its unscored rows helped."""
-        self._model, self._views = model, list(settings.views)
+        self._model = model
+        self._views = list(settings.views)
         self._effect: UnscoredEffect | None = None
-        self._training, self._average = table, average
+        self._training = table
+        self._average = average
         self._scored_rows = None
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
@@ -289,7 +295,8 @@ class AverageLearner(Saveable, QueryEstimator):
         elif self.views is not None:
             views = self._declared_views(encoder, np.random.default_rng(number))
         elif any(group.kind != "table" for group in groups):
-            views, kinds = found, [group.kind for group in groups]
+            views = found
+            kinds = [group.kind for group in groups]
         for view in views:
             if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
                 raise ValueError(
@@ -382,31 +389,20 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         check_is_fitted(self)
         if self._kind == "comparison":
-            raise ValueError(
-                "update adds scored rows, but this model was fitted on comparisons; fit it again"
-                " instead."
-            )
+            raise ValueError(COMPARED)
         if self._model.units is None:
             raise ValueError(
                 "update: the model has too many scored rows to keep them; fit again with all rows."
             )
-        if (qid is not None) != self._with_queries:
-            how = "with" if self._with_queries else "without"
-            raise ValueError(
-                f"qid must be given to update as it was to fit: the model was fitted {how} qid."
-            )
-        if (links is not None) != self._with_links:
-            how = "with" if self._with_links else "without"
-            raise ValueError(
-                f"links must be given to update as they were to fit: the model was fitted {how}"
-                " links."
-            )
+        check_like_fit("qid", qid, self._with_queries)
+        check_like_fit("links", links, self._with_links, "they were")
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
-        encoder, known = self.encoder_, self.table_
+        encoder = self.encoder_
+        known = self.table_
         settings = self.read_settings(encoder)
         model, average = extended(self._model, table, settings)
         self._n_scored += len(table.scored)
@@ -426,7 +422,8 @@ class AverageLearner(Saveable, QueryEstimator):
                     " again with all rows."
                 )
         self._keep(model, average, settings)
-        self.encoder_, self.table_ = encoder, known
+        self.encoder_ = encoder
+        self.table_ = known
         return self
 
     # ---------------------------------------------------------------- predict
@@ -456,7 +453,8 @@ class AverageLearner(Saveable, QueryEstimator):
         for r scored rows, in blocks.
         """
         features = self._read(X)
-        numbers, queries = as_numbers(features), self._read_queries(qid, features.shape[0])
+        numbers = as_numbers(features)
+        queries = self._read_queries(qid, features.shape[0])
         matrix = self._read_links(links, features.shape[0])
         mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
         if not return_std:
@@ -500,7 +498,8 @@ class AverageLearner(Saveable, QueryEstimator):
         -------
         (n,) between 0 and 1, as `predict` returns scores
         """
-        first, second = self._read(X_a), self._read(X_b)
+        first = self._read(X_a)
+        second = self._read(X_b)
         if first.shape[0] != second.shape[0]:
             raise ValueError(
                 f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with"
@@ -543,7 +542,8 @@ class AverageLearner(Saveable, QueryEstimator):
             given = "qid" if links is None else "links"
             raise ValueError(f"{given} goes with items, and with a and b as their row numbers.")
         n = 0 if pair.items is None else pair.items.shape[0]
-        queries, matrix = self._read_queries(qid, n), self._read_links(links, n)
+        queries = self._read_queries(qid, n)
+        matrix = self._read_links(links, n)
         numbers = replace(
             pair, rows=as_numbers(pair.rows), items=None if n == 0 else as_numbers(pair.items)
         )
@@ -724,7 +724,8 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
     gaps = (without - with_rows)[both]
     if len(gaps) < 2:
         return None
-    gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    gap = float(gaps.mean())
+    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return judged_effect(
         float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
     )

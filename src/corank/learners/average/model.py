@@ -151,7 +151,9 @@ class EncodedTable:
     """
 
     def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
-        self.features, self.queries, self.settings = features, queries, settings
+        self.features = features
+        self.queries = queries
+        self.settings = settings
         self._encodings: dict[str, Encoding | None] = {}
         self._rows: dict[str, Array] = {}
 
@@ -166,7 +168,8 @@ class EncodedTable:
                 fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
             else:
                 columns = settings.without_identity(self.features)
-                centred, groups = settings.fit_intercept, settings.groups
+                centred = settings.fit_intercept
+                groups = settings.groups
                 fitted = fit_encoding(name, columns, self.queries, centred=centred, groups=groups)
             self._encodings[name] = fitted
         return self._encodings[name]
@@ -413,7 +416,9 @@ def score_units(
     codes = None if queries is None else np.unique(queries, return_inverse=True)[1]
     several = codes if codes is not None and int(codes.max()) > 0 else None
     if settings.ranks and several is not None:
-        groups, folds, whole = several, several, True
+        groups = several
+        folds = several
+        whole = True
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
@@ -557,7 +562,8 @@ def fit_space(
     )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
-    size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
+    squares = np.sum(judged**2) + np.var(units.scores)
+    size = float(np.sqrt(squares / (len(judged) + 1)))
     model = replace(
         constant,
         candidates=average.candidates,
@@ -614,7 +620,8 @@ def prior_of_links(
         return UNLIKELY_LINKS
     rng = np.random.default_rng([settings.seed, 4])
     chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
-    first, second = pairs.row[chosen], pairs.col[chosen]
+    first = pairs.row[chosen]
+    second = pairs.col[chosen]
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     encoding = fit_encoding(
         STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups
@@ -622,11 +629,10 @@ def prior_of_links(
     if encoding is None:
         return UNLIKELY_LINKS
     rows = unit_rows(encoding.encode(take(features, used), None))
-    left, right = take(rows, ends[: len(chosen)]), take(rows, ends[len(chosen) :])
-    linked, random = (
-        row_products(left, right),
-        row_products(left, take(right, rng.permutation(len(chosen)))),
-    )
+    left = take(rows, ends[: len(chosen)])
+    right = take(rows, ends[len(chosen) :])
+    linked = row_products(left, right)
+    random = row_products(left, take(right, rng.permutation(len(chosen))))
     error = np.sqrt((linked.var() + random.var()) / len(chosen))
     return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
 
@@ -684,10 +690,10 @@ def extended(
     queries = None
     if units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
-    weights = np.concatenate(
-        [units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights]
-    )
-    joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
+    new_weights = np.ones(len(rows)) if new.weights is None else new.weights
+    weights = np.concatenate([units.roots**2, new_weights])
+    scores = np.concatenate([units.scores, new.scores])
+    joined = score_units(scores, queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
     candidates = _candidates(
         table.features,

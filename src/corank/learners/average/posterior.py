@@ -23,7 +23,8 @@ class EncodedBlock:
     """Encoded rows, and their distances to the points and to the unscored rows of an average."""
 
     def __init__(self, encoded: Encoded, n_rows: int, space: Space) -> None:
-        self.encoded, self.n_rows = encoded, n_rows
+        self.encoded = encoded
+        self.n_rows = n_rows
         self.to_points = Distances(encoded, space.scored)
         self.to_unscored = Distances(encoded, space.unscored)
 
@@ -122,10 +123,13 @@ class CandidateProcess(GaussianProcess):
         levels = features @ self.level
         if whole:
             kernel = self.space.square_kernel(self.fitted, rows.encoded)
-            centred = kernel - levels[:, None] - levels[None, :]
+            kernel -= levels[:, None] + self.square_level
+            kernel -= levels
         else:
-            centred = self.space.variances(self.fitted, rows.encoded) - 2 * levels
-        return self.variance * (centred - self.square_level)
+            kernel = self.space.variances(self.fitted, rows.encoded)
+            kernel -= 2 * levels + self.square_level
+        kernel *= self.variance
+        return kernel
 
     def prior_of_differences(self, first: EncodedBlock, second: EncodedBlock) -> FloatArray:  # noqa: D102
         variances = []
@@ -142,13 +146,15 @@ class CandidateProcess(GaussianProcess):
         return self.variance * np.concatenate(variances)
 
     def explained(self, features: FloatArray, *, whole: bool = False) -> FloatArray:  # noqa: D102
-        squares = _gram if whole else squared_norms
-        known = squares(features @ self.explained_root.T)
-        return self.variance * np.asarray(known - squares(features @ self.left_root.T))
+        scaled = np.sqrt(self.variance) * features
+        known = _squares(scaled @ self.explained_root.T, whole=whole)
+        if len(self.left_root):
+            known -= _squares(scaled @ self.left_root.T, whole=whole)
+        return known
 
 
-def _gram(roots: FloatArray) -> FloatArray:
-    return roots @ roots.T
+def _squares(roots: FloatArray, *, whole: bool) -> FloatArray:
+    return np.asarray(roots @ roots.T if whole else squared_norms(roots))
 
 
 @dataclass(frozen=True)
