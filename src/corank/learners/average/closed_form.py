@@ -102,6 +102,11 @@ class Observations:
         return len(self) - (0 if self.groups is None else int(self.groups.max()) + 1)
 
     @cached_property
+    def blocks(self) -> list[Index]:
+        """The observations of every fold."""
+        return fold_blocks(self.folds)
+
+    @cached_property
     def targets(self) -> Array:
         """J s: (N,)."""
         return self.centred(self.roots * self.scores)
@@ -210,7 +215,7 @@ def solve_kernel(kernel: FloatArray, observations: Observations) -> ClosedForm:
     if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
         levels = operator.direction[:, None]
     free = spectrum if levels is None or observations.whole else spectrum.without(levels)
-    left = free.left_out(targets, fold_blocks(observations.folds), alphas, with_variances=True)
+    left = free.left_out(targets, observations.blocks, alphas, with_variances=True)
     variances = left.variances
     if levels is not None and observations.whole:  # they do not count: their eigenvalue is 0
         variances = np.maximum(variances - levels**2 * alphas, LEAST)
