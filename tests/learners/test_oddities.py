@@ -416,7 +416,8 @@ def every_case():
             if (record.name, name) in CANCELLING:
                 marks.append(
                     pytest.mark.xfail(
-                        reason="views cancel: their predictions are 1e8 times the scores"
+                        reason="views cancel: their predictions are 1e8 times the scores",
+                        strict=False,  # rounding decides
                     )
                 )
             yield pytest.param(record, case, id=f"{record.name}-{name}", marks=marks)

@@ -3,6 +3,7 @@ cells and lines do not find: each is refused in one sentence, or read in linear 
 """
 
 import gzip
+import json
 from contextlib import closing
 from functools import partial
 
@@ -78,6 +79,35 @@ def test_levels_do_not_depend_on_how_a_file_is_cut_into_blocks(tmp_path, seed):
             pytest.raises(TableError, match="nested"),
         ):
             list(iter(partial(stream.read, size), b""))
+
+
+ROWS = (
+    b'{"a": 1, "b": "x"}\n',
+    b'{"a":1,"b":"x, y"}\n',
+    b'{"a": 1, "c": {"b": 2}}\n',
+    b'{"a\\"b": 1, "b": "\\"a\\":"}\n',
+    b'{"" : 1, "b" :2}\n',
+    b'{"a": "\\\\", "b": ": \\\\"}\n',
+    b'{"%d": 1}\n',
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_names_of_later_rows_are_counted_as_those_of_the_first(seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(len(ROWS), rng.integers(1, 4), replace=False)
+    numbers = rng.choice(kinds, 60_000)
+    rows = [
+        ROWS[kind] % at if b"%" in ROWS[kind] else ROWS[kind] for at, kind in enumerate(numbers)
+    ]
+    names = {name for row in rows for name in json.loads(row, object_pairs_hook=all_names)}
+    assert number_of_names(b"".join(rows)) == len(names - {""})
+
+
+def all_names(pairs):
+    """The names of an object and of those inside it."""
+    inside = [value for _, value in pairs if isinstance(value, set)]
+    return {name for name, _ in pairs}.union(*inside)
 
 
 def test_names_are_counted_in_linear_time():

@@ -25,6 +25,7 @@ from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 # factors of the width at the start, looked at before the search
 SCANNED_WIDTHS = 4.0 ** np.arange(-6.0, 7.0)
 LOG_WIDTH_TOLERANCE = 0.02  # of that search: 2 % of the width
+EQUAL = 1e-10  # relative difference of two evidences up to which they are the same but for rounding
 SEARCH_STEPS = 50  # of L-BFGS, for one width per column
 SLOPE_STEP = 1e-4  # of the log width, for slopes by differences
 
@@ -147,7 +148,9 @@ def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
     """
     places = np.log(SCANNED_WIDTHS)
     scanned = {float(place): evidence(float(place)) for place in places}
-    best = max(scanned, key=scanned.__getitem__)
+    largest = max(scanned.values())
+    equal = [place for place in scanned if scanned[place] >= largest - EQUAL * (1 + abs(largest))]
+    best = min(equal, key=abs)  # where few scores say nothing of widths, the start is kept
     gap = float(places[1] - places[0])
     low, high = max(best - gap, float(places[0])), min(best + gap, float(places[-1]))
     result = minimize_scalar(
@@ -156,5 +159,6 @@ def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
         method="bounded",
         options={"xatol": LOG_WIDTH_TOLERANCE},
     )
-    place = float(result.x) if -float(result.fun) > scanned[best] else best
+    is_better = -float(result.fun) > largest + EQUAL * (1 + abs(largest))
+    place = float(result.x) if is_better else best
     return place, min(place - float(places[0]), float(places[-1]) - place) < 0.1

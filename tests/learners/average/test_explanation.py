@@ -257,12 +257,12 @@ def test_an_effect_per_item_is_a_part_of_its_own(columns):
 
 @pytest.mark.slow
 def test_a_model_in_a_basis_of_some_rows_is_explained_by_them():
-    many = rng.standard_normal((2_100, 3))
+    many = rng.standard_normal((5_010, 3))
     model = AutoRegressor(candidates=[Candidate()]).fit(many, np.sin(many[:, 0]))
     predictions = model.predict(many)
     explanation = model.explain_pair(7, 8, items=many)
     check_sums(explanation, predictions[7] - predictions[8], np.ptp(predictions))
-    assert len(explanation.by_item) == 500
+    assert len(explanation.by_item) == 2_000
     assert all(part.row is not None for part in explanation.by_item)
 
 
