@@ -188,6 +188,7 @@ def test_repeated_values_of_parquet_are_refused_before_they_take_memory(
 ):
     if not has_sizes:  # in a footer that would be read
         monkeypatch.setattr(parquet_files, "MAX_FOOTER_BYTES", 0)
+    monkeypatch.setattr(parquet_files, "FREE_PARQUET_BYTES", limits.FREE_BYTES)
     make, options = PARQUET[kind]
     path = tmp_path / "rows.parquet"
     parquet.write_table(make(), path, compression="zstd", store_schema=False, **options)
@@ -247,3 +248,18 @@ def test_a_small_file_of_wide_rows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "FREE_BYTES", 2**20)
     with pytest.raises(TableError, match=limits.MAX_ZEROS.variable):
         read_table(path)
+
+
+def test_long_texts_that_many_rows_share_are_read(tmp_path):
+    texts = [f"{at} " + "a longer description of a thing " * 330 for at in range(40)]
+    path = tmp_path / "things.parquet"
+    rows = pa.array([texts[at % 40] for at in range(10_000)])  # 105 MB
+    parquet.write_table(pa.table({"text": rows, "score": np.arange(10_000.0)}), path)
+    table = read_table(path)
+    assert table.column("text")[9_999].as_py() == texts[39]
+
+
+def test_signs_of_features_are_read(tmp_path):
+    path = tmp_path / "signs.svm"
+    path.write_text("+1 1:1 +2:2\n")
+    assert last_feature(path) == 2

@@ -149,7 +149,8 @@ def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
     places = np.log(SCANNED_WIDTHS)
     scanned = {float(place): evidence(float(place)) for place in places}
     largest = max(scanned.values())
-    equal = [place for place in scanned if scanned[place] >= largest - EQUAL * (1 + abs(largest))]
+    least = largest - EQUAL * (1 + abs(largest))
+    equal = [place for place in scanned if not scanned[place] < least]
     best = min(equal, key=abs)  # where few scores say nothing of widths, the start is kept
     gap = float(places[1] - places[0])
     low, high = max(best - gap, float(places[0])), min(best + gap, float(places[-1]))

@@ -34,6 +34,7 @@ LOG_REACH = (
     12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
 )
 ALPHA_RANGE = (1e-6, 1e2)
+UNSOLVABLE = 1e25  # minus the evidence of widths at which the matrix is not positive definite
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class ColumnWidths:
 
 
 def learn_widths(problem: ScoredRows) -> ColumnWidths:
-    """The widths of largest evidence, in dense columns of about unit spread. The first rows of the
-    problem should be a random sample of them. O(n² (n + d)) per step.
+    """The widths of largest evidence, in dense columns of about unit spread, for scores that differ
+    and weights of about 1. The first rows of the problem should be a random sample of them. O(n²
+    (n + d)) per step.
     """
     n, d = problem.features.shape
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
@@ -70,7 +72,10 @@ def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> Fl
     reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
 
     def descent(place: FloatArray) -> tuple[float, FloatArray]:
-        value, slopes = evidence_of_widths(problem, place)
+        try:
+            value, slopes = evidence_of_widths(problem, place)
+        except np.linalg.LinAlgError:
+            return UNSOLVABLE, np.zeros(len(place))
         apart = place[:-1] - place[:-1].mean()
         slopes[:-1] -= PULL * apart
         return 0.5 * PULL * float(apart @ apart) - value, -slopes
@@ -86,7 +91,7 @@ def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> Fl
         )
         for start in starts
     ]
-    best = min(ends, key=lambda end: float(end.fun))
+    best = min(ends, key=lambda end: float(np.nan_to_num(end.fun, nan=np.inf)))
     return np.asarray(best.x)
 
 

@@ -15,6 +15,7 @@ from corank.core.messages import in_bytes
 from corank.tables.columns import TableError
 
 FREE_BYTES = 2**26  # a compressed file may always grow to that
+FREE_PARQUET_BYTES = 2**27  # and a Parquet file, in which long texts are often repeated
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,16 @@ def check_table_size(path: object, n_rows: int, n_columns: int) -> None:
 
 
 def check_expansion(
-    path: object, n_bytes: int, n_compressed: int, limit: Limit = MAX_EXPANSION
+    path: object,
+    n_bytes: int,
+    n_compressed: int,
+    limit: Limit = MAX_EXPANSION,
+    free: int | None = None,
 ) -> None:
     """Refuse contents, so far or in all `n_bytes`, that are far larger than the compressed file
     that holds them.
     """
-    if n_bytes > most_bytes(n_compressed, limit):
+    if n_bytes > most_bytes(n_compressed, limit, free):
         raise TableError(
             f"{path} grows to {in_bytes(n_bytes)} or more when it is read, over"
             f" {limit.value:,} times its size: if this is intended, set"
@@ -75,9 +80,9 @@ def check_expansion(
         )
 
 
-def most_bytes(n_compressed: int, limit: Limit = MAX_EXPANSION) -> int:
+def most_bytes(n_compressed: int, limit: Limit = MAX_EXPANSION, free: int | None = None) -> int:
     """Bytes to which a file of so many may grow."""
-    return max(FREE_BYTES, limit.value * n_compressed)
+    return max(FREE_BYTES if free is None else free, limit.value * n_compressed)
 
 
 def too_long_a_line(path: object) -> TableError:

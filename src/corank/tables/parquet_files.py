@@ -14,7 +14,12 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from corank.tables.columns import is_list, usual_types
-from corank.tables.limits import check_expansion, check_table_size, most_bytes
+from corank.tables.limits import (
+    FREE_PARQUET_BYTES,
+    check_expansion,
+    check_table_size,
+    most_bytes,
+)
 
 NUMBER_BYTES = 8
 BATCH_ROWS = 2**16  # of texts that are only measured
@@ -53,7 +58,9 @@ def _check_growth(path: Path, file: parquet.ParquetFile) -> None:
     """Refuse a file whose values take far more memory than the file."""
     size = path.stat().st_size
     groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-    check_expansion(path, sum(group.total_byte_size for group in groups), size)
+    check_expansion(
+        path, sum(group.total_byte_size for group in groups), size, free=FREE_PARQUET_BYTES
+    )
     n_bytes = 0
     texts: list[int] = []
     for position in range(file.metadata.num_columns):
@@ -65,7 +72,7 @@ def _check_growth(path: Path, file: parquet.ParquetFile) -> None:
         n_bytes += width * n_values
         if column.physical_type == TEXT:
             texts.append(position)
-    check_expansion(path, n_bytes, size)
+    check_expansion(path, n_bytes, size, free=FREE_PARQUET_BYTES)
     if texts:
         _check_texts(path, file, texts, n_bytes)
 
@@ -84,10 +91,11 @@ def _check_texts(
     metadata = file.metadata
     if size > MEASURED_BYTES:
         stated = stated_text_bytes(path)
-        if len(stated) == len(positions) * metadata.num_row_groups and None not in stated:
-            check_expansion(path, n_other_bytes + sum(filter(None, stated)), size)
+        known = [n_bytes for n_bytes in stated if n_bytes is not None and n_bytes >= 0]
+        if len(known) == len(stated) == len(positions) * metadata.num_row_groups:
+            check_expansion(path, n_other_bytes + sum(known), size, free=FREE_PARQUET_BYTES)
             return
-    most = most_bytes(size)
+    most = most_bytes(size, free=FREE_PARQUET_BYTES)
     sharing = _sharing_starts(metadata, positions)
     names = {position: file.schema.column(position).path for position in positions}
     encoded_names = [name for position, name in names.items() if position not in sharing]
@@ -103,7 +111,7 @@ def _check_texts(
         n_bytes = n_other_bytes
         for batch in encoded.iter_batches(batch_rows, columns=list(names.values())):
             n_bytes += sum(map(_text_bytes, _leaves(batch.columns)))
-            check_expansion(path, n_bytes, size)
+            check_expansion(path, n_bytes, size, free=FREE_PARQUET_BYTES)
 
 
 def _sharing_starts(metadata: Any, positions: list[int]) -> dict[int, int]:

@@ -625,9 +625,10 @@ def last_feature(path: Path) -> int:
         for line in file:
             features = line.partition(b"#")[0]
             words = features.rpartition(b":")[0].rsplit(None, 1)
-            if words and words[-1].isdigit():
-                is_readable = len(words[-1]) < MAX_DIGITS
-                highest = max(highest, int(words[-1]) if is_readable else 10**MAX_DIGITS)
+            number = words[-1].removeprefix(b"+") if words else b""
+            if number.isdigit():
+                is_readable = len(number) < MAX_DIGITS
+                highest = max(highest, int(number) if is_readable else 10**MAX_DIGITS)
     MAX_COLUMNS.check(
         highest, f"{path} has a feature with the number {highest:,}, so as many columns"
     )

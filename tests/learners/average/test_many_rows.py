@@ -93,6 +93,25 @@ def test_columns_that_do_not_matter_do_not_hide_those_that_do():
     assert "rbf with one width per column" in model.reason_
 
 
+@pytest.mark.parametrize("n_events", [0, 2])
+def test_scores_that_hardly_differ_teach_no_widths(n_events):
+    X, y = rough_surface(2_050, seed=11)[0], np.zeros(2_050)
+    y[:n_events] = [1, -1][:n_events]
+    model = AutoRegressor(candidates=[*NARROW, Candidate(per_column=True)], random_state=0)
+    assert np.isfinite(model.fit(X, y).predict(X)).all()
+
+
+@pytest.mark.parametrize("weight", [1e-8, 1e8])
+def test_widths_do_not_depend_on_the_size_of_all_weights(weight, few_are_many):
+    X, y = rough_surface(100, seed=12)
+    candidates = [NARROW[0], Candidate(per_column=True)]
+    plain = AutoRegressor(candidates=candidates, random_state=0).fit(X, y)
+    weighed = AutoRegressor(candidates=candidates, random_state=0)
+    weighed.fit(X, y, sample_weight=np.full(100, weight))
+    spread = np.ptp(plain.predict(X))
+    np.testing.assert_allclose(weighed.predict(X), plain.predict(X), atol=1e-5 * spread)
+
+
 def test_widths_per_column_wait_for_many_scores():
     X, y = rough_surface(60, seed=9)
     model = AutoRegressor(candidates=[*NARROW, Candidate(per_column=True)]).fit(X, y)

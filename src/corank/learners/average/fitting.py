@@ -47,6 +47,7 @@ MANY_ROWS = 2_000  # beyond which a fit takes seconds
 MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
 # from which widths per column are learned, all of them others than those that weigh candidates
 WIDTH_ROWS = 800
+TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 MAX_DUAL = 5_000  # rows that are all points of the model
@@ -213,13 +214,16 @@ def column_factors(
     names = {
         name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
     }
-    if not names or units.second is not None or not _are_many(units):
+    has_one_level = units.groups is None or int(units.groups.max()) == 0
+    if not names or units.second is not None or not has_one_level or not _are_many(units):
         return {}
     others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
     rng = np.random.default_rng([seed, 5])
-    chosen = rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False)
+    chosen = units.take(rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False))
+    if np.ptp(chosen.scores) <= TIED * np.max(np.abs(units.scores)):
+        return {}
     with in_one_thread(units.scores):
-        return {name: factors_per_column(units.take(chosen), space.scored[name]) for name in names}
+        return {name: factors_per_column(chosen, space.scored[name]) for name in names}
 
 
 def _sampled(units: Observations, seed: int) -> Index:

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.kernels import Kernel, manhattan_distances, product, squared_norms, unit_rows
-from corank.core.loss import WithinQueries
+from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
@@ -487,9 +487,11 @@ def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
     """What encoded columns (n_points, k) are multiplied by, so that each has the width in an rbf
     kernel under which scored rows, in random order, have the largest evidence: (k,).
     """
-    observed = Rows.of(rows[units.first], units.scores, None, units.roots**2)
+    weights = units.roots**2 / np.mean(units.roots**2)
+    observed = Rows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
-    problem = ScoredRows(observed.lowered(units.base), WithinQueries())
+    loss = Pointwise() if units.groups is None else WithinQueries()
+    problem = ScoredRows(observed.lowered(units.base), loss)
     return np.sqrt(learn_widths(problem).gammas)
 
 
