@@ -365,7 +365,9 @@ def read_score_columns(
 def _columns_of(y: Any) -> list[Any]:
     """The columns of y, or y itself where it has one."""
     y = masked_as_nan(y)
-    array = y if is_foreign(y) else y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    array = y
+    if not is_foreign(y):
+        array = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if array.ndim == 2 and array.shape[1] > 1:
         return [array[:, column] for column in range(array.shape[1])]
     return [y]

@@ -71,3 +71,12 @@ def test_a_search_that_began_on_few_rows_ends_at_the_best_widths_for_all():
     assert value == learned.log_evidence
     slopes[:-1] -= PULL * (logs - logs.mean())
     assert np.abs(slopes).max() < 0.5  # of an evidence of hundreds
+
+
+def test_weights_that_are_too_far_apart_keep_widths_within_their_range():
+    problem = make_problem(n=120, d=3)
+    weights = np.geomspace(1e-12, 1e12, 120)
+    apart = Rows.of(problem.features, problem.reference, None, weights)
+    learned = learn_widths(ScoredRows(apart, WithinQueries()))
+    assert np.isfinite(learned.gammas).all()
+    assert np.isfinite(learned.log_evidence)

@@ -34,7 +34,7 @@ LOG_REACH = (
     12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
 )
 ALPHA_RANGE = (1e-6, 1e2)
-UNSOLVABLE = 1e25  # minus the evidence of widths at which the matrix is not positive definite
+UNSOLVABLE = -1e25  # the evidence of widths at which the matrix is not positive definite
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def learn_widths(problem: ScoredRows) -> ColumnWidths:
     best = _search(few, starts, FIRST_STEPS)
     if n > FIRST_ROWS:
         best = _search(problem, [best], LAST_STEPS)
-    value, _ = evidence_of_widths(problem, best)
+    value, _ = _evidence_or_least(problem, best)
     return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value)
 
 
@@ -72,10 +72,7 @@ def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> Fl
     reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
 
     def descent(place: FloatArray) -> tuple[float, FloatArray]:
-        try:
-            value, slopes = evidence_of_widths(problem, place)
-        except np.linalg.LinAlgError:
-            return UNSOLVABLE, np.zeros(len(place))
+        value, slopes = _evidence_or_least(problem, place)
         apart = place[:-1] - place[:-1].mean()
         slopes[:-1] -= PULL * apart
         return 0.5 * PULL * float(apart @ apart) - value, -slopes
@@ -93,6 +90,14 @@ def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> Fl
     ]
     best = min(ends, key=lambda end: float(np.nan_to_num(end.fun, nan=np.inf)))
     return np.asarray(best.x)
+
+
+def _evidence_or_least(problem: ScoredRows, place: FloatArray) -> tuple[float, FloatArray]:
+    """The evidence and its slopes; the least one where weights are too far apart to find it."""
+    try:
+        return evidence_of_widths(problem, place)
+    except np.linalg.LinAlgError:
+        return UNSOLVABLE, np.zeros(len(place))
 
 
 def evidence_of_widths(problem: ScoredRows, place: FloatArray) -> tuple[float, FloatArray]:
