@@ -30,6 +30,7 @@ from corank.tables import (
     with_zeros,
     write_table,
 )
+from corank.tables.read import PARSED_AT_ONCE
 
 in_one_folder = settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -514,10 +515,22 @@ def test_svmlight_without_queries_has_no_column_of_them(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_of_a_long_svmlight_file_stay_in_order(tmp_path: Path) -> None:
+    n_rows = 2 * PARSED_AT_ONCE + 3
+    lines = [f"{row} qid:{row // 7} 2:{row / 8}" for row in range(n_rows)]
+    table = read_table(written(tmp_path, "a.svm", "\n".join(lines)))
+    rows = np.arange(n_rows)
+    np.testing.assert_array_equal(table["score"], rows)
+    np.testing.assert_array_equal(table["qid"], rows // 7)
+    np.testing.assert_array_equal(table["1"], np.zeros(n_rows))
+    np.testing.assert_array_equal(table["2"], rows / 8)
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
         ("1 qid:1 1:2\n0 1:3\n", "some lines have no qid"),
+        ("1 qid:1 1:2\n" * PARSED_AT_ONCE + "0 1:3\n", "some lines have no qid"),
         ("a,b\n1,2\n", "it begins with b'a,b"),
         ("1 1:2\n0 one\n", "is not an SVMlight file"),
         ("# nothing\n", "has no rows"),

@@ -60,6 +60,7 @@ MAX_DIGITS = 18  # of the number of a feature
 WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
 # columns of an SVMlight file; the last is made of its comments
 SCORE, QUERY, DOCUMENT = "score", "qid", "docid"
+PARSED_AT_ONCE = 10_000  # lines of SVMlight
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _DOCUMENT_ID = re.compile(rb"\bdocid\s*=\s*(\S+)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
@@ -562,6 +563,18 @@ def parse_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
     """Features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer of SVMlight
     lines, else a ValueError.
     """
+    from scipy.sparse import vstack
+
+    # The parser grows its array of queries by one at each line, which copies all of them.
+    starts = range(0, len(lines), PARSED_AT_ONCE)
+    parts = [_parse(lines[start : start + PARSED_AT_ONCE], n_features) for start in starts]
+    if len(parts) == 1:
+        return parts[0]
+    features, scores, queries = zip(*parts, strict=True)
+    return vstack(features, format="csr"), np.concatenate(scores), np.concatenate(queries)
+
+
+def _parse(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
     from sklearn.datasets import load_svmlight_file
 
     try:
