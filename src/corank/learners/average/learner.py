@@ -180,7 +180,8 @@ class AverageLearner(Saveable, QueryEstimator):
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         self._with_queries = qid is not None
         self._with_links = links is not None
-        self.fit_scored(table, self.read_settings(encoder))
+        settings = self.read_settings(encoder)
+        self.fit_scored(table.ordered(settings), settings)
         self.encoder_ = encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
@@ -189,7 +190,11 @@ class AverageLearner(Saveable, QueryEstimator):
 
     def keep_scored_rows(self, rows: pa.Table) -> None:
         """Keep the scored rows as they were before they were encoded, for `unscored_effect_`."""
-        self._scored_rows = rows
+        assert self._training is not None
+        assert self._training.numbers is not None
+        scored = self._training.numbers[self._training.scored]
+        places = np.argsort(np.argsort(scored))  # the ordered rows among those that are given
+        self._scored_rows = rows.take(pa.array(places))
 
     def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
