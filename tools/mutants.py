@@ -150,8 +150,8 @@ MUTANTS = [
     Mutant(
         "average",
         COEFFICIENTS,
-        "loss = Pointwise() if units.groups is None else",
-        "loss = Pointwise() or",
+        "if units.groups is None or has_one_level(units):",
+        "if True:",
     ),
     Mutant("average", FITTING, "kept = np.setdiff1d(everything, fold)", "kept = everything"),
     Mutant(

@@ -5,32 +5,33 @@ rows, or from sums over all rows in a basis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, symmetrised, take
-from corank.core.loss import Pointwise, WithinQueries
+from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
+from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
-from corank.core.sums import Accumulator
+from corank.core.sums import N_TARGETS, Gram, gather
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.similarity import (
     CandidateKernel,
     Distances,
+    Encoded,
     Space,
     second_order_features,
 )
 from corank.learners.average.weighing import Judged, Mixture
 from corank.solve.spectrum import LEAST
 
-# kernel values at a time of every candidate in a basis, 8 MB: sums of larger blocks are no faster
-BASIS_BLOCK_ENTRIES = 2**20
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 LEAST_EIGENVALUE = 1e-8
+CENTRED_ROWS = 1_000  # at a time
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -178,60 +179,140 @@ class Fits:
         level = float(units.centre(kernel @ coefficients))
         return self._fitted(number, coefficients, space, level)
 
-    def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
+    def on_basis(
+        self, chosen: Sequence[int], space: Space, points: Index, rows: RowsToSum
+    ) -> list[FittedCandidate]:
         """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
 
         The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of
         the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel is
-        otherwise lost in rounding. All candidates read the rows together, block by block and query
-        by query.
+        otherwise lost in rounding.
+        """
+        basis = space.take(points)
+        held = UnitsToSum(space, self.units)
+        features = [held.centred(PointFeatures(self.judged[number], basis)) for number in chosen]
+        sums = rows.summed(features, sum_loss(self.units), self.units.base)
+        return [
+            self._solved(number, each, gram)
+            for number, each, gram in zip(chosen, features, sums, strict=True)
+        ]
+
+    def _solved(self, number: int, features: PointFeatures, gram: Gram) -> FittedCandidate:
+        """Coefficients from the sums over all rows. O(r³)."""
+        units, basis = self.units, features.basis
+        matrix, right, level = gram.features, gram.right(), 0.0
+        offsets: FloatArray | float = 0.0
+        if has_one_level(units):
+            offsets = gram.matrix[:-N_TARGETS, -1] / gram.weight
+            level = gram.mean_score
+            matrix = matrix - gram.weight * np.outer(offsets, offsets)
+            right = gram.right(level)
+        kernel = basis.kernel(features.built)
+        directions = basis_directions(kernel, centred=units.groups is not None)
+        whitened = symmetrised(directions.T @ matrix @ directions)
+        alpha = mean_alpha(self.judged[number], alpha_shares(self.mixtures, number))
+        factor = basis_factor(whitened, alpha)
+        solution = scipy.linalg.cho_solve(factor, directions.T @ right[:, 0], check_finite=False)
+        coefficients = directions @ solution
+        level -= float(np.sum((features.centre + offsets) * coefficients))
+        return self._fitted(number, coefficients, basis, level, (whitened, directions))
+
+
+# ---------------------------------------------------------------- sums over all rows
+
+
+@dataclass(frozen=True)
+class PointFeatures:
+    """What rows are summed as: their kernel values with r points, less a centre.
+
+    built : the candidate; basis : the points; centre : (r,) or 0
+    """
+
+    built: CandidateKernel
+    basis: Space
+    centre: FloatArray | float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return int(next(iter(self.basis.scored.values())).shape[0])
+
+    @property
+    def names(self) -> list[str]:
+        """The encodings that rows need."""
+        return [similarity.sight.encoding for similarity in self.built.similarities]
+
+    def of_rows(self, rows: Encoded) -> FloatArray:
+        """Features of encoded rows: (n, r). O(n r d)."""
+        to_unscored = Distances(rows, self.basis.unscored)
+        to_points = Distances(rows, self.basis.scored)
+        return self.basis.kernel_to_scored(self.built, to_points, to_unscored) - self.centre
+
+
+class RowsToSum(Protocol):
+    """All rows that are learned from, of which candidates may have been weighed on a few."""
+
+    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+        """The sums of every feature map over the rows, whose scores are taken from a level."""
+        ...
+
+
+@dataclass(frozen=True)
+class UnitsToSum:
+    """Rows in memory, or comparisons between them."""
+
+    space: Space
+    units: Observations
+
+    def centred(self, features: PointFeatures) -> PointFeatures:
+        """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
+        are free.
         """
         units = self.units
-        basis = space.take(points)
-        names = {
-            similarity.sight.encoding
-            for number in chosen
-            for similarity in self.judged[number].similarities
-        }
-        r, weights = len(points), units.roots**2
-        codes = np.zeros(len(units), dtype=np.int64) if units.groups is None else units.groups
-        order = np.argsort(codes, kind="stable")
-        loss = Pointwise() if units.groups is None else WithinQueries("size")
-        sums = {n: Accumulator(loss, lambda features: features, r, units.scores) for n in chosen}
-        totals = {number: np.zeros(r) for number in chosen}
-        step = BASIS_BLOCK_ENTRIES // len(points)
+        if units.second is not None:
+            return replace(features, centre=features.basis.kernel(features.built).mean(axis=0))
+        if units.groups is None:
+            return features
+        weights, total = units.roots**2, np.zeros(features.size)
+        for rows in runs_of_rows(len(units), CENTRED_ROWS):
+            numbers = np.arange(len(units))[rows]
+            total += weights[rows] @ self._features(features, numbers)
+        return replace(features, centre=total / weights.sum())
 
-        def distances(rows: Index) -> tuple[Distances, Distances]:
-            encoded = {name: take(space.scored[name], rows) for name in names}
-            return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
+    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+        """One pass per feature map."""
+        units = self.units
+        numbers, weights = np.arange(len(units)), units.roots**2
+        codes = units.groups if loss.needs_queries else None
+        sums = []
+        for each in features:
+            of_numbers = partial(self._features, each)
+            scores = units.scores - level
+            statistics = gather(numbers, scores, codes, weights, loss, of_numbers, each.size)
+            sums.append(statistics.total())
+        return sums
 
-        for begin in range(0, len(units), step):
-            block = order[begin : begin + step]
-            first = distances(units.first[block])
-            second = None if units.second is None else distances(units.second[block])
-            for number in chosen:
-                features = basis.kernel_to_scored(self.judged[number], *first)
-                if second is not None:
-                    features -= basis.kernel_to_scored(self.judged[number], *second)
-                totals[number] += weights[block] @ features
-                sums[number].add(features, units.scores[block], codes[block], weights[block])
-        fitted = []
-        for number, total in sums.items():
-            alpha = mean_alpha(self.judged[number], alpha_shares(self.mixtures, number))
-            kernel = basis.kernel(self.judged[number])
-            directions = basis_directions(kernel, centred=units.groups is not None)
-            gathered = total.result().total()
-            gram = symmetrised(directions.T @ gathered.features @ directions)
-            right = directions.T @ gathered.right()[:, 0]
-            solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
-            coefficients = directions @ solution
-            level = 0.0
-            if units.groups is not None:
-                level = -float(totals[number] @ coefficients) / float(weights.sum())
-            elif units.second is not None:
-                level = float(units.centre(kernel @ coefficients))
-            fitted.append(self._fitted(number, coefficients, basis, level, (gram, directions)))
-        return fitted
+    def _features(self, features: PointFeatures, numbers: Index) -> FloatArray:
+        units = self.units
+        values = features.of_rows(self._encoded(features, units.first[numbers]))
+        if units.second is None:
+            return values
+        return values - features.of_rows(self._encoded(features, units.second[numbers]))
+
+    def _encoded(self, features: PointFeatures, rows: Index) -> Encoded:
+        return {name: take(self.space.scored[name], rows) for name in features.names}
+
+
+def has_one_level(units: Observations) -> bool:
+    """Whether one level is free, and not one per query."""
+    return units.groups is not None and int(units.groups.max()) == 0
+
+
+def sum_loss(units: Observations) -> Loss:
+    """The loss by which rows are summed; one free level is taken out of the sums."""
+    if units.groups is None or has_one_level(units):
+        return Pointwise()
+    return WithinQueries("size")
 
 
 def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:

@@ -20,6 +20,8 @@ from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import (
     Fits,
     FittedCandidate,
+    RowsToSum,
+    UnitsToSum,
     alpha_shares,
     at_mean_alpha,
 )
@@ -95,6 +97,7 @@ def fit_average(
     ranks: bool,
     seed: int,
     honest: bool = True,
+    rows: RowsToSum | None = None,
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
@@ -102,11 +105,12 @@ def fit_average(
     ----------
     space : encoded scored rows, or items
     candidates : all of them can be built
-    units : what is fitted
+    units : what is fitted, or a sample of it
     ranks : whether only the order counts
     seed : for samples of rows
     honest : whether held-out predictions of the average are wanted, which take most of the time;
         else they are NaN
+    rows : what is fitted, where that is not in memory
     """
     sampled, sample_space = _sample(space, units, seed)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
@@ -118,11 +122,11 @@ def fit_average(
     del sample_space  # and its kernels
     fits, chosen = Fits(judged, mixtures, units), _carriers(mixtures)
     points = np.arange(units.n_points)
-    if sampled is units:
+    if rows is None and sampled is units:
         fitted = [fits.closed(number, space) for number in chosen]
-    elif not _are_many(units):
+    elif rows is None and not _are_many(units):
         fitted = fits.all_dual(chosen.tolist(), space)
-    elif units.size <= MAX_DUAL:
+    elif rows is None and units.size <= MAX_DUAL:
         fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
     else:
         if units.n_points > N_BASIS:
@@ -130,7 +134,8 @@ def fit_average(
                 np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False)
             )
         count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
-        fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
+        heaviest = _heaviest(mixtures, chosen, count)
+        fitted = fits.on_basis(heaviest, space, points, rows or UnitsToSum(space, units))
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
     table = [
         (judgement.candidate, float(weight), float(error))
