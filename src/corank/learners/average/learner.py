@@ -180,8 +180,7 @@ class AverageLearner(Saveable, QueryEstimator):
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         self._with_queries = qid is not None
         self._with_links = links is not None
-        settings = self.read_settings(encoder)
-        self.fit_scored(table.ordered(settings), settings)
+        self.fit_scored(table, self.read_settings(encoder))
         self.encoder_ = encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
@@ -199,7 +198,8 @@ class AverageLearner(Saveable, QueryEstimator):
     def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
     ) -> None:
-        """Fit to the scored rows of a table, which may be encoded already."""
+        """Fit to the scored rows of a table, which may be encoded already: then it is ordered."""
+        table = table.ordered(settings) if table.numbers is None else table
         model, average = fit_table(table, settings, encoded)
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +34,7 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
+from corank.learners.average.coefficients import FittedCandidate, RowsToSum
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -46,7 +47,6 @@ from corank.learners.average.encoding import (
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
-    FittedCandidate,
     column_factors,
     fit_average,
     sees,
@@ -81,10 +81,15 @@ KEPT = 0.05  # the share of its own columns that a row keeps when it sees those 
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
 
+# all rows of a scan, by the encodings that a sample of them gave
+RowsOfScan: TypeAlias = Callable[[Sequence[Encoding]], RowsToSum]
+
 
 @dataclass(frozen=True)
 class ScoredTable:
     """Rows with their scores.
+
+    all_rows : all scored rows, where those of the table are a sample of more than fit into memory
 
     features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
         weights : (n,) or None
@@ -97,6 +102,7 @@ class ScoredTable:
     queries: Index | None = None
     weights: FloatArray | None = None
     links: sparse.csr_array | None = None
+    all_rows: RowsOfScan | None = None
     numbers: Index | None = None
 
     @property
@@ -111,8 +117,9 @@ class ScoredTable:
         """The chosen rows, without links; the table itself where they are all of them."""
         if np.array_equal(rows, np.arange(len(self.scores))):
             return self
-        columns = (self.features, self.scores, self.queries, self.weights, None, self.numbers)
-        return ScoredTable(*(take(values, rows) for values in columns))
+        columns = (self.features, self.scores, self.queries, self.weights)
+        numbers = take(self.numbers, rows)
+        return ScoredTable(*(take(values, rows) for values in columns), numbers=numbers)
 
     def ordered(self, settings: AverageSettings, digests: Digests | None = None) -> ScoredTable:
         """The rows in an order that does not depend on the one in which they were given, queries
@@ -129,9 +136,16 @@ class ScoredTable:
             queries=self.queries,
             edges=link_edges(self.links),
         )
-        chosen = replace(self, links=None, numbers=np.arange(len(order))).take(order)
-        queries = None if chosen.queries is None else first_appearance(chosen.queries)[0]
-        return replace(chosen, queries=queries, links=reordered_links(self.links, order))
+        queries = take(self.queries, order)
+        return ScoredTable(
+            features=take(self.features, order),
+            scores=self.scores[order],
+            queries=None if queries is None else first_appearance(queries)[0],
+            weights=take(self.weights, order),
+            links=reordered_links(self.links, order),
+            all_rows=self.all_rows,
+            numbers=order,
+        )
 
 
 @dataclass(frozen=True)
@@ -530,7 +544,9 @@ def fit_table(
         rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    model, average = fit_encoded(rows, scored, unscored, units, table.links)
+    model, average = fit_encoded(
+        rows, scored, unscored, units, table.links, all_rows=table.all_rows
+    )
     if table.numbers is None:
         return model, average
     given = table.numbers[scored]
@@ -545,11 +561,12 @@ def fit_encoded(
     links: sparse.csr_array | None,
     *,
     honest: bool = True,
+    all_rows: RowsOfScan | None = None,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between the rows that are `learned` from, with encodings from all
     rows.
 
-    others : rows on which views agree; honest : as in `fit_average`
+    others : rows on which views agree; honest : as in `fit_average`; all_rows : as in `ScoredTable`
     """
     settings = rows.settings
     has_queries = rows.queries is not None
@@ -557,7 +574,9 @@ def fit_encoded(
         rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
     space, encodings = _space(rows, links, learned, others, candidates, settings)
-    return fit_space(space, encodings, candidates, units, settings, honest=honest)
+    return fit_space(
+        space, encodings, candidates, units, settings, honest=honest, all_rows=all_rows
+    )
 
 
 def _space(
@@ -601,11 +620,14 @@ def fit_space(
     settings: AverageSettings,
     *,
     honest: bool = True,
+    all_rows: RowsOfScan | None = None,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to units between encoded rows; honest : as in `fit_average`."""
+    """Fit the average to units between encoded rows; honest : as in `fit_average`; all_rows : as in
+    `ScoredTable`.
+    """
     space.column_factors = column_factors(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
-    is_kept = units.n_points <= MAX_KEPT
+    is_kept = all_rows is None and units.n_points <= MAX_KEPT
     constant = AverageModel(
         encodings=list(encodings),
         points=space.scored,
@@ -626,7 +648,13 @@ def fit_space(
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
     average = fit_average(
-        space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest
+        space,
+        usable,
+        units,
+        ranks=settings.ranks,
+        seed=settings.seed,
+        honest=honest,
+        rows=None if all_rows is None else all_rows(encodings),
     )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
