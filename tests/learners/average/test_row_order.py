@@ -87,6 +87,7 @@ def test_points_of_the_model_stay_as_they_are_given(learner, n):
     standard = model._model.encode(X, None)["standardised"]
     np.testing.assert_array_equal(model._model.scored["standardised"], standard)
     np.testing.assert_array_equal(model._model.units.scores, y)
+    assert (model._model.scored is model._model.points) == (n <= 100)
     again = learner(candidates=FEW).fit(X[::-1], y[::-1])
     for new in (model, again):
         new.update(X[:5] + 0.1, y[:5])

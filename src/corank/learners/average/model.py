@@ -118,8 +118,8 @@ class ScoredTable:
         if np.array_equal(rows, np.arange(len(self.scores))):
             return self
         columns = (self.features, self.scores, self.queries, self.weights)
-        numbers = take(self.numbers, rows)
-        return ScoredTable(*(take(values, rows) for values in columns), numbers=numbers)
+        chosen = ScoredTable(*(take(values, rows) for values in columns))
+        return replace(chosen, numbers=take(self.numbers, rows))
 
     def ordered(self, settings: AverageSettings, digests: Digests | None = None) -> ScoredTable:
         """The rows in an order that does not depend on the one in which they were given, queries
@@ -288,14 +288,17 @@ class AverageModel:
         """
         order = np.argsort(rows)
         points = order if average is None else np.argsort(rows[average.points])
-        fitted = self.units
-        scored = self.scored
-        if fitted is not None and scored is not None:
-            fitted = fitted.take(np.argsort(units)).renumbered(order)
-            scored = {name: take(matrix, order) for name, matrix in scored.items()}
+        at_points = {name: take(matrix, points) for name, matrix in self.points.items()}
+        fitted = None
+        scored: Mapping[str, Array] | None = None
+        if self.units is not None and self.scored is not None:
+            fitted = self.units.take(np.argsort(units)).renumbered(order)
+            scored = at_points  # a file keeps them once
+            if self.points is not self.scored:
+                scored = {name: take(matrix, order) for name, matrix in self.scored.items()}
         return replace(
             self,
-            points={name: take(matrix, points) for name, matrix in self.points.items()},
+            points=at_points,
             candidates=[candidate.with_points(points) for candidate in self.candidates],
             units=fitted,
             scored=scored,
