@@ -50,7 +50,7 @@ from corank.inputs import (
     read_weights,
 )
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.encoding import WITHIN_QUERIES
 from corank.learners.average.explanation import explain_average
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import (
@@ -486,7 +486,7 @@ class AverageLearner(Saveable, QueryEstimator):
         codes = to_numpy(encode_queries(qid, n)[0])
         return (
             codes
-            if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings)
+            if any(encoding.name in WITHIN_QUERIES for encoding in self._model.encodings)
             else None
         )
 
