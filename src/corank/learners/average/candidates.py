@@ -99,10 +99,15 @@ class Candidate:
         return self.second_order or self.views == "agreement"
 
     @property
+    def learns_factors(self) -> bool:
+        """Whether columns are multiplied by what is learned from the scores."""
+        return self.relevance or self.per_column
+
+    @property
     def can_have_widths(self) -> bool:
         """Whether every column of its kernel can have a width of its own."""
         others = self.relevance or self.second_order or self.hops or self.identity
-        of_all = self.kernel == "rbf" and self.views == "all"
+        of_all = self.kernel in WIDE_KERNELS and self.views == "all"
         return of_all and self.encoding in (STANDARD, RANKS) and not others
 
     def describe(self, view_names: Sequence[str] = ()) -> str:

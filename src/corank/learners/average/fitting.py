@@ -10,7 +10,7 @@ MAX_DUAL rows: they are fitted in a basis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Annotated
 
@@ -23,11 +23,12 @@ from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
 from corank.core.sums import Accumulator
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import Observations
+from corank.learners.average.closed_form import ClosedForm, Observations
 from corank.learners.average.encoding import QUERY_RANKS
 from corank.learners.average.similarity import (
     CandidateKernel,
     Distances,
+    LearnedWidths,
     Space,
     factors_per_column,
     second_order_features,
@@ -35,6 +36,7 @@ from corank.learners.average.similarity import (
 from corank.learners.average.weighing import (
     Judged,
     Mixture,
+    _cut,
     bounds,
     coarse_folds,
     judge,
@@ -43,17 +45,20 @@ from corank.learners.average.weighing import (
 )
 from corank.solve.spectrum import LEAST
 
-MANY_ROWS = 2_000  # beyond which a fit takes seconds
-MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
-# from which widths per column are learned, all of them others than those that weigh candidates
-WIDTH_ROWS = 800
+# Scored rows by which candidates are weighed: all up to the first number, beyond half of the rows up
+# to the second. The others teach: by some of them candidates are shortlisted, from more of them
+# widths are learned.
+FEW_WEIGHED, MAX_WEIGHED = 300, 1_000
+MAX_TEACHING = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
+FEWEST_WIDTHS = 60  # scored rows from which widths per column are learned
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
+MANY_ROWS = 2_000  # beyond which only so many candidates are fitted to all rows
+MAX_HEAVIEST = 8
 MAX_DUAL = 5_000  # rows that are all points of the model
 N_BASIS = 2_000  # rows that span the model beyond
-# candidates that are fitted to many rows; each with a basis adds 64 MB to a file
-MAX_HEAVIEST, MAX_IN_BASIS = 8, 4
+MAX_IN_BASIS = 4
 # rows times candidates that are read in a basis, but for one candidate per side
 MAX_BASIS_WORK = 100_000
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
@@ -152,19 +157,21 @@ def fit_average(
     honest : whether held-out predictions of the average are wanted, which take most of the time;
         else they are NaN
     """
-    sampled, sample_space = _sample(space, units, seed)
+    weighing, teaching = split(units, seed)
+    sampled, sample_space = _sample(space, units, weighing)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
-        judged = judge(sample_space, candidates, sampled)
+        passed, failed = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
+        judged = judge(sample_space, passed, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
-        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+        folds = honest_folds(sampled) if honest else []
+        held_out = honest_predictions(sample_space, passed, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
-    fits, chosen = _Fits(judged, mixtures, units), _carriers(mixtures)
+    fits, chosen = _Fits(judged, mixtures, units, sampled, weighing), _carriers(mixtures)
     points = np.arange(units.n_points)
     if sampled is units:
         fitted = [fits.closed(number, space) for number in chosen]
-    elif not _are_many(units):
+    elif units.size <= MANY_ROWS:
         fitted = fits.all_dual(chosen.tolist(), space)
     elif units.size <= MAX_DUAL:
         fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
@@ -175,6 +182,21 @@ def fit_average(
             )
         count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
         fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
+    if sampled is not units:
+        judged = fits.judged_again()
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        if honest:
+            held_out = mixed_predictions(judged, sampled, honest_folds(sampled), ranks=ranks)
+        factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+        fitted = [
+            replace(
+                each,
+                weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
+                multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
+            )
+            for number, each in enumerate(fitted)
+        ]
+    fitted = [each for each in fitted if max(each.weights) > 0]
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
     table = [
         (judgement.candidate, float(weight), float(error))
@@ -187,7 +209,7 @@ def fit_average(
         candidates=[
             replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted
         ],
-        table=sorted(table, key=lambda line: -line[1]),
+        table=sorted(table, key=lambda line: -line[1]) + failed,
         points=points,
         low=low,
         high=high,
@@ -204,36 +226,19 @@ def _are_many(units: Observations) -> bool:
     return units.size > MANY_ROWS
 
 
-def column_factors(
-    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
-) -> dict[str, FloatArray]:
-    """`Space.column_factors` for the candidates that have widths per column, where there are many
-    scored rows; learned from rows that candidates are not weighed by.
-    """
-    names = {candidate.rows for candidate in candidates if candidate.per_column}
-    names = {
-        name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
-    }
-    has_one_level = units.groups is None or int(units.groups.max()) == 0
-    if not names or units.second is not None or not has_one_level or not _are_many(units):
-        return {}
-    others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
-    rng = np.random.default_rng([seed, 5])
-    chosen = units.take(rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False))
-    if np.ptp(chosen.scores) <= TIED * np.max(np.abs(units.scores)):
-        return {}
-    with in_one_thread(units.scores):
-        return {name: factors_per_column(chosen, space.scored[name]) for name in names}
+def split(units: Observations, seed: int) -> tuple[Index, Index]:
+    """The units that weigh candidates, and those that teach."""
+    n_weighing = int(np.clip(len(units) // 2, FEW_WEIGHED, MAX_WEIGHED))
+    weighing = _some(units, n_weighing, [seed, 1])
+    others = np.setdiff1d(np.arange(len(units)), weighing)
+    return weighing, others if len(others) >= FEW_WEIGHED else others[:0]
 
 
-def _sampled(units: Observations, seed: int) -> Index:
-    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of
-    all rows.
-    """
-    most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
+def _some(units: Observations, most: int, seed: list[int]) -> Index:
+    """All units, or whole folds as long as they fit, or some of all rows."""
     if len(units) <= most:
         return np.arange(len(units))
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng(seed)
     order = rng.permutation(int(units.folds.max()) + 1)
     sizes = np.bincount(units.folds)[order]
     whole = order[np.cumsum(sizes) <= most]
@@ -242,9 +247,15 @@ def _sampled(units: Observations, seed: int) -> Index:
     return np.sort(rng.choice(len(units), most, replace=False))
 
 
-def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations, Space]:
-    """The units that candidates are weighed by, and the space of their rows."""
-    chosen = _sampled(units, seed)
+def honest_folds(units: Observations) -> list[Index]:
+    """Folds by which the average is judged."""
+    return coarse_folds(units, 5 if len(units) < FEW_UNITS else 3)
+
+
+def _sample(
+    space: Space, units: Observations, chosen: Index
+) -> tuple[Observations, Space]:
+    """The chosen units, and the space of their rows."""
     if len(chosen) == len(units):
         return units, space
     sample = units.take(chosen)
@@ -252,6 +263,74 @@ def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations,
         sample.first if sample.second is None else np.concatenate([sample.first, sample.second])
     )
     return sample.renumbered(rows), space.take(rows)
+
+
+def learned_widths(
+    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
+) -> LearnedWidths | None:
+    """The widths of the candidates that have one per column, from units that teach. Where there are
+    too few, from those that weigh candidates, and without each of their folds.
+    """
+    names = {c.rows for c in candidates if c.per_column} & set(space.scored)
+    names = {name for name in names if 0 < space.scored[name].shape[1] <= MAX_WIDTHS}
+    has_one_level = units.groups is None or int(units.groups.max()) == 0
+    if not names or units.second is not None or not has_one_level or len(units) < FEWEST_WIDTHS:
+        return None
+    weighing, teaching = split(units, seed)
+    rng = np.random.default_rng([seed, 5])
+
+    def learned(chosen: Index) -> dict[str, FloatArray] | None:
+        rows = units.take(rng.permutation(chosen)[:MAX_TEACHING])
+        if np.ptp(rows.scores) <= TIED * np.max(np.abs(units.scores)):
+            return None
+        return {name: factors_per_column(rows, space.scored[name]) for name in sorted(names)}
+
+    with in_one_thread(units.scores):
+        if len(teaching):
+            factors = learned(teaching)
+            return None if factors is None else LearnedWidths(factors)
+        blocks = [weighing[fold] for fold in honest_folds(units.take(weighing))]
+        everything = learned(weighing)
+        without = [learned(np.setdiff1d(weighing, block)) for block in blocks]
+        known = [factors for factors in without if factors is not None]
+        if everything is None or len(known) < len(blocks):
+            return None
+        folds = np.zeros(units.n_points, dtype=np.int64)
+        for number, block in enumerate(blocks):
+            folds[units.first[block]] = number
+        return LearnedWidths(everything, known, folds)
+
+
+def _shortlisted(
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Observations,
+    teaching: Index,
+    seed: int,
+    *,
+    ranks: bool,
+) -> tuple[Sequence[Candidate], list[tuple[Candidate, float, float]]]:
+    """The candidates that carry weight by some of the units that teach, and the others with their
+    errors; all of them where no units teach.
+    """
+    if not len(teaching):
+        return candidates, []
+    few = teaching[_some(units.take(teaching), FEW_WEIGHED, [seed, 6])]
+    rows, few_space = _sample(space, units, few)
+    # widths were learned from these rows, so they cannot be judged by them
+    taught = [candidate for candidate in candidates if candidate.per_column]
+    others = [candidate for candidate in candidates if not candidate.per_column]
+    if not others:
+        return candidates, []
+    judged = judge(few_space, others, rows)
+    mixtures = _mixtures(judged, rows, ranks=ranks)
+    chosen = set(_carriers(mixtures).tolist())
+    failed = [
+        (candidate, 0.0, float(error))
+        for number, (candidate, error) in enumerate(zip(others, mixtures[0].errors, strict=True))
+        if number not in chosen
+    ]
+    return [*taught, *(others[number] for number in sorted(chosen))], failed
 
 
 def _mixtures(judged: Sequence[Judged], units: Observations, *, ranks: bool) -> Sequence[Mixture]:
@@ -335,6 +414,43 @@ class _Fits:
     judged: Sequence[Judged]
     mixtures: Sequence[Mixture]
     units: Observations
+    sampled: Observations
+    weighing: Index
+    again: dict[int, Judged] = field(default_factory=dict)
+    fitted_numbers: list[int] = field(default_factory=list)
+    spaces: list[Space] = field(default_factory=list)
+
+    def judged_again(self) -> list[Judged]:
+        """The candidates that were fitted to all units, by what is predicted of those that weigh
+        them, each left out.
+        """
+        return [self.again[number] for number in self.fitted_numbers]
+
+    def _judge_again(
+        self, number: int, alpha: float, residuals: FloatArray, variances: FloatArray
+    ) -> None:
+        judgement, units = self.judged[number], self.sampled
+        place = judgement.best
+        held_out = _cut((units.truth - residuals)[:, None], units)
+        amplitude = float(
+            _at_mean_alpha(judgement, _alpha_shares(self.mixtures, number), judgement.form.amplitude)
+        )
+        form = ClosedForm(
+            alphas=np.asarray([alpha]),
+            log_evidence=judgement.form.log_evidence[[place]],
+            amplitude=np.asarray([amplitude]),
+            held_out=held_out,
+            variance=amplitude * variances[:, None],
+            duals=np.zeros((len(units), 0)),
+        )
+        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0)
+        self.again[number] = Judged(
+            judgement.candidate,
+            judgement.similarities,
+            form,
+            held_out,
+            errors / float(np.sum(units.roots**2)),
+        )
 
     def _fitted(
         self,
@@ -391,6 +507,7 @@ class _Fits:
                 for similarity in self.judged[number].similarities
             ]
 
+        self.fitted_numbers.extend(chosen)
         fitted = {}
         for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
             shared = space.emptied()
@@ -410,6 +527,9 @@ class _Fits:
         dual = scipy.linalg.cho_solve(factor, units.targets[:, None], check_finite=False)
         coefficients = units.root_transposed(dual)[:, 0]
         level = float(units.centre(kernel @ coefficients))
+        del kernel
+        residuals, variances = left_out_by_factor(factor, units, dual[:, 0], self.weighing, alpha)
+        self._judge_again(number, alpha, residuals, variances)
         return self._fitted(number, coefficients, space, level)
 
     def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
@@ -421,6 +541,8 @@ class _Fits:
         by query.
         """
         units = self.units
+        self.fitted_numbers.extend(chosen)
+        self.spaces.append(space)
         basis = space.take(points)
         names = {
             similarity.sight.encoding
@@ -459,6 +581,7 @@ class _Fits:
             right = directions.T @ gathered.right()[:, 0]
             solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
             coefficients = directions @ solution
+            self._judge_on_basis(number, basis, total, directions, gram, alpha, solution, right)
             level = 0.0
             if units.groups is not None:
                 level = -float(totals[number] @ coefficients) / float(weights.sum())
@@ -466,6 +589,79 @@ class _Fits:
                 level = float(units.centre(kernel @ coefficients))
             fitted.append(self._fitted(number, coefficients, basis, level, (gram, directions)))
         return fitted
+
+
+    def _judge_on_basis(self, number, basis, total, directions, gram, alpha, solution, right):
+        units, chosen = self.units, self.weighing
+        names = {s.sight.encoding for s in self.judged[number].similarities}
+
+        def rows(places):
+            encoded = {name: take(self.spaces[0].scored[name], places) for name in names}
+            return basis.kernel_to_scored(
+                self.judged[number],
+                Distances(encoded, basis.scored),
+                Distances(encoded, basis.unscored),
+            )
+
+        sample = units.take(chosen)
+        features = rows(sample.first) @ directions
+        factor = basis_factor(gram, alpha)[0]
+        weights = units.roots**2
+        if units.second is not None:
+            features = features - rows(sample.second) @ directions
+            features, truth = sample.roots[:, None] * features, sample.truth
+            extra = 0.0
+        elif units.groups is None:
+            features, truth = sample.roots[:, None] * features, sample.truth
+            extra = 0.0
+        elif units.whole:
+            features, truth = sample.centred(sample.roots[:, None] * features), sample.targets
+            extra = 0.0
+        else:
+            mean = (total @ directions) / weights.sum()
+            level = float(weights @ units.scores) / weights.sum()
+            features = sample.roots[:, None] * (features - mean)
+            truth = sample.roots * (sample.scores - level)
+            extra = 1 / weights.sum()
+        left = truth - features @ solution
+        half = scipy.linalg.solve_triangular(factor, features.T, lower=True, check_finite=False)
+        residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
+        for block in sample.blocks:
+            hat = half[:, block].T @ half[:, block] + extra * np.outer(
+                sample.roots[block], sample.roots[block]
+            )
+            inverse = np.linalg.inv(np.eye(len(block)) - hat + 1e-9 * np.eye(len(block)))
+            residuals[block] = inverse @ left[block]
+            variances[block] = alpha * np.diag(inverse)
+        self._judge_again(number, alpha, residuals, variances)
+
+
+def left_out_by_factor(
+    factor: tuple[FloatArray, bool],
+    units: Observations,
+    dual: FloatArray,
+    chosen: Index,
+    alpha: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Residuals of the chosen units (whole folds), each fold left out, and their variances."""
+    sample = units.take(chosen)
+    columns = np.zeros((len(units), len(chosen)), order="F")
+    columns[chosen, np.arange(len(chosen))] = 1.0
+    half = scipy.linalg.solve_triangular(
+        factor[0], columns, lower=True, overwrite_b=True, check_finite=False
+    )
+    operator = units.operator
+    levels = np.zeros(len(units))
+    if not units.whole and units.groups is not None:
+        levels = operator.direction
+    residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
+    for block in sample.blocks:
+        inner = half[:, block].T @ half[:, block]
+        direction = levels[chosen[block]]
+        inverse = np.linalg.inv(inner - np.outer(direction, direction) / alpha)
+        residuals[block] = inverse @ dual[chosen[block]]
+        variances[block] = np.diag(inverse)
+    return residuals, np.maximum(variances, LEAST)
 
 
 def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:
@@ -533,6 +729,21 @@ def honest_predictions(
         if int(train.folds.max()) < 1:
             continue
         predictions[fold] = left.left_out(values_at_points(space, candidates, train, ranks=ranks))
+    return predictions
+
+
+def mixed_predictions(
+    judged: Sequence[Judged], units: Observations, folds: Sequence[Index], *, ranks: bool
+) -> FloatArray:
+    """Held-out predictions of the average (N,), weights chosen without the fold that is predicted."""
+    predictions = np.full(len(units), np.nan)
+    everything = np.arange(len(units))
+    for fold in folds:
+        kept = np.setdiff1d(everything, fold)
+        few = [replace(j, held_out=j.held_out[kept], errors=np.mean((units.truth[kept][:,None]-j.held_out[kept])**2,axis=0)) for j in judged]
+        mixture = mix(few, units.take(kept), ranks=ranks)
+        values = np.stack([j.held_out[fold, j.best] for j in judged], axis=1)
+        predictions[fold] = values @ (mixture.weights * mixture.multipliers)
     return predictions
 
 

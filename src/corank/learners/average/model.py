@@ -45,8 +45,8 @@ from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
     FittedCandidate,
-    column_factors,
     fit_average,
+    learned_widths,
     sees,
     side_of,
 )
@@ -535,7 +535,7 @@ def fit_space(
     honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between encoded rows; honest : as in `fit_average`."""
-    space.column_factors = column_factors(space, candidates, units, settings.seed)
+    space.widths = learned_widths(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
     is_kept = units.n_points <= MAX_KEPT
     constant = AverageModel(

@@ -203,20 +203,46 @@ def _mixed(kernels: Sequence[FloatArray], shares: FloatArray) -> FloatArray:
     )
 
 
+@dataclass(frozen=True)
+class LearnedWidths:
+    """What columns are multiplied by so that each has its width: (k,) by the name of their encoding.
+
+    all : learned from all rows that were to be learned from
+    without : learned without every fold of them; none where no candidate is weighed by those rows
+    folds : (n_points,) the fold of every scored row
+    """
+
+    all: Mapping[str, FloatArray]
+    without: Sequence[Mapping[str, FloatArray]] = ()
+    folds: Index | None = None
+
+    def take(self, rows: Index) -> LearnedWidths:
+        """The widths for some of the scored rows."""
+        return replace(self, folds=take(self.folds, rows))
+
+    def learned_without(self, units: Observations) -> Mapping[str, FloatArray]:
+        """The widths for units of which a fold may be missing, learned without that fold."""
+        missing = np.setdiff1d(np.arange(len(self.without)), self.blocks(units))
+        return self.without[missing[0]] if len(missing) else self.all
+
+    def blocks(self, units: Observations) -> Index:
+        """The folds (n_units,) of units, none where no candidate is weighed by rows that taught."""
+        return np.zeros(0, dtype=np.int64) if self.folds is None else self.folds[units.first]
+
+
 @dataclass
 class Space:
     """Encoded scored rows (or items) and unscored rows, and the kernels of candidates between them.
 
     scored, unscored : by the name of the encoding; of unscored rows those on which views agree
     view_columns : by the name of the encoding, the encoded columns of every view
-    column_factors : by the name of the encoding, what columns are multiplied by (k,) so that each
-        has its width; no name where no widths were learned
+    widths : of every column, None where none were learned
     """
 
     scored: Encoded
     unscored: Encoded = field(default_factory=dict)
     view_columns: Mapping[str, Sequence[Index]] = field(default_factory=dict)
-    column_factors: Mapping[str, FloatArray] = field(default_factory=dict)
+    widths: LearnedWidths | None = None
 
     def __post_init__(self) -> None:
         self.distances = Distances(self.scored, self.scored)
@@ -225,18 +251,20 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self._relevant: tuple[FloatArray, Space] | None = None
+        self._scaled: tuple[FloatArray, Space] | None = None
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
-        return self._with_scored({name: take(matrix, rows) for name, matrix in self.scored.items()})
+        space = self._with_scored({name: take(matrix, rows) for name, matrix in self.scored.items()})
+        space.widths = None if self.widths is None else self.widths.take(rows)
+        return space
 
     def emptied(self) -> Space:
         """The space without the distances and kernels between scored rows that it keeps."""
         return self._with_scored(self.scored)
 
     def _with_scored(self, scored: Encoded) -> Space:
-        space = Space(scored, self.unscored, self.view_columns, self.column_factors)
+        space = Space(scored, self.unscored, self.view_columns, self.widths)
         space._among_unscored, space._eigensystems = self._among_unscored, self._eigensystems
         return space
 
@@ -246,7 +274,7 @@ class Space:
             return False
         if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
-        if candidate.per_column and candidate.rows not in self.column_factors:
+        if candidate.per_column and (self.widths is None or candidate.rows not in self.widths.all):
             return False
         if candidate.needs_unscored and candidate.rows not in self.unscored:
             return False
@@ -272,7 +300,7 @@ class Space:
     ) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
 
-        factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
+        factors : (k,) what the encoded columns are multiplied by, for candidates that learn it
         """
         if candidate.identity:
             same_item = Similarity(Sight(IDENTITY, IDENTITY), IDENTITY, 0.0, candidate.identity)
@@ -288,8 +316,9 @@ class Space:
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.per_column:
-            sight = Sight(f"{name}, widths", name, None, self.column_factors[name])
-            return [Similarity(sight, kernel, candidate.width**-2, 1.0)]
+            sight = Sight(f"{name}, widths", name, None, factors)
+            power = 2 if kernel == "rbf" else 1
+            return [Similarity(sight, kernel, candidate.width**-power, 1.0)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
         columns = self.view_columns[candidate.encoding]
@@ -321,7 +350,7 @@ class Space:
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
-        space = self._relevant_space(sight) if candidate.relevance else self
+        space = self._scaled_space(sight) if candidate.relevance else self
         if kernel in ("rbf", "laplacian"):
             power = 2 if kernel == "rbf" else 1
             gamma = 1 / (candidate.width**power * space._median(sight, kernel))
@@ -329,14 +358,14 @@ class Space:
         mean = float(np.mean(squared_norms(sight.rows(self.scored)))) if kernel == "linear" else 1.0
         return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
 
-    def _relevant_space(self, sight: Sight) -> Space:
-        """A space for the relevance that was asked for last: it differs between folds, and
-        distances with it.
+    def _scaled_space(self, sight: Sight) -> Space:
+        """A space for the factors that were asked for last: they differ between folds, and distances
+        with them.
         """
         assert sight.factors is not None
-        if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
-            self._relevant = sight.factors, Space(self.scored)
-        return self._relevant[1]
+        if self._scaled is None or not np.array_equal(self._scaled[0], sight.factors):
+            self._scaled = sight.factors, Space(self.scored)
+        return self._scaled[1]
 
     def _median(self, sight: Sight, kernel: str) -> float:
         """The median distance (rbf: squared) between scored rows that differ."""
@@ -382,7 +411,7 @@ class Space:
     def kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows: (n, n)."""
         candidate = built.candidate
-        if candidate.relevance:  # scaled differently from fold to fold
+        if candidate.learns_factors:  # which differ from fold to fold
             return self.new_kernel(built)
         if candidate not in self._kernels:
             self._kernels[candidate] = self.new_kernel(built)
@@ -391,7 +420,9 @@ class Space:
     def new_kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows, which is not kept: (n, n)."""
         space = (
-            self._relevant_space(built.similarities[0].sight) if built.candidate.relevance else self
+            self._scaled_space(built.similarities[0].sight)
+            if built.candidate.learns_factors
+            else self
         )
         return self._between(built, space.distances, self.to_unscored, self.to_unscored)
 

@@ -8,7 +8,7 @@ as they go together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import nnls
@@ -106,26 +106,41 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Observations) ->
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
     total = float(np.sum(units.roots**2))
-    relevant = [candidate for candidate in candidates if candidate.relevance]
-    cross_fitted = _cross_fitted(space, relevant, units)
-    relevances = _relevances(space, relevant, units)
+    cross_fitted = _cross_fitted(space, candidates, units)
+    factors = _learned_factors(space, candidates, units)
     for candidate in candidates:
-        factors = relevances[candidate.rows] if candidate.relevance else None
-        built = space.built(candidate, factors)
+        built = space.built(candidate, factors.get(candidate))
         form = solve_kernel(space.kernel(built), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
         errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
+        if candidate.per_column and candidate in cross_fitted:
+            form = _without_optimism(form, errors, units)
         judged.append(Judged(candidate, built.similarities, form, held_out, errors))
     return judged
 
 
-def _relevances(
+def _without_optimism(form: ClosedForm, errors: FloatArray, units: Observations) -> ClosedForm:
+    """The evidence less what a kernel gains on the rows that it was learned from, by its errors
+    there and on rows that it was not learned from: (a,) of both.
+    """
+    own = np.sum((units.truth[:, None] - _cut(form.held_out, units)) ** 2, axis=0)
+    gain = np.log(np.maximum(errors * np.sum(units.roots**2), LEAST) / np.maximum(own, LEAST))
+    return replace(form, log_evidence=form.log_evidence - units.n_free / 2 * np.maximum(gain, 0.0))
+
+
+def _learned_factors(
     space: Space, candidates: Sequence[Candidate], units: Observations
-) -> dict[str, FloatArray]:
-    """The relevance of columns, by the name of the rows that candidates see."""
-    return {
+) -> dict[Candidate, FloatArray]:
+    """What columns are multiplied by, for the candidates that learn it from the units."""
+    relevances = {
         name: relevance(units, space.scored[name])
-        for name in {candidate.rows for candidate in candidates}
+        for name in {candidate.rows for candidate in candidates if candidate.relevance}
+    }
+    widths = {} if space.widths is None else space.widths.learned_without(units)
+    return {
+        candidate: (relevances if candidate.relevance else widths)[candidate.rows]
+        for candidate in candidates
+        if candidate.learns_factors
     }
 
 
@@ -142,18 +157,33 @@ def _cut(held_out: FloatArray, units: Observations) -> FloatArray:
 def _cross_fitted(
     space: Space, candidates: Sequence[Candidate], units: Observations
 ) -> dict[Candidate, FloatArray]:
-    """Held-out predictions (N, a) of candidates, relevance computed without the units that are
-    predicted.
+    """Held-out predictions (N, a) of candidates whose factors are learned from the units, without
+    those that are predicted.
     """
+    by_widths = [candidate for candidate in candidates if candidate.per_column]
+    by_relevance = [candidate for candidate in candidates if candidate.relevance]
+    predictions: dict[Candidate, FloatArray] = {}
+    if by_relevance:
+        blocks = coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS])
+        predictions |= _cross_fitted_by(space, by_relevance, units, blocks)
+    if by_widths and space.widths is not None:
+        folds = space.widths.blocks(units)
+        blocks = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
+        if len(blocks) > 1:
+            predictions |= _cross_fitted_by(space, by_widths, units, blocks)
+    return predictions
+
+
+def _cross_fitted_by(
+    space: Space, candidates: Sequence[Candidate], units: Observations, blocks: Sequence[Index]
+) -> dict[Candidate, FloatArray]:
     predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
-    if not candidates:
-        return predictions
-    for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
+    for block in blocks:
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
-        relevances = _relevances(space, candidates, train)
+        factors = _learned_factors(space, candidates, train)
         for candidate in candidates:
-            kernel = space.kernel(space.built(candidate, relevances[candidate.rows]))
+            kernel = space.kernel(space.built(candidate, factors[candidate]))
             spectrum, alphas = spectrum_of(kernel, train)
             duals = spectrum.solve(train.targets[:, None], alphas)
             values = kernel @ train.root_transposed(duals)
