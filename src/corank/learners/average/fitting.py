@@ -9,34 +9,27 @@ MAX_DUAL rows: they are fitted in a basis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, in_one_thread, symmetrised, take
-from corank.core.loss import Pointwise, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, pair
-from corank.core.sums import Accumulator
+from corank.core.arrays import FloatArray, Index, in_one_thread
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.closed_form import ClosedForm, Observations
-from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.similarity import (
-    CandidateKernel,
-    Distances,
-    LearnedWidths,
-    Space,
-    factors_per_column,
-    second_order_features,
+from corank.learners.average.closed_form import Observations
+from corank.learners.average.coefficients import (
+    Fits,
+    FittedCandidate,
+    RowsToSum,
+    UnitsToSum,
+    alpha_shares,
+    at_mean_alpha,
 )
+from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.similarity import LearnedWidths, Space, factors_per_column
 from corank.learners.average.weighing import (
     Judged,
     Mixture,
-    _cut,
     bounds,
     coarse_folds,
     judge,
@@ -54,55 +47,17 @@ TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 FEWEST_WIDTHS = 60  # scored rows from which widths per column are learned
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
-MANY_ROWS = 2_000  # beyond which only so many candidates are fitted to all rows
-MAX_HEAVIEST = 8
-MAX_DUAL = 5_000  # rows that are all points of the model
-N_BASIS = 2_000  # rows that span the model beyond
-MAX_IN_BASIS = 4
-# rows times candidates that are read in a basis, but for one candidate per side
-MAX_BASIS_WORK = 100_000
+# What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
+WORK_PER_ROW, MANY_ROWS = 8e7, 100_000
+FEWEST_EXACT = 2  # candidates whose points are all rows, else
+FEW_IN_BASIS = 3  # have some of the rows as points
+MAX_BASIS = 10_000
+BASIS_COST = 4  # cubes of the number of points, to solve for their coefficients
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
 PRIOR_RESIDUALS = 3.0
-# kernel values at a time of every candidate in a basis, 8 MB: sums of larger blocks are no faster
-BASIS_BLOCK_ENTRIES = 2**20
-# of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
-LEAST_EIGENVALUE = 1e-8
 # whether rows come with query labels, with links
 SIDES = ((True, True), (False, True), (True, False), (False, False))
-JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
-
-
-BASIS = pair(floats(".b", ".b"), floats("f", ".b"))
-
-
-@storable("FittedCandidate")
-@dataclass(frozen=True)
-class FittedCandidate(CandidateKernel):
-    """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
-
-    weights, multipliers : one per pair of SIDES
-    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
-    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views
-        agree, (1, u) where rows are alike by what they are similar to; means : (u,) for the latter,
-        as in `second_order_features`
-    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the
-        directions (r, k) that it is a matrix of
-    """
-
-    weights: tuple[Finite, ...]
-    multipliers: tuple[Finite, ...]
-    alpha: Finite
-    amplitude: Finite
-    coefficients: Annotated[FloatArray, floats("f")]
-    view_coefficients: Annotated[FloatArray | None, floats("_", "_") | None]
-    level: Finite
-    basis: Annotated[tuple[FloatArray, FloatArray] | None, BASIS | None] = None
-    means: Annotated[FloatArray | None, floats("_") | None] = None
-
-    def variance(self, side: int) -> float:
-        """The prior variance of its function, as it counts on a side."""
-        return self.amplitude * self.multipliers[side] ** 2
 
 
 @dataclass(frozen=True)
@@ -144,6 +99,7 @@ def fit_average(
     ranks: bool,
     seed: int,
     honest: bool = True,
+    rows: RowsToSum | None = None,
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
@@ -151,65 +107,53 @@ def fit_average(
     ----------
     space : encoded scored rows, or items
     candidates : all of them can be built
-    units : what is fitted
+    units : what is fitted, or a sample of it
     ranks : whether only the order counts
     seed : for samples of rows
     honest : whether held-out predictions of the average are wanted, which take most of the time;
         else they are NaN
+    rows : what is fitted, where that is not in memory
     """
     weighing, teaching = split(units, seed)
     sampled, sample_space = _sample(space, units, weighing)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
-        passed, failed = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
-        judged = judge(sample_space, passed, sampled)
+        candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
+        judged = judge(sample_space, candidates, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = honest_folds(sampled) if honest else []
-        held_out = honest_predictions(sample_space, passed, sampled, folds, ranks=ranks)
-    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
-    del sample_space  # and its kernels
-    fits, chosen = _Fits(judged, mixtures, units, sampled, weighing), _carriers(mixtures)
+    chosen = _carriers(mixtures)
+    folds = honest_folds(sampled) if honest else []
     points = np.arange(units.n_points)
-    if sampled is units:
+    if rows is None and sampled is units:
+        fits = Fits(judged, mixtures, units)
         fitted = [fits.closed(number, space) for number in chosen]
-    elif units.size <= MANY_ROWS:
-        fitted = fits.all_dual(chosen.tolist(), space)
-    elif units.size <= MAX_DUAL:
-        fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
+        with in_one_thread(units.scores):
+            held_out = honest_predictions(space, candidates, units, folds, ranks=ranks)
     else:
-        if units.n_points > N_BASIS:
-            points = np.sort(
-                np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False)
-            )
-        count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
-        fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
-    if sampled is not units:
-        judged = fits.judged_again()
+        del sample_space  # and its kernels
+        count, n_points = affordable(units.size)
+        heaviest = _heaviest(mixtures, chosen, count)
+        lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
+        fits = Fits(judged, mixtures, units, weighing)
+        if rows is None and n_points >= units.n_points:
+            found = fits.all_dual(heaviest, space)
+        else:
+            rng = np.random.default_rng([seed, 2])
+            points = np.sort(rng.permutation(points)[:n_points])
+            found = fits.on_basis(heaviest, space, points, rows or UnitsToSum(space, units))
+        fitted, judged = map(list, zip(*found, strict=True))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        if honest:
-            held_out = mixed_predictions(judged, sampled, honest_folds(sampled), ranks=ranks)
-        factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
-        fitted = [
-            replace(
-                each,
-                weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
-                multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
-            )
-            for number, each in enumerate(fitted)
-        ]
-    fitted = [each for each in fitted if max(each.weights) > 0]
+        fitted = [_weighed(each, mixtures, number) for number, each in enumerate(fitted)]
+        held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
+    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+    fitted = sorted((each for each in fitted if any(each.weights)), key=lambda f: -f.weights[0])
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
-    table = [
-        (judgement.candidate, float(weight), float(error))
-        for judgement, weight, error in zip(
-            judged, mixtures[0].weights, mixtures[0].errors, strict=True
-        )
-    ]
+    lines += _table(judged, mixtures[0], range(len(judged)))
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
         candidates=[
             replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted
         ],
-        table=sorted(table, key=lambda line: -line[1]) + failed,
+        table=sorted(lines, key=lambda line: -line[1]),
         points=points,
         low=low,
         high=high,
@@ -219,11 +163,37 @@ def fit_average(
     )
 
 
-def _are_many(units: Observations) -> bool:
-    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by
-    more rows.
+def affordable(n: int) -> tuple[int, int]:
+    """How many candidates are fitted to n rows, and how many of the rows are their points: all, as
+    long as at least two candidates can have them.
     """
-    return units.size > MANY_ROWS
+    work = WORK_PER_ROW * n / (1 + n / MANY_ROWS)
+    n_exact = int(3 * work / n**3)
+    if n_exact >= FEWEST_EXACT:
+        return n_exact, n
+    size = np.arange(1, MAX_BASIS + 1, dtype=np.float64)
+    cost = FEW_IN_BASIS * (n * size**2 + BASIS_COST * size**3)
+    return FEW_IN_BASIS, int(np.searchsorted(cost, work))
+
+
+def _table(
+    judged: Sequence[Judged], mixture: Mixture, numbers: Iterable[int]
+) -> list[tuple[Candidate, float, float]]:
+    """What was tried, its weight and its held-out error."""
+    return [
+        (judged[number].candidate, float(mixture.weights[number]), float(mixture.errors[number]))
+        for number in numbers
+    ]
+
+
+def _weighed(
+    fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int
+) -> FittedCandidate:
+    return replace(
+        fitted,
+        weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
+        multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
+    )
 
 
 def split(units: Observations, seed: int) -> tuple[Index, Index]:
@@ -376,336 +346,6 @@ def _heaviest(mixtures: Sequence[Mixture], chosen: Index, count: int) -> list[in
     return sorted(few, key=lambda number: -mixtures[0].weights[number])
 
 
-# ---------------------------------------------------------------- coefficients
-
-
-def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
-    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,),
-    their sum is 1.
-    """
-    shares = next(
-        (m.shares[number] for m in mixtures if m.shares[number].sum() > 0),
-        mixtures[0].shares[number],
-    )
-    total = float(shares.sum())
-    return shares / total if total > 0 else np.full(len(shares), 1 / len(shares))
-
-
-def mean_alpha(judgement: Judged, shares: FloatArray) -> float:
-    """The geometric mean of the alphas of a candidate, by their shares."""
-    return float(np.exp(np.log(judgement.form.alphas) @ shares))
-
-
-def _at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> FloatArray:
-    """Positive values (..., a) at the mean alpha, between those at the two alphas beside it."""
-    logarithms = np.log(judgement.form.alphas)
-    place = float(np.interp(logarithms @ shares, logarithms, np.arange(len(logarithms))))
-    left = min(int(place), len(logarithms) - 2) if len(logarithms) > 1 else 0
-    right = min(left + 1, len(logarithms) - 1)
-    ends = np.log(np.maximum(values[..., [left, right]], LEAST))
-    result: FloatArray = np.exp(ends @ np.asarray([1 - (place - left), place - left]))
-    return result
-
-
-@dataclass(frozen=True)
-class _Fits:
-    """Fits coefficients of candidates, which were judged and weighed on a sample, to units."""
-
-    judged: Sequence[Judged]
-    mixtures: Sequence[Mixture]
-    units: Observations
-    sampled: Observations
-    weighing: Index
-    again: dict[int, Judged] = field(default_factory=dict)
-    fitted_numbers: list[int] = field(default_factory=list)
-    spaces: list[Space] = field(default_factory=list)
-
-    def judged_again(self) -> list[Judged]:
-        """The candidates that were fitted to all units, by what is predicted of those that weigh
-        them, each left out.
-        """
-        return [self.again[number] for number in self.fitted_numbers]
-
-    def _judge_again(
-        self, number: int, alpha: float, residuals: FloatArray, variances: FloatArray
-    ) -> None:
-        judgement, units = self.judged[number], self.sampled
-        place = judgement.best
-        held_out = _cut((units.truth - residuals)[:, None], units)
-        amplitude = float(
-            _at_mean_alpha(judgement, _alpha_shares(self.mixtures, number), judgement.form.amplitude)
-        )
-        form = ClosedForm(
-            alphas=np.asarray([alpha]),
-            log_evidence=judgement.form.log_evidence[[place]],
-            amplitude=np.asarray([amplitude]),
-            held_out=held_out,
-            variance=amplitude * variances[:, None],
-            duals=np.zeros((len(units), 0)),
-        )
-        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0)
-        self.again[number] = Judged(
-            judgement.candidate,
-            judgement.similarities,
-            form,
-            held_out,
-            errors / float(np.sum(units.roots**2)),
-        )
-
-    def _fitted(
-        self,
-        number: int,
-        coefficients: FloatArray,
-        space: Space,
-        level: float,
-        basis: tuple[FloatArray, FloatArray] | None = None,
-    ) -> FittedCandidate:
-        judgement = self.judged[number]
-        candidate, similarities = judgement.candidate, judgement.similarities
-        view_coefficients = means = None
-        if candidate.second_order:
-            means = space.unscored_means(similarities)
-            features = second_order_features(similarities, means, space.to_unscored)
-            view_coefficients = (features.T @ coefficients)[None, :]
-        if candidate.views == "agreement":
-            agreement = space.agreement(judgement)
-            view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
-        shares = _alpha_shares(self.mixtures, number)
-        return FittedCandidate(
-            candidate=candidate,
-            similarities=similarities,
-            weights=tuple(float(mixture.weights[number]) for mixture in self.mixtures),
-            multipliers=tuple(float(mixture.multipliers[number]) for mixture in self.mixtures),
-            alpha=mean_alpha(judgement, shares),
-            amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
-            coefficients=coefficients,
-            view_coefficients=view_coefficients,
-            level=level,
-            basis=basis,
-            means=means,
-        )
-
-    def closed(self, number: int, space: Space) -> FittedCandidate:
-        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its
-        alphas.
-        """
-        units = self.units
-        judgement = self.judged[number]
-        dual = judgement.form.duals @ _alpha_shares(self.mixtures, number)
-        coefficients = units.root_transposed(dual[:, None])[:, 0]
-        level = float(units.centre(space.kernel(judgement) @ coefficients))
-        return self._fitted(number, coefficients, space, level)
-
-    def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
-        """Fit candidates on all rows, those that are functions of the same distances one after the
-        other.
-        """
-
-        def distances(number: int) -> list[tuple[str, str]]:
-            return [
-                (similarity.sight.name, similarity.kernel)
-                for similarity in self.judged[number].similarities
-            ]
-
-        self.fitted_numbers.extend(chosen)
-        fitted = {}
-        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
-            shared = space.emptied()
-            for number in numbers:
-                fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen]
-
-    def _dual(self, number: int, space: Space) -> FittedCandidate:
-        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ /
-        3).
-        """
-        units = self.units
-        judgement = self.judged[number]
-        kernel = space.new_kernel(judgement)
-        alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
-        factor = dual_factor(kernel, units, alpha)
-        dual = scipy.linalg.cho_solve(factor, units.targets[:, None], check_finite=False)
-        coefficients = units.root_transposed(dual)[:, 0]
-        level = float(units.centre(kernel @ coefficients))
-        del kernel
-        residuals, variances = left_out_by_factor(factor, units, dual[:, 0], self.weighing, alpha)
-        self._judge_again(number, alpha, residuals, variances)
-        return self._fitted(number, coefficients, space, level)
-
-    def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
-        """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
-
-        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of
-        the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel is
-        otherwise lost in rounding. All candidates read the rows together, block by block and query
-        by query.
-        """
-        units = self.units
-        self.fitted_numbers.extend(chosen)
-        self.spaces.append(space)
-        basis = space.take(points)
-        names = {
-            similarity.sight.encoding
-            for number in chosen
-            for similarity in self.judged[number].similarities
-        }
-        r, weights = len(points), units.roots**2
-        codes = np.zeros(len(units), dtype=np.int64) if units.groups is None else units.groups
-        order = np.argsort(codes, kind="stable")
-        loss = Pointwise() if units.groups is None else WithinQueries("size")
-        sums = {n: Accumulator(loss, lambda features: features, r, units.scores) for n in chosen}
-        totals = {number: np.zeros(r) for number in chosen}
-        step = BASIS_BLOCK_ENTRIES // len(points)
-
-        def distances(rows: Index) -> tuple[Distances, Distances]:
-            encoded = {name: take(space.scored[name], rows) for name in names}
-            return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
-
-        for begin in range(0, len(units), step):
-            block = order[begin : begin + step]
-            first = distances(units.first[block])
-            second = None if units.second is None else distances(units.second[block])
-            for number in chosen:
-                features = basis.kernel_to_scored(self.judged[number], *first)
-                if second is not None:
-                    features -= basis.kernel_to_scored(self.judged[number], *second)
-                totals[number] += weights[block] @ features
-                sums[number].add(features, units.scores[block], codes[block], weights[block])
-        fitted = []
-        for number, total in sums.items():
-            alpha = mean_alpha(self.judged[number], _alpha_shares(self.mixtures, number))
-            kernel = basis.kernel(self.judged[number])
-            directions = basis_directions(kernel, centred=units.groups is not None)
-            gathered = total.result().total()
-            gram = symmetrised(directions.T @ gathered.features @ directions)
-            right = directions.T @ gathered.right()[:, 0]
-            solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
-            coefficients = directions @ solution
-            self._judge_on_basis(number, basis, total, directions, gram, alpha, solution, right)
-            level = 0.0
-            if units.groups is not None:
-                level = -float(totals[number] @ coefficients) / float(weights.sum())
-            elif units.second is not None:
-                level = float(units.centre(kernel @ coefficients))
-            fitted.append(self._fitted(number, coefficients, basis, level, (gram, directions)))
-        return fitted
-
-
-    def _judge_on_basis(self, number, basis, total, directions, gram, alpha, solution, right):
-        units, chosen = self.units, self.weighing
-        names = {s.sight.encoding for s in self.judged[number].similarities}
-
-        def rows(places):
-            encoded = {name: take(self.spaces[0].scored[name], places) for name in names}
-            return basis.kernel_to_scored(
-                self.judged[number],
-                Distances(encoded, basis.scored),
-                Distances(encoded, basis.unscored),
-            )
-
-        sample = units.take(chosen)
-        features = rows(sample.first) @ directions
-        factor = basis_factor(gram, alpha)[0]
-        weights = units.roots**2
-        if units.second is not None:
-            features = features - rows(sample.second) @ directions
-            features, truth = sample.roots[:, None] * features, sample.truth
-            extra = 0.0
-        elif units.groups is None:
-            features, truth = sample.roots[:, None] * features, sample.truth
-            extra = 0.0
-        elif units.whole:
-            features, truth = sample.centred(sample.roots[:, None] * features), sample.targets
-            extra = 0.0
-        else:
-            mean = (total @ directions) / weights.sum()
-            level = float(weights @ units.scores) / weights.sum()
-            features = sample.roots[:, None] * (features - mean)
-            truth = sample.roots * (sample.scores - level)
-            extra = 1 / weights.sum()
-        left = truth - features @ solution
-        half = scipy.linalg.solve_triangular(factor, features.T, lower=True, check_finite=False)
-        residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
-        for block in sample.blocks:
-            hat = half[:, block].T @ half[:, block] + extra * np.outer(
-                sample.roots[block], sample.roots[block]
-            )
-            inverse = np.linalg.inv(np.eye(len(block)) - hat + 1e-9 * np.eye(len(block)))
-            residuals[block] = inverse @ left[block]
-            variances[block] = alpha * np.diag(inverse)
-        self._judge_again(number, alpha, residuals, variances)
-
-
-def left_out_by_factor(
-    factor: tuple[FloatArray, bool],
-    units: Observations,
-    dual: FloatArray,
-    chosen: Index,
-    alpha: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Residuals of the chosen units (whole folds), each fold left out, and their variances."""
-    sample = units.take(chosen)
-    columns = np.zeros((len(units), len(chosen)), order="F")
-    columns[chosen, np.arange(len(chosen))] = 1.0
-    half = scipy.linalg.solve_triangular(
-        factor[0], columns, lower=True, overwrite_b=True, check_finite=False
-    )
-    operator = units.operator
-    levels = np.zeros(len(units))
-    if not units.whole and units.groups is not None:
-        levels = operator.direction
-    residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
-    for block in sample.blocks:
-        inner = half[:, block].T @ half[:, block]
-        direction = levels[chosen[block]]
-        inverse = np.linalg.inv(inner - np.outer(direction, direction) / alpha)
-        residuals[block] = inverse @ dual[chosen[block]]
-        variances[block] = np.diag(inverse)
-    return residuals, np.maximum(variances, LEAST)
-
-
-def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
-    matrix = units.matrix(kernel)
-    matrix.flat[:: len(matrix) + 1] += alpha
-    return jittered_factor(matrix)
-
-
-def basis_directions(kernel: FloatArray, *, centred: bool) -> FloatArray:
-    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I.
-
-    centred : whether levels are free, so that a constant may be taken out of the kernel: most of a
-        wide one is
-    """
-    varying = kernel - kernel.mean(axis=0) if centred else kernel
-    values, vectors = np.linalg.eigh(kernel)
-    kept = values > LEAST_EIGENVALUE * np.linalg.norm(varying, 2)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
-
-
-def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of the system of a basis in its directions, for their Gram matrix (k, k)."""
-    return jittered_factor(gram + alpha * np.eye(len(gram)))
-
-
-def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
-    as it takes.
-    """
-    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
-    for jitter in JITTERS:
-        system = matrix.copy()
-        system.flat[:: len(system) + 1] += jitter * size
-        try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system, lower=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            continue
-        return factor
-    raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")
-
-
 # ---------------------------------------------------------------- honest errors
 
 
@@ -735,15 +375,18 @@ def honest_predictions(
 def mixed_predictions(
     judged: Sequence[Judged], units: Observations, folds: Sequence[Index], *, ranks: bool
 ) -> FloatArray:
-    """Held-out predictions of the average (N,), weights chosen without the fold that is predicted."""
+    """Held-out predictions of the average (N,), whose weights are chosen without the fold that is
+    predicted.
+    """
     predictions = np.full(len(units), np.nan)
-    everything = np.arange(len(units))
     for fold in folds:
-        kept = np.setdiff1d(everything, fold)
-        few = [replace(j, held_out=j.held_out[kept], errors=np.mean((units.truth[kept][:,None]-j.held_out[kept])**2,axis=0)) for j in judged]
-        mixture = mix(few, units.take(kept), ranks=ranks)
-        values = np.stack([j.held_out[fold, j.best] for j in judged], axis=1)
-        predictions[fold] = values @ (mixture.weights * mixture.multipliers)
+        kept = np.setdiff1d(np.arange(len(units)), fold)
+        train = units.take(kept)
+        if int(train.folds.max()) < 1:
+            continue
+        mixture = mix([judgement.take(kept, train) for judgement in judged], train, ranks=ranks)
+        held_out = np.stack([judgement.held_out[fold, judgement.best] for judgement in judged])
+        predictions[fold] = (mixture.weights * mixture.multipliers) @ held_out
     return predictions
 
 
@@ -757,7 +400,7 @@ def values_at_points(
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
-        dual = judgement.form.duals @ _alpha_shares([mixture], int(number))
+        dual = judgement.form.duals @ alpha_shares([mixture], int(number))
         coefficients = units.root_transposed(dual[:, None])[:, 0]
         values = space.kernel(judgement) @ coefficients
         values = mixture.multipliers[number] * (values + units.centre(values))
@@ -795,7 +438,7 @@ def _residual_factor(
         )
         mean += weight * predictions
         square += weight * (
-            multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance)
+            multiplier**2 * at_mean_alpha(judgement, shares, judgement.form.variance)
             + predictions**2
         )
     variance = np.maximum(square - mean**2, LEAST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -32,6 +32,7 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
+from corank.learners.average.coefficients import FittedCandidate, RowsToSum
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -44,7 +45,6 @@ from corank.learners.average.encoding import (
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
-    FittedCandidate,
     fit_average,
     learned_widths,
     sees,
@@ -79,10 +79,15 @@ KEPT = 0.05  # the share of its own columns that a row keeps when it sees those 
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
 
+# all rows of a scan, by the encodings that a sample of them gave
+RowsOfScan: TypeAlias = Callable[[Sequence[Encoding]], RowsToSum]
+
 
 @dataclass(frozen=True)
 class ScoredTable:
     """Rows with their scores.
+
+    all_rows : all scored rows, where those of the table are a sample of more than fit into memory
 
     features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
         weights : (n,) or None
@@ -94,6 +99,7 @@ class ScoredTable:
     queries: Index | None = None
     weights: FloatArray | None = None
     links: sparse.csr_array | None = None
+    all_rows: RowsOfScan | None = None
 
     @property
     def scored(self) -> Index:
@@ -466,7 +472,7 @@ def fit_table(
         rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    return fit_encoded(rows, scored, unscored, units, table.links)
+    return fit_encoded(rows, scored, unscored, units, table.links, all_rows=table.all_rows)
 
 
 def fit_encoded(
@@ -477,11 +483,12 @@ def fit_encoded(
     links: sparse.csr_array | None,
     *,
     honest: bool = True,
+    all_rows: RowsOfScan | None = None,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between the rows that are `learned` from, with encodings from all
     rows.
 
-    others : rows on which views agree; honest : as in `fit_average`
+    others : rows on which views agree; honest : as in `fit_average`; all_rows : as in `ScoredTable`
     """
     settings = rows.settings
     has_queries = rows.queries is not None
@@ -489,7 +496,9 @@ def fit_encoded(
         rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
     space, encodings = _space(rows, links, learned, others, candidates, settings)
-    return fit_space(space, encodings, candidates, units, settings, honest=honest)
+    return fit_space(
+        space, encodings, candidates, units, settings, honest=honest, all_rows=all_rows
+    )
 
 
 def _space(
@@ -533,11 +542,14 @@ def fit_space(
     settings: AverageSettings,
     *,
     honest: bool = True,
+    all_rows: RowsOfScan | None = None,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to units between encoded rows; honest : as in `fit_average`."""
+    """Fit the average to units between encoded rows; honest : as in `fit_average`; all_rows : as in
+    `ScoredTable`.
+    """
     space.widths = learned_widths(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
-    is_kept = units.n_points <= MAX_KEPT
+    is_kept = all_rows is None and units.n_points <= MAX_KEPT
     constant = AverageModel(
         encodings=list(encodings),
         points=space.scored,
@@ -558,7 +570,13 @@ def fit_space(
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
     average = fit_average(
-        space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest
+        space,
+        usable,
+        units,
+        ranks=settings.ranks,
+        seed=settings.seed,
+        honest=honest,
+        rows=None if all_rows is None else all_rows(encodings),
     )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]

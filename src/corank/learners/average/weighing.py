@@ -41,6 +41,17 @@ BELIEF = 0.5  # least weight of agreement between declared views, unless scores 
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """How units are predicted that a fit to all rows leaves out, each with its fold.
+
+    residuals : (N,); variances : (N,) of them, in units of the kernel
+    """
+
+    residuals: FloatArray
+    variances: FloatArray
+
+
+@dataclass(frozen=True)
 class Judged(CandidateKernel):
     """A candidate with its closed form, and held-out predictions that took no part in making it.
 
@@ -59,6 +70,27 @@ class Judged(CandidateKernel):
         """
         least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
         return int(least[len(least) // 2])
+
+    def take(self, chosen: Index, units: Observations) -> Judged:
+        """Judged by the chosen units, which are given too."""
+        held_out = self.held_out[chosen]
+        return replace(self, held_out=held_out, errors=mean_squares(held_out, units))
+
+    def again(
+        self, alpha: float, amplitude: float, left: LeftOut, units: Observations
+    ) -> Judged:
+        """Judged by how units were predicted, each left out of a fit to all rows at one alpha."""
+        held_out = _cut((units.truth - left.residuals)[:, None], units)
+        form = ClosedForm(
+            alphas=np.asarray([alpha]),
+            log_evidence=np.asarray([2 * logsumexp(self.form.log_evidence / 2)]),
+            amplitude=np.asarray([amplitude]),
+            held_out=held_out,
+            variance=amplitude * left.variances[:, None],
+            duals=np.zeros((len(units), 1)),
+        )
+        errors = mean_squares(held_out, units)
+        return Judged(self.candidate, self.similarities, form, held_out, errors)
 
 
 @dataclass(frozen=True)
@@ -105,14 +137,13 @@ def _variance(units: Observations) -> float:
 def judge(space: Space, candidates: Sequence[Candidate], units: Observations) -> list[Judged]:
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
-    total = float(np.sum(units.roots**2))
     cross_fitted = _cross_fitted(space, candidates, units)
     factors = _learned_factors(space, candidates, units)
     for candidate in candidates:
         built = space.built(candidate, factors.get(candidate))
         form = solve_kernel(space.kernel(built), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
-        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
+        errors = mean_squares(held_out, units)
         if candidate.per_column and candidate in cross_fitted:
             form = _without_optimism(form, errors, units)
         judged.append(Judged(candidate, built.similarities, form, held_out, errors))
@@ -123,8 +154,8 @@ def _without_optimism(form: ClosedForm, errors: FloatArray, units: Observations)
     """The evidence less what a kernel gains on the rows that it was learned from, by its errors
     there and on rows that it was not learned from: (a,) of both.
     """
-    own = np.sum((units.truth[:, None] - _cut(form.held_out, units)) ** 2, axis=0)
-    gain = np.log(np.maximum(errors * np.sum(units.roots**2), LEAST) / np.maximum(own, LEAST))
+    own = mean_squares(_cut(form.held_out, units), units)
+    gain = np.log(np.maximum(errors, LEAST) / np.maximum(own, LEAST))
     return replace(form, log_evidence=form.log_evidence - units.n_free / 2 * np.maximum(gain, 0.0))
 
 
@@ -142,6 +173,12 @@ def _learned_factors(
         for candidate in candidates
         if candidate.learns_factors
     }
+
+
+def mean_squares(held_out: FloatArray, units: Observations) -> FloatArray:
+    """Mean squared errors (a,) of held-out predictions (N, a)."""
+    squares = np.sum((units.truth[:, None] - held_out) ** 2, axis=0)
+    return np.asarray(squares / float(np.sum(units.roots**2)))
 
 
 def _cut(held_out: FloatArray, units: Observations) -> FloatArray:

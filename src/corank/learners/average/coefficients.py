@@ -1,0 +1,434 @@
+"""The coefficients of candidates that were judged and weighed: from their eigensystems, exactly on all
+rows, or from sums over all rows in a basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Annotated, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
+from corank.core.loss import Loss, Pointwise, QueryLoss, WithinQueries
+from corank.core.storable import storable
+from corank.core.stored_fields import Finite, floats, pair
+from corank.core.sums import N_TARGETS, Gram, gather
+from corank.learners.average.closed_form import Observations
+from corank.learners.average.similarity import (
+    CandidateKernel,
+    Distances,
+    Encoded,
+    Space,
+    second_order_features,
+)
+from corank.learners.average.weighing import Judged, LeftOut, Mixture
+from corank.solve.spectrum import LEAST
+
+# of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
+LEAST_EIGENVALUE = 1e-8
+CENTRED_ROWS = 1_000  # at a time
+JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
+
+
+BASIS = pair(floats(".b", ".b"), floats("f", ".b"))
+
+
+@storable("FittedCandidate")
+@dataclass(frozen=True)
+class FittedCandidate(CandidateKernel):
+    """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
+
+    weights, multipliers : one per pair of SIDES
+    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
+    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views
+        agree, (1, u) where rows are alike by what they are similar to; means : (u,) for the latter,
+        as in `second_order_features`
+    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the
+        directions (r, k) that it is a matrix of
+    """
+
+    weights: tuple[Finite, ...]
+    multipliers: tuple[Finite, ...]
+    alpha: Finite
+    amplitude: Finite
+    coefficients: Annotated[FloatArray, floats("f")]
+    view_coefficients: Annotated[FloatArray | None, floats("_", "_") | None]
+    level: Finite
+    basis: Annotated[tuple[FloatArray, FloatArray] | None, BASIS | None] = None
+    means: Annotated[FloatArray | None, floats("_") | None] = None
+
+    def variance(self, side: int) -> float:
+        """The prior variance of its function, as it counts on a side."""
+        return self.amplitude * self.multipliers[side] ** 2
+
+
+def alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
+    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,),
+    their sum is 1.
+    """
+    shares = next(
+        (m.shares[number] for m in mixtures if m.shares[number].sum() > 0),
+        mixtures[0].shares[number],
+    )
+    total = float(shares.sum())
+    return shares / total if total > 0 else np.full(len(shares), 1 / len(shares))
+
+
+def mean_alpha(judgement: Judged, shares: FloatArray) -> float:
+    """The geometric mean of the alphas of a candidate, by their shares."""
+    return float(np.exp(np.log(judgement.form.alphas) @ shares))
+
+
+def at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> FloatArray:
+    """Positive values (..., a) at the mean alpha, between those at the two alphas beside it."""
+    logarithms = np.log(judgement.form.alphas)
+    place = float(np.interp(logarithms @ shares, logarithms, np.arange(len(logarithms))))
+    left = min(int(place), len(logarithms) - 2) if len(logarithms) > 1 else 0
+    right = min(left + 1, len(logarithms) - 1)
+    ends = np.log(np.maximum(values[..., [left, right]], LEAST))
+    result: FloatArray = np.exp(ends @ np.asarray([1 - (place - left), place - left]))
+    return result
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Fits coefficients of candidates, which were judged and weighed on a sample, to units.
+
+    weighing : numbers of the units of that sample, by which they are judged again
+    """
+
+    judged: Sequence[Judged]
+    mixtures: Sequence[Mixture]
+    units: Observations
+    weighing: Index | None = None
+
+    def _fitted(
+        self,
+        number: int,
+        coefficients: FloatArray,
+        space: Space,
+        level: float,
+        basis: tuple[FloatArray, FloatArray] | None = None,
+    ) -> FittedCandidate:
+        judgement = self.judged[number]
+        candidate, similarities = judgement.candidate, judgement.similarities
+        view_coefficients = means = None
+        if candidate.second_order:
+            means = space.unscored_means(similarities)
+            features = second_order_features(similarities, means, space.to_unscored)
+            view_coefficients = (features.T @ coefficients)[None, :]
+        if candidate.views == "agreement":
+            agreement = space.agreement(judgement)
+            view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
+        shares = alpha_shares(self.mixtures, number)
+        return FittedCandidate(
+            candidate=candidate,
+            similarities=similarities,
+            weights=tuple(float(mixture.weights[number]) for mixture in self.mixtures),
+            multipliers=tuple(float(mixture.multipliers[number]) for mixture in self.mixtures),
+            alpha=mean_alpha(judgement, shares),
+            amplitude=float(at_mean_alpha(judgement, shares, judgement.form.amplitude)),
+            coefficients=coefficients,
+            view_coefficients=view_coefficients,
+            level=level,
+            basis=basis,
+            means=means,
+        )
+
+    def closed(self, number: int, space: Space) -> FittedCandidate:
+        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its
+        alphas.
+        """
+        units = self.units
+        judgement = self.judged[number]
+        dual = judgement.form.duals @ alpha_shares(self.mixtures, number)
+        coefficients = units.root_transposed(dual[:, None])[:, 0]
+        level = float(units.centre(space.kernel(judgement) @ coefficients))
+        return self._fitted(number, coefficients, space, level)
+
+    def all_dual(
+        self, chosen: Sequence[int], space: Space
+    ) -> list[tuple[FittedCandidate, Judged]]:
+        """Fit candidates on all rows, those that are functions of the same distances one after the
+        other.
+        """
+
+        def distances(number: int) -> list[tuple[str, str]]:
+            return [
+                (similarity.sight.name, similarity.kernel)
+                for similarity in self.judged[number].similarities
+            ]
+
+        fitted = {}
+        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+            shared = space.emptied()
+            for number in numbers:
+                fitted[number] = self._dual(number, shared)
+        return [fitted[number] for number in chosen]
+
+    def _dual(self, number: int, space: Space) -> tuple[FittedCandidate, Judged]:
+        """Coefficients of all rows, at the alpha that the candidate was given on a sample, and how
+        the units of the sample are predicted without each other. O(n³ / 3 + n² N).
+        """
+        units, judgement = self.units, self.judged[number]
+        kernel = space.new_kernel(judgement)
+        alpha = mean_alpha(judgement, alpha_shares(self.mixtures, number))
+        factor = dual_factor(kernel, units, alpha)
+        dual = scipy.linalg.cho_solve(factor, units.targets[:, None], check_finite=False)
+        coefficients = units.root_transposed(dual)[:, 0]
+        level = float(units.centre(kernel @ coefficients))
+        fitted = self._fitted(number, coefficients, space, level)
+        assert self.weighing is not None
+        left = left_out_of_dual(factor[0], dual[:, 0], units, self.weighing, alpha)
+        sample = units.take(self.weighing)
+        return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
+
+    def on_basis(
+        self, chosen: Sequence[int], space: Space, points: Index, rows: RowsToSum
+    ) -> list[tuple[FittedCandidate, Judged]]:
+        """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
+
+        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of
+        the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel is
+        otherwise lost in rounding.
+        """
+        basis = space.take(points)
+        held = UnitsToSum(space, self.units)
+        features = [held.centred(PointFeatures(self.judged[number], basis)) for number in chosen]
+        sums = rows.summed(features, sum_loss(self.units), self.units.base)
+        return [
+            self._solved(number, each, gram, held)
+            for number, each, gram in zip(chosen, features, sums, strict=True)
+        ]
+
+    def _solved(
+        self, number: int, features: PointFeatures, gram: Gram, held: UnitsToSum
+    ) -> tuple[FittedCandidate, Judged]:
+        """Coefficients from the sums over all rows, and how the units of the sample are predicted
+        without each other. O(r³ + r² N).
+        """
+        units, basis = self.units, features.basis
+        matrix, right, level = gram.features, gram.right(), 0.0
+        offsets: FloatArray | float = 0.0
+        if has_one_level(units):
+            offsets = gram.matrix[:-N_TARGETS, -1] / gram.weight
+            level = gram.mean_score
+            matrix = matrix - gram.weight * np.outer(offsets, offsets)
+            right = gram.right(level)
+        kernel = basis.kernel(features.built)
+        directions = basis_directions(kernel, centred=units.groups is not None)
+        whitened = symmetrised(directions.T @ matrix @ directions)
+        alpha = mean_alpha(self.judged[number], alpha_shares(self.mixtures, number))
+        factor = basis_factor(whitened, alpha)
+        solution = scipy.linalg.cho_solve(factor, directions.T @ right[:, 0], check_finite=False)
+        coefficients = directions @ solution
+        assert self.weighing is not None
+        sample = units.take(self.weighing)
+        rows = (held.features(features, self.weighing) - offsets) @ directions
+        left = left_out_of_basis(factor[0], solution, rows, sample, alpha, gram, level)
+        level -= float(np.sum((features.centre + offsets) * coefficients))
+        fitted = self._fitted(number, coefficients, basis, level, (whitened, directions))
+        judgement = self.judged[number]
+        return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
+
+
+# ---------------------------------------------------------------- sums over all rows
+
+
+@dataclass(frozen=True)
+class PointFeatures:
+    """What rows are summed as: their kernel values with r points, less a centre.
+
+    built : the candidate; basis : the points; centre : (r,) or 0
+    """
+
+    built: CandidateKernel
+    basis: Space
+    centre: FloatArray | float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return int(next(iter(self.basis.scored.values())).shape[0])
+
+    @property
+    def names(self) -> list[str]:
+        """The encodings that rows need."""
+        return [similarity.sight.encoding for similarity in self.built.similarities]
+
+    def of_rows(self, rows: Encoded) -> FloatArray:
+        """Features of encoded rows: (n, r). O(n r d)."""
+        to_unscored = Distances(rows, self.basis.unscored)
+        to_points = Distances(rows, self.basis.scored)
+        return self.basis.kernel_to_scored(self.built, to_points, to_unscored) - self.centre
+
+
+class RowsToSum(Protocol):
+    """All rows that are learned from, of which candidates may have been weighed on a few."""
+
+    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+        """The sums of every feature map over the rows, whose scores are taken from a level."""
+        ...
+
+
+@dataclass(frozen=True)
+class UnitsToSum:
+    """Rows in memory, or comparisons between them."""
+
+    space: Space
+    units: Observations
+
+    def centred(self, features: PointFeatures) -> PointFeatures:
+        """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
+        are free.
+        """
+        units = self.units
+        if units.second is not None:
+            return replace(features, centre=features.basis.kernel(features.built).mean(axis=0))
+        if units.groups is None:
+            return features
+        weights, total = units.roots**2, np.zeros(features.size)
+        for rows in runs_of_rows(len(units), CENTRED_ROWS):
+            numbers = np.arange(len(units))[rows]
+            total += weights[rows] @ self.features(features, numbers)
+        return replace(features, centre=total / weights.sum())
+
+    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+        """One pass per feature map."""
+        units = self.units
+        numbers, weights = np.arange(len(units)), units.roots**2
+        codes = units.groups if loss.needs_queries else None
+        sums = []
+        for each in features:
+            of_numbers = partial(self.features, each)
+            scores = units.scores - level
+            statistics = gather(numbers, scores, codes, weights, loss, of_numbers, each.size)
+            sums.append(statistics.total())
+        return sums
+
+    def features(self, features: PointFeatures, numbers: Index) -> FloatArray:
+        units = self.units
+        values = features.of_rows(self._encoded(features, units.first[numbers]))
+        if units.second is None:
+            return values
+        return values - features.of_rows(self._encoded(features, units.second[numbers]))
+
+    def _encoded(self, features: PointFeatures, rows: Index) -> Encoded:
+        return {name: take(self.space.scored[name], rows) for name in features.names}
+
+
+def has_one_level(units: Observations) -> bool:
+    """Whether one level is free, and not one per query."""
+    return units.groups is not None and int(units.groups.max()) == 0
+
+
+def sum_loss(units: Observations) -> Loss:
+    """The loss by which rows are summed; one free level is taken out of the sums."""
+    if units.groups is None or has_one_level(units):
+        return Pointwise()
+    return WithinQueries("size")
+
+
+def left_out_of_dual(
+    factor: FloatArray, dual: FloatArray, units: Observations, chosen: Index, alpha: float
+) -> LeftOut:
+    """Units predicted without their folds, all of which are among the chosen ones. O(n² N).
+
+    factor : (n, n) lower Cholesky factor of A K Aᵀ + alpha I; dual : (n,) the solution
+    """
+    columns = np.zeros((len(units), len(chosen)), order="F")
+    columns[chosen, np.arange(len(chosen))] = 1.0
+    half = scipy.linalg.solve_triangular(
+        factor, columns, lower=True, overwrite_b=True, check_finite=False
+    )
+    sample = units.take(chosen)
+    level = np.zeros(len(chosen))  # a free level, whose direction has nothing but alpha
+    operator = units.operator
+    if isinstance(operator, QueryLoss) and operator.comparison.needs_queries and not units.whole:
+        level = operator.direction[chosen] / np.sqrt(alpha)
+    residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
+    for block in sample.blocks:
+        inner = half[:, block].T @ half[:, block] - np.outer(level[block], level[block])
+        covariance = np.linalg.inv(inner)
+        residuals[block] = covariance @ dual[chosen[block]]
+        variances[block] = np.diag(covariance)
+    return LeftOut(residuals, np.maximum(variances, LEAST))
+
+
+def left_out_of_basis(
+    factor: FloatArray,
+    solution: FloatArray,
+    rows: FloatArray,
+    sample: Observations,
+    alpha: float,
+    gram: Gram,
+    level: float,
+) -> LeftOut:
+    """Units predicted without their folds, by points that stay what they are. O(N k²).
+
+    factor : (k, k) lower Cholesky factor of the system; solution : (k,); rows : (N, k) the units in
+        its directions; level : of the scores
+    """
+    features = sample.roots[:, None] * rows
+    targets = sample.roots * (sample.scores - level)
+    one = np.zeros(len(sample))  # a level that every unit has a part in
+    if sample.whole and sample.second is None:
+        features, targets = sample.centred(features), sample.targets
+    elif has_one_level(sample):
+        one = sample.roots / np.sqrt(gram.weight)
+    errors = targets - features @ solution
+    half = scipy.linalg.solve_triangular(factor, features.T, lower=True, check_finite=False)
+    residuals, variances = np.zeros(len(sample)), np.zeros(len(sample))
+    for block in sample.blocks:
+        inner = half[:, block].T @ half[:, block] + np.outer(one[block], one[block])
+        covariance = np.linalg.inv((1 + LEAST_EIGENVALUE) * np.eye(len(block)) - inner)
+        residuals[block] = covariance @ errors[block]
+        variances[block] = alpha * np.diag(covariance)
+    return LeftOut(residuals, np.maximum(variances, LEAST))
+
+
+def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
+    matrix = units.matrix(kernel)
+    matrix.flat[:: len(matrix) + 1] += alpha
+    return jittered_factor(matrix)
+
+
+def basis_directions(kernel: FloatArray, *, centred: bool) -> FloatArray:
+    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I.
+
+    centred : whether levels are free, so that a constant may be taken out of the kernel: most of a
+        wide one is
+    """
+    varying = kernel - kernel.mean(axis=0) if centred else kernel
+    values, vectors = np.linalg.eigh(kernel)
+    kept = values > LEAST_EIGENVALUE * np.linalg.norm(varying, 2)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of the system of a basis in its directions, for their Gram matrix (k, k)."""
+    return jittered_factor(gram + alpha * np.eye(len(gram)))
+
+
+def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
+    as it takes.
+    """
+    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
+    for jitter in JITTERS:
+        system = matrix.copy()
+        system.flat[:: len(system) + 1] += jitter * size
+        try:
+            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
+                system, lower=True, check_finite=False
+            )
+        except scipy.linalg.LinAlgError:
+            continue
+        return factor
+    raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")
