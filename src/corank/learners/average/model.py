@@ -31,6 +31,7 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
+from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -43,7 +44,6 @@ from corank.learners.average.encoding import (
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
-    FittedCandidate,
     column_factors,
     fit_average,
     sees,
