@@ -22,8 +22,8 @@ from corank.core.arrays import (
     refuse_masked,
     to_numpy,
 )
-from corank.core.labels import encode_queries, query_codes
 from corank.core.observations import spreads
+from corank.core.queries import encode_queries, query_codes
 from corank.core.views import encoded_views, random_bases, random_split, read_views
 from corank.encode.encoder import TableEncoder
 from corank.links import read_links

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, take
 from corank.core.kernels import scale_gamma
-from corank.core.labels import query_codes
+from corank.core.queries import query_codes
 from corank.experiments.protocol import Task
 
 SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
