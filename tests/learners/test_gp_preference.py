@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from corank import PreferenceGP
 from corank.core.basis import KernelBasis
-from corank.solve.pair_data import PairData, untied_pairs
+from corank.solve.expectation_propagation import PairData, untied_pairs
 from corank.solve.preference import Ascent, EvidenceSearch, PreferenceTask, amplitude_slope
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from corank import DifferenceGP, PreferenceGP
 from corank.solve import expectation_propagation
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

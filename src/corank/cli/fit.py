@@ -77,8 +77,8 @@ from corank.cli.options import (
     option,
 )
 from corank.core.arrays import FloatArray, Index, NumpyArray, check_device, take
-from corank.core.labels import encode_queries
 from corank.core.messages import count, listed
+from corank.core.queries import encode_queries
 from corank.core.registry import learner_class
 from corank.describe import (
     COIN_TOSSES,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index, first_appearance
-from corank.core.labels import query_codes
 from corank.core.messages import ArgumentError
+from corank.core.queries import query_codes
 from corank.experiments.jobs import (
     JobsFailed,
     Keep,

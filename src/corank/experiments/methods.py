@@ -30,8 +30,8 @@ from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, stack_rows, take
 from corank.core.kernels import scale_gamma
-from corank.core.labels import query_codes
 from corank.core.messages import ArgumentError, did_you_mean
+from corank.core.queries import query_codes
 from corank.core.registry import (
     LearnerRecord,
     declare,

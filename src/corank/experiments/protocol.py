@@ -29,9 +29,9 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import encode_queries, query_codes
 from corank.core.messages import ArgumentError
 from corank.core.observations import spreads
+from corank.core.queries import encode_queries, query_codes
 from corank.core.views import encoded_views, random_bases, random_split, read_views
 from corank.encode.encoder import TableEncoder
 from corank.links import Links, read_links

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
 from corank.learners.average.candidates import Candidate
+from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
-from corank.learners.average.fitting import FittedCandidate
 from corank.learners.average.model import AverageModel
 from corank.learners.average.posterior import EncodedBlock
 from corank.learners.average.similarity import Encoded, Sight, Space, second_order_features

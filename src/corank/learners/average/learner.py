@@ -22,9 +22,9 @@ from corank.core.arrays import (
     with_precision_of,
 )
 from corank.core.kernels import is_named
-from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
+from corank.core.queries import encode_queries
 from corank.core.storable import storable
 from corank.core.stored_fields import (
     COUNT,
