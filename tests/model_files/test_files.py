@@ -36,8 +36,7 @@ from corank import (
 )
 from corank.core.arrays import eigh
 from corank.core.storable import NAMED_FUNCTIONS
-from corank.model_files.container import ModelFileError, read_model
-from corank.model_files.packing import Packer, Unpacker
+from corank.model_files.container import ModelFileError, Packer, Unpacker, read_model
 from corank.solve.holdout import SCORINGS
 
 pytestmark = [

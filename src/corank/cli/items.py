@@ -16,8 +16,7 @@ import pyarrow as pa
 import typer
 
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.console import note
-from corank.cli.files import check_model_and_table, check_single, readable
+from corank.cli.console import check_model_and_table, check_single, note, readable
 from corank.cli.named_tables import DIRECTED, LinkTable, check_named, read_scored_items
 from corank.cli.options import CommonOptions, LinkOptions
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from corank.cli.columns import id_columns
-from corank.cli.files import DASH, check_output, readable
+from corank.cli.console import DASH, check_output, readable
 from corank.cli.named_tables import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
 from corank.tables import (

@@ -146,7 +146,7 @@ class Path:
         -------
         ax
         """
-        from corank.report.axes import draw_path  # plots are above everything that computes
+        from corank.report.plots import draw_path  # plots are above everything that computes
 
         return draw_path(self, ax)
 
