@@ -44,32 +44,38 @@ class ColumnWidths:
     gammas : (d,) as in `Kernel.with_widths`
     alpha : noise over the amplitude of the function
     log_evidence : up to a constant
+    start : of the search that found them
     """
 
     gammas: FloatArray
     alpha: float
     log_evidence: float
+    start: tuple[float, float]
 
 
-def learn_widths(problem: ScoredRows, kernel: str = "rbf") -> ColumnWidths:
+def learn_widths(
+    problem: ScoredRows, kernel: str = "rbf", starts: Sequence[tuple[float, float]] = STARTS
+) -> ColumnWidths:
     """The widths of largest evidence of an "rbf", "exponential" or "laplacian" kernel, in dense
     columns of about unit spread, for scores that differ and weights of about 1. The first rows of
     the problem should be a random sample of them. O(n² (n + d)) per step.
     """
     n, d = problem.features.shape
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
-    starts = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in STARTS]
-    best = _search(few, kernel, starts, FIRST_STEPS)
+    places = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in starts]
+    best, start = _search(few, kernel, places, FIRST_STEPS)
     if n > FIRST_ROWS:
-        best = _search(problem, kernel, [best], LAST_STEPS)
+        best, _ = _search(problem, kernel, [best], LAST_STEPS)
     value, _ = _evidence_or_least(problem, kernel, best)
-    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value)
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value, starts[start])
 
 
 def _search(
     problem: ScoredRows, kernel: str, starts: Sequence[FloatArray], steps: int
-) -> FloatArray:
-    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha."""
+) -> tuple[FloatArray, int]:
+    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha, and
+    the number of its place.
+    """
     low, high = np.log(ALPHA_RANGE)
     reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
 
@@ -90,8 +96,8 @@ def _search(
         )
         for start in starts
     ]
-    best = min(ends, key=lambda end: float(np.nan_to_num(end.fun, nan=np.inf)))
-    return np.asarray(best.x)
+    best = int(np.argmin([np.nan_to_num(end.fun, nan=np.inf) for end in ends]))
+    return np.asarray(ends[best].x), best
 
 
 def _evidence_or_least(
@@ -124,9 +130,10 @@ def evidence_of_widths(
     square = float(targets @ duals)
     logarithm = 2 * float(np.sum(np.log(np.diag(factor)))) - n_others * place[-1]
     value = -0.5 * (freedom * np.log(square / freedom) + logarithm)
-    lower, _ = dpotri(factor, lower=1)
-    inverse = np.tril(lower) + np.tril(lower, -1).T
-    pull = (freedom / square) * np.outer(duals, duals) - inverse  # twice the slope in the matrix
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)  # zeros above the diagonal
+    pull = (freedom / square) * np.outer(duals, duals) - lower  # twice the slope in the matrix
+    pull -= lower.T
+    pull[np.diag_indices_from(pull)] += np.diag(lower)
     alpha_slope = 0.5 * (alpha * float(np.trace(pull)) + n_others)
     weights = operator.root_transposed(operator.root_transposed(pull).T) * values
     if kernel == "exponential":  # the slope of a root is half of its inverse; equal rows have none

@@ -151,9 +151,7 @@ class Fits:
         level = float(units.centre(space.kernel(judgement) @ coefficients))
         return self._fitted(number, coefficients, space, level)
 
-    def all_dual(
-        self, chosen: Sequence[int], space: Space
-    ) -> list[tuple[FittedCandidate, Judged]]:
+    def all_dual(self, chosen: Sequence[int], space: Space) -> list[tuple[FittedCandidate, Judged]]:
         """Fit candidates on all rows, those that are functions of the same distances one after the
         other.
         """
@@ -230,7 +228,9 @@ class Fits:
         assert self.weighing is not None
         sample = units.take(self.weighing)
         rows = (held.features(features, self.weighing) - offsets) @ directions
-        left = left_out_of_basis(factor[0], solution, rows, sample, alpha, gram, level)
+        left = left_out_of_basis(
+            factor[0], solution, rows, sample, alpha, gram.weight, units.base + level
+        )
         level -= float(np.sum((features.centre + offsets) * coefficients))
         fitted = self._fitted(number, coefficients, basis, level, (whitened, directions))
         judgement = self.judged[number]
@@ -312,6 +312,7 @@ class UnitsToSum:
         return sums
 
     def features(self, features: PointFeatures, numbers: Index) -> FloatArray:
+        """Features of units: (n, r), differences for comparisons."""
         units = self.units
         values = features.of_rows(self._encoded(features, units.first[numbers]))
         if units.second is None:
@@ -347,17 +348,27 @@ def left_out_of_dual(
         factor, columns, lower=True, overwrite_b=True, check_finite=False
     )
     sample = units.take(chosen)
-    level = np.zeros(len(chosen))  # a free level, whose direction has nothing but alpha
-    operator = units.operator
-    if isinstance(operator, QueryLoss) and operator.comparison.needs_queries and not units.whole:
-        level = operator.direction[chosen] / np.sqrt(alpha)
+    levels = free_levels(units)[chosen]  # their directions have nothing but alpha
+    alone = np.zeros(len(chosen)) if units.whole else levels / np.sqrt(alpha)
     residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
     for block in sample.blocks:
-        inner = half[:, block].T @ half[:, block] - np.outer(level[block], level[block])
+        inner = half[:, block].T @ half[:, block] - np.outer(alone[block], alone[block])
         covariance = np.linalg.inv(inner)
         residuals[block] = covariance @ dual[chosen[block]]
         variances[block] = np.diag(covariance)
+    if units.whole:
+        variances -= alpha * levels**2
     return LeftOut(residuals, np.maximum(variances, LEAST))
+
+
+def free_levels(units: Observations) -> FloatArray:
+    """The unit vectors of the levels that are free, (n,) with those of other queries in other
+    entries; zeros where none is.
+    """
+    operator = units.operator
+    if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
+        return np.asarray(operator.direction)
+    return np.zeros(len(units))
 
 
 def left_out_of_basis(
@@ -366,13 +377,13 @@ def left_out_of_basis(
     rows: FloatArray,
     sample: Observations,
     alpha: float,
-    gram: Gram,
+    weight: float,
     level: float,
 ) -> LeftOut:
     """Units predicted without their folds, by points that stay what they are. O(N k²).
 
     factor : (k, k) lower Cholesky factor of the system; solution : (k,); rows : (N, k) the units in
-        its directions; level : of the scores
+        its directions; weight : of all rows; level : of the scores
     """
     features = sample.roots[:, None] * rows
     targets = sample.roots * (sample.scores - level)
@@ -380,7 +391,7 @@ def left_out_of_basis(
     if sample.whole and sample.second is None:
         features, targets = sample.centred(features), sample.targets
     elif has_one_level(sample):
-        one = sample.roots / np.sqrt(gram.weight)
+        one = sample.roots / np.sqrt(weight)
     errors = targets - features @ solution
     half = scipy.linalg.solve_triangular(factor, features.T, lower=True, check_finite=False)
     residuals, variances = np.zeros(len(sample)), np.zeros(len(sample))
@@ -389,6 +400,8 @@ def left_out_of_basis(
         covariance = np.linalg.inv((1 + LEAST_EIGENVALUE) * np.eye(len(block)) - inner)
         residuals[block] = covariance @ errors[block]
         variances[block] = alpha * np.diag(covariance)
+    if sample.whole:
+        variances -= alpha * free_levels(sample) ** 2
     return LeftOut(residuals, np.maximum(variances, LEAST))
 
 

@@ -2,9 +2,10 @@
 new rows is.
 
 Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows:
-candidates are weighed on a sample of them, then fitted on all rows with their alphas, each exactly.
-More than MANY_ROWS: the sample is larger, and only the heaviest candidates are fitted. More than
-MAX_DUAL rows: they are fitted in a basis.
+some teach, by which candidates are shortlisted and widths per column learned; others weigh the
+shortlist and choose alphas. Then all rows give coefficients, exactly or in a basis as far as that
+is affordable, and weights follow from how the weighing rows are predicted, each left out of that
+fit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from corank.learners.average.coefficients import (
     at_mean_alpha,
 )
 from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.similarity import LearnedWidths, Space, factors_per_column
+from corank.learners.average.similarity import LearnedWidths, Space, widths_per_column
 from corank.learners.average.weighing import (
     Judged,
     Mixture,
@@ -37,6 +38,7 @@ from corank.learners.average.weighing import (
     trust_in,
 )
 from corank.solve.spectrum import LEAST
+from corank.solve.widths import STARTS
 
 # Scored rows by which candidates are weighed: all up to the first number, beyond half of the rows up
 # to the second. The others teach: by some of them candidates are shortlisted, from more of them
@@ -45,7 +47,7 @@ FEW_WEIGHED, MAX_WEIGHED = 300, 1_000
 MAX_TEACHING = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
-FEWEST_WIDTHS = 60  # scored rows from which widths per column are learned
+FEWEST_WIDTHS = 30  # scored rows from which widths per column are learned
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 # What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
 WORK_PER_ROW, MANY_ROWS = 8e7, 100_000
@@ -134,7 +136,7 @@ def fit_average(
         heaviest = _heaviest(mixtures, chosen, count)
         lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
         fits = Fits(judged, mixtures, units, weighing)
-        if rows is None and n_points >= units.n_points:
+        if rows is None and n_points >= units.size:
             found = fits.all_dual(heaviest, space)
         else:
             rng = np.random.default_rng([seed, 2])
@@ -186,9 +188,7 @@ def _table(
     ]
 
 
-def _weighed(
-    fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int
-) -> FittedCandidate:
+def _weighed(fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int) -> FittedCandidate:
     return replace(
         fitted,
         weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
@@ -222,9 +222,7 @@ def honest_folds(units: Observations) -> list[Index]:
     return coarse_folds(units, 5 if len(units) < FEW_UNITS else 3)
 
 
-def _sample(
-    space: Space, units: Observations, chosen: Index
-) -> tuple[Observations, Space]:
+def _sample(space: Space, units: Observations, chosen: Index) -> tuple[Observations, Space]:
     """The chosen units, and the space of their rows."""
     if len(chosen) == len(units):
         return units, space
@@ -248,27 +246,25 @@ def learned_widths(
         return None
     weighing, teaching = split(units, seed)
     rng = np.random.default_rng([seed, 5])
-
-    def learned(chosen: Index) -> dict[str, FloatArray] | None:
-        rows = units.take(rng.permutation(chosen)[:MAX_TEACHING])
-        if np.ptp(rows.scores) <= TIED * np.max(np.abs(units.scores)):
-            return None
-        return {name: factors_per_column(rows, space.scored[name]) for name in sorted(names)}
-
+    blocks = [weighing[fold] for fold in honest_folds(units.take(weighing))]
+    if len(teaching):
+        weighing, blocks = teaching, []
+    parts = [weighing, *(np.setdiff1d(weighing, block) for block in blocks)]
+    parts = [rng.permutation(part)[:MAX_TEACHING] for part in parts]
+    if min(np.ptp(units.scores[part]) for part in parts) <= TIED * np.max(np.abs(units.scores)):
+        return None
+    factors: list[dict[str, FloatArray]] = [{} for _ in parts]
     with in_one_thread(units.scores):
-        if len(teaching):
-            factors = learned(teaching)
-            return None if factors is None else LearnedWidths(factors)
-        blocks = [weighing[fold] for fold in honest_folds(units.take(weighing))]
-        everything = learned(weighing)
-        without = [learned(np.setdiff1d(weighing, block)) for block in blocks]
-        known = [factors for factors in without if factors is not None]
-        if everything is None or len(known) < len(blocks):
-            return None
-        folds = np.zeros(units.n_points, dtype=np.int64)
-        for number, block in enumerate(blocks):
-            folds[units.first[block]] = number
-        return LearnedWidths(everything, known, folds)
+        for name in sorted(names):
+            starts: Sequence[tuple[float, float]] = STARTS
+            for each, part in zip(factors, parts, strict=True):
+                widths = widths_per_column(units.take(part), space.scored[name], starts)
+                each[name] = np.sqrt(widths.gammas)
+                starts = (widths.start,)  # what begins best with all rows does without a fold
+    folds = np.zeros(units.n_points, dtype=np.int64)
+    for number, block in enumerate(blocks):
+        folds[units.first[block]] = number
+    return LearnedWidths(factors[0], factors[1:], folds if blocks else None)
 
 
 def _shortlisted(

@@ -30,7 +30,7 @@ from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 from corank.solve.systems import contrasts
-from corank.solve.widths import learn_widths
+from corank.solve.widths import STARTS, ColumnWidths, learn_widths
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
 
@@ -256,7 +256,9 @@ class Space:
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
-        space = self._with_scored({name: take(matrix, rows) for name, matrix in self.scored.items()})
+        space = self._with_scored(
+            {name: take(matrix, rows) for name, matrix in self.scored.items()}
+        )
         space.widths = None if self.widths is None else self.widths.take(rows)
         return space
 
@@ -515,16 +517,20 @@ def relevance(units: Observations, rows: FloatArray) -> FloatArray:
     return factors if factors.any() else np.ones(len(factors))
 
 
-def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
-    """What encoded columns (n_points, k) are multiplied by, so that each has the width in an rbf
-    kernel under which scored rows, in random order, have the largest evidence: (k,).
+def widths_per_column(
+    units: Observations, rows: FloatArray, starts: Sequence[tuple[float, float]] = STARTS
+) -> ColumnWidths:
+    """The width of every encoded column (n_points, k) in an rbf kernel under which scored rows, in
+    random order, have the largest evidence.
+
+    starts : as in `learn_widths`
     """
     weights = units.roots**2 / np.mean(units.roots**2)
     observed = Rows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
     loss = Pointwise() if units.groups is None else WithinQueries()
     problem = ScoredRows(observed.lowered(units.base), loss)
-    return np.sqrt(learn_widths(problem).gammas)
+    return learn_widths(problem, starts=starts)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:

@@ -76,9 +76,7 @@ class Judged(CandidateKernel):
         held_out = self.held_out[chosen]
         return replace(self, held_out=held_out, errors=mean_squares(held_out, units))
 
-    def again(
-        self, alpha: float, amplitude: float, left: LeftOut, units: Observations
-    ) -> Judged:
+    def again(self, alpha: float, amplitude: float, left: LeftOut, units: Observations) -> Judged:
         """Judged by how units were predicted, each left out of a fit to all rows at one alpha."""
         held_out = _cut((units.truth - left.residuals)[:, None], units)
         form = ClosedForm(
