@@ -26,7 +26,7 @@ from corank.learners.average.similarity import (
     Space,
     second_order_features,
 )
-from corank.learners.average.weighing import Judged, LeftOut, Mixture
+from corank.learners.average.weighing import Judged, LeftOutUnits, Mixture
 from corank.solve.spectrum import LEAST
 
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
@@ -342,7 +342,7 @@ def sum_loss(units: Observations) -> Loss:
 
 def left_out_of_dual(
     factor: FloatArray, dual: FloatArray, units: Observations, chosen: Index, alpha: float
-) -> LeftOut:
+) -> LeftOutUnits:
     """Units predicted without their folds, all of which are among the chosen ones. O(n² N).
 
     factor : (n, n) lower Cholesky factor of A K Aᵀ + alpha I; dual : (n,) the solution
@@ -363,7 +363,7 @@ def left_out_of_dual(
         variances[block] = np.diag(covariance)
     if units.whole:
         variances -= alpha * levels**2
-    return LeftOut(residuals, np.maximum(variances, LEAST))
+    return LeftOutUnits(residuals, np.maximum(variances, LEAST))
 
 
 def free_levels(units: Observations) -> FloatArray:
@@ -384,7 +384,7 @@ def left_out_of_basis(
     alpha: float,
     weight: float,
     level: float,
-) -> LeftOut:
+) -> LeftOutUnits:
     """Units predicted without their folds, by points that stay what they are. O(N k²).
 
     factor : (k, k) lower Cholesky factor of the system; solution : (k,); rows : (N, k) the units in
@@ -407,7 +407,7 @@ def left_out_of_basis(
         variances[block] = alpha * np.diag(covariance)
     if sample.whole:
         variances -= alpha * free_levels(sample) ** 2
-    return LeftOut(residuals, np.maximum(variances, LEAST))
+    return LeftOutUnits(residuals, np.maximum(variances, LEAST))
 
 
 def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:

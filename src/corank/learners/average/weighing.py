@@ -41,7 +41,7 @@ BELIEF = 0.5  # least weight of agreement between declared views, unless scores 
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutUnits:
     """How units are predicted that a fit to all rows leaves out, each with its fold.
 
     residuals : (N,); variances : (N,) of them, in units of the kernel
@@ -76,7 +76,9 @@ class Judged(CandidateKernel):
         held_out = self.held_out[chosen]
         return replace(self, held_out=held_out, errors=mean_squares(held_out, units))
 
-    def again(self, alpha: float, amplitude: float, left: LeftOut, units: Observations) -> Judged:
+    def again(
+        self, alpha: float, amplitude: float, left: LeftOutUnits, units: Observations
+    ) -> Judged:
         """Judged by how units were predicted, each left out of a fit to all rows at one alpha."""
         held_out = _cut((units.truth - left.residuals)[:, None], units)
         form = ClosedForm(
