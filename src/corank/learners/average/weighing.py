@@ -2,7 +2,7 @@
 (ranking).
 
 With few units every candidate is weighed by its own error; with many, regression weighs candidates
-as they go together.
+as they go together, and ranking by how often they win bootstraps over queries.
 """
 
 from __future__ import annotations
@@ -339,10 +339,14 @@ def _order_weights(
         out one by one
     """
     n_folds = len(units.blocks)
-    counts = np.random.default_rng(0).standard_exponential((n_folds, N_BOOTSTRAPS))
     sizes = np.bincount(units.folds, units.roots**2)
     sums = np.stack([np.bincount(units.folds, each) for each in squares])
-    logarithms = np.log(sums @ counts / (sizes @ counts) + ALMOST_RIGHT * _variance(units))
+    # drawn for folds in the order of their errors, so that the order of rows does not matter
+    counts = np.empty((n_folds, N_BOOTSTRAPS))
+    by_error = np.argsort(sums.sum(axis=0), kind="stable")
+    counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
+    errors = sums @ counts / (sizes @ counts) + ALMOST_RIGHT * _variance(units)
+    logarithms = np.log(np.maximum(errors, LEAST))
     if shares is not None:
         misordered = shares @ counts / counts.sum(axis=0) + ALMOST_ORDERED
         of_order = n_folds / (n_folds + MANY_FOLDS)
