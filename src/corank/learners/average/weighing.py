@@ -343,7 +343,7 @@ def _order_weights(
     sums = np.stack([np.bincount(units.folds, each) for each in squares])
     # drawn for folds in the order of their errors, so that the order of rows does not matter
     counts = np.empty((n_folds, N_BOOTSTRAPS))
-    by_error = np.argsort(sums.sum(axis=0), kind="stable")
+    by_error = np.argsort(sums[mask].sum(axis=0), kind="stable")
     counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
     errors = sums @ counts / (sizes @ counts) + ALMOST_RIGHT * _variance(units)
     logarithms = np.log(np.maximum(errors, LEAST))
