@@ -17,7 +17,7 @@ from typing import Annotated
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, in_one_thread, symmetrised, take
+from corank.core.arrays import FloatArray, Index, in_one_thread, in_order, symmetrised, take
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
@@ -153,11 +153,10 @@ def fit_average(
         else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
-    with in_one_thread(units.scores):  # many small systems: threads would only wait
-        judged = judge(sample_space, candidates, sampled)
-        mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
-        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    judged = judge(sample_space, candidates, sampled)
+    mixtures = _mixtures(judged, sampled, ranks=ranks)
+    folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
+    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
     fits, chosen = _Fits(judged, mixtures, units), _carriers(mixtures)
@@ -391,12 +390,14 @@ class _Fits:
                 for similarity in self.judged[number].similarities
             ]
 
-        fitted = {}
-        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+        def fit(numbers: Sequence[int]) -> list[FittedCandidate]:
             shared = space.emptied()
-            for number in numbers:
-                fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen]
+            return [self._dual(number, shared) for number in numbers]
+
+        order = sorted(chosen, key=distances)
+        groups = [list(numbers) for _, numbers in groupby(order, key=distances)]
+        fitted = [each for group in in_order(fit, groups, self.units.scores) for each in group]
+        return [fitted[order.index(number)] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> FittedCandidate:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ /
@@ -501,8 +502,9 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
         system = matrix.copy()
         system.flat[:: len(system) + 1] += jitter * size
         try:
+            # a symmetric matrix is its transpose, which LAPACK factorises where it stands
             factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system, lower=True, check_finite=False
+                system.T, lower=True, overwrite_a=True, check_finite=False
             )
         except scipy.linalg.LinAlgError:
             continue
@@ -540,7 +542,7 @@ def values_at_points(
     space: Space, candidates: Sequence[Candidate], units: Observations, *, ranks: bool
 ) -> FloatArray:
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
-    judged = judge(space, candidates, units)
+    judged = judge(space, candidates, units, with_variances=False)
     mixture = mix(judged, units, ranks=ranks)
     low, high = bounds(units, trust_in(mixture, units))
     total = np.zeros(units.n_points)
