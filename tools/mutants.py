@@ -94,6 +94,7 @@ SPECTRUM = "solve/spectrum.py"
 CLOSED_FORM = "learners/average/closed_form.py"
 WEIGHING = "learners/average/weighing.py"
 FITTING = "learners/average/fitting.py"
+COEFFICIENTS = "learners/average/coefficients.py"
 MODEL = "learners/average/model.py"
 PROCESSES = "learners/average/posterior.py"
 POSTERIOR = "solve/posterior.py"
@@ -148,14 +149,14 @@ MUTANTS = [
     Mutant("average", FITTING, "FEW_UNITS = 200", "FEW_UNITS = 2"),
     Mutant(
         "average",
-        FITTING,
+        COEFFICIENTS,
         "loss = Pointwise() if units.groups is None else",
         "loss = Pointwise() or",
     ),
     Mutant("average", FITTING, "kept = np.setdiff1d(everything, fold)", "kept = everything"),
     Mutant(
         "average",
-        FITTING,
+        COEFFICIENTS,
         "float(np.exp(np.log(judgement.form.alphas) @ shares))",
         "float(judgement.form.alphas @ shares)",
     ),
