@@ -120,7 +120,6 @@ def judge(
     cross_fitted = _cross_fitted(space, relevant, units)
     relevances = _relevances(space, relevant, units)
     built = [space.built(candidate, relevances.get(candidate.rows)) for candidate in candidates]
-
     solve = partial(solve_kernel, observations=units, with_variances=with_variances)
     forms = in_order(solve, map(space.kernel, built), units.scores)
     for kernel, form in zip(built, forms, strict=True):
