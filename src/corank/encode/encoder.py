@@ -545,7 +545,8 @@ def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
         except ValueError:
             n_odd += number_of_cells
             if number_of_cells > highest:
-                highest, most_frequent = number_of_cells, text
+                highest = number_of_cells
+                most_frequent = text
     if n_odd == 0:
         return None
     share = 1 - n_odd / sum(counts)

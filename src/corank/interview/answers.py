@@ -112,7 +112,8 @@ class Answer:
         """Refuse an answer that does not go with its question, in a ValueError."""
         if self.kind not in KINDS:
             raise ValueError(f"kind must be {_listed(KINDS)}, got {self.kind!r}")
-        n_items, possible = len(self.items), KINDS[self.kind].n_items
+        n_items = len(self.items)
+        possible = KINDS[self.kind].n_items
         if n_items not in possible:
             raise ValueError(
                 f"kind {self.kind!r} shows {_listed(possible)} items, but {n_items} are named"

@@ -140,7 +140,8 @@ class Belief:
         m = len(self.rows)
         if m < 3 or not np.isfinite(gains.max()):
             return None
-        first, second = self._differences.first, self._differences.second
+        first = self._differences.first
+        second = self._differences.second
         best = np.argmax(gains)
         chosen = [int(first[best]), int(second[best])]
         matrix = np.zeros((m, m))
