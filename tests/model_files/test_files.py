@@ -87,6 +87,7 @@ WAYS = {
         "poly": {"kernel": "poly", "degree": 2, "coef0": 0.5},
         "cosine": {"kernel": "cosine"},
         "laplacian": {"kernel": "laplacian"},
+        "exponential": {"kernel": "exponential"},
     },
     SEVERAL_VIEWS: {
         "all rows": {},
@@ -114,6 +115,7 @@ WAYS = {
         "row numbers": {"basis": np.array([1, 4, 9])},
         "linear": {"amplitude": "tune", "gamma": "tune", "kernel": "linear"},
         "laplacian": {"kernel": "laplacian"},
+        "exponential": {"kernel": "exponential"},
     },
 }
 EXAMPLES = {

@@ -419,7 +419,9 @@ class LearnerOptions:
     """Settings of a learner."""
 
     kernel: str = setting(
-        "Similarity of two rows: rbf, linear, poly, cosine, …", default="rbf", shown=True
+        "Similarity of two rows: rbf, exponential, linear, poly, cosine, …",
+        default="rbf",
+        shown=True,
     )
     gamma: Word = setting(
         "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"

@@ -407,10 +407,11 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     fit_intercept : bool, default=True
         Take the weighted mean score out and put it back.
     kernel : str or callable, default="rbf"
-        scikit-learn's names, a name given to `register_kernel`, ``f(X, Z) -> matrix``, or
-        "precomputed".
+        scikit-learn's names, "exponential" (of the Euclidean distance), a name given to
+        `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
     gamma : "auto", "scale", "tune", float or list, default="auto"
-        Kernel width; "scale" is 1 / (columns · variance), "tune" tries seven widths around it.
+        Kernel width; "scale" is 1 / (columns · variance), of an exponential kernel the root of
+        that; "tune" tries seven widths around it.
         "auto" tunes where alpha is tuned and there are at most 1,000 scored rows, which takes about
         five times as long and has less error (docs/results/learner-defaults.md); else it is
         "scale".

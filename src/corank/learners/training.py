@@ -21,7 +21,7 @@ from corank.core.basis import (
     make_basis,
     read_basis,
 )
-from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
+from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -373,12 +373,13 @@ class ViewBasis:
         """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
         numbers, features = self.candidates
         weights = self.data.weights
+        kernel = self.asked.kernel
         if weights is None:
-            return float(scale_gamma(features, None))
+            return kernel.scale_width(features)
         # rows of `unscored=` have no weights
         inside = numbers < self.data.features.shape[0]
         by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
-        return float(scale_gamma(features, like(by_row, weights)))
+        return kernel.scale_width(features, like(by_row, weights))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""

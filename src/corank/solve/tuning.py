@@ -25,7 +25,7 @@ from corank.core.folds import (
     has_item_form,
     same_scores,
 )
-from corank.core.kernels import Kernel, is_named, scale_gamma
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import storable
 from corank.core.stored_fields import any_floats
@@ -272,8 +272,8 @@ def kernels_to_try(
         features, n = training.problem.features, len(training.index)
         rows = candidate_rows(training.index, basis_size(spec, n), seed)
         if len(rows) == n:
-            return scale_gamma(features, training.weights)
-        return scale_gamma(take(features, rows), take(training.weights, rows))
+            return kernel.scale_width(features, training.weights)
+        return kernel.scale_width(take(features, rows), take(training.weights, rows))
 
     if not kernel.has_width:
         return [kernel]
