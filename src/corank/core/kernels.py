@@ -121,7 +121,12 @@ class Kernel:
         """gamma; (d,) where every column has a width of its own."""
         if self.scales is None or self.gamma is None:
             return self.gamma
-        return self.gamma * np.asarray(self.scales) ** 2
+        return self.gamma * np.asarray(self.scales) ** self.width_power
+
+    @property
+    def width_power(self) -> int:
+        """The power of distances in one column that its width is multiplied by."""
+        return 1 if self.name == "laplacian" else 2
 
     @property
     def has_width(self) -> bool:
@@ -137,7 +142,9 @@ class Kernel:
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
         if self.precomputed:
             return _columns(X, Z)
-        X, Z = self.seen(float64(X)), self.seen(float64(Z))
+        is_same = X is Z
+        X = self.seen(float64(X))
+        Z = X if is_same else self.seen(float64(Z))
         function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
@@ -167,6 +174,13 @@ class Kernel:
         """
         gamma = scale_gamma(X, weights)
         return float(np.sqrt(gamma)) if self.name == "exponential" else gamma
+
+    def with_widths(self, widths: FloatArray) -> Kernel:
+        """The kernel with one width per column (d,): exp(−Σ width_j (x_j − z_j)²), the exponential
+        one of the root of that sum, the laplacian one of Σ width_j |x_j − z_j|.
+        """
+        scales = np.sqrt(widths) if self.width_power == 2 else widths
+        return replace(self, gamma=1.0, scales=tuple(scales.tolist()))
 
     def stretched(self, logs: NumpyArray) -> Kernel:
         """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
