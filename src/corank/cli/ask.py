@@ -120,7 +120,8 @@ def ask(
     check_output(out, source, force=True)
     if model_out is not None:
         check_model_output(model_out, source, out, force=force, option="--model-out")
-    wanted, dropped = features or [], drop or []
+    wanted = features or []
+    dropped = drop or []
     with working() as step:
         step(f"reading {source.path.name}")
         named_by = id or _only_column(source, file)

@@ -510,7 +510,8 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
 
 
 def _read_svmlight(path: Path) -> pa.Table:
-    with_queries, n_features = has_queries(path), last_feature(path)
+    with_queries = has_queries(path)
+    n_features = last_feature(path)
     lines = next(lines_of(path, None))
     n_numbers = len(lines) * n_features
     MAX_CELLS.check(
