@@ -202,7 +202,7 @@ def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
 
 def row_numbers(problems: Sequence[Any]) -> list[Index]:
     """The row numbers in X of every view's scored rows."""
-    return [to_numpy(problem.rows.index) for problem in problems]
+    return [to_numpy(problem.index) for problem in problems]
 
 
 def same_scores(problems: Sequence[Any]) -> bool:
@@ -210,9 +210,9 @@ def same_scores(problems: Sequence[Any]) -> bool:
     first = problems[0]
     if not isinstance(first, ScoredRows):
         return True
-    index, scores = to_numpy(first.rows.index), to_numpy(first.reference)
+    index, scores = to_numpy(first.index), to_numpy(first.reference)
     return all(
-        np.array_equal(index, to_numpy(problem.rows.index))
+        np.array_equal(index, to_numpy(problem.index))
         and np.array_equal(scores, to_numpy(problem.reference))
         for problem in problems[1:]
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -118,13 +118,13 @@ class ViewLearner(KernelLeastSquares):
     def _sharing(
         self,
         data: TrainingData,
-        plain: Callable[[], Sequence[Part]],
+        plain: Sequence[Part],
         others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
     ) -> TrainingData:
         apart = self._parts_apart(data, *others, asked, passes)
-        rows = UnscoredRows((*plain(), *apart))
+        rows = UnscoredRows((*plain, *apart))
         if rows.n_rows == 0:
             return data
         unscored = Unscored(self.unscored_loss(), rows)
@@ -170,18 +170,19 @@ class ViewLearner(KernelLeastSquares):
         self._compared = isinstance(data.shown, ComparedRows)
         self._n_unscored = data.n_unscored
         self._effect: UnscoredEffect | None = None
+        self._warn_of_agreement(self._n_unscored)
         super()._keep(solution, problem, data, settings)
         path = solution.path
         if path is not None and not settings.compared:  # one width
             path = replace(path, gamma=np.full(len(path.gamma), np.nan))
         self.path_ = path
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        self._warn_of_agreement(self._n_unscored)
-        super()._warn(solution, settings)
-
-    def _set_instead(self) -> list[str]:
-        return [*super()._set_instead(), f"agreement to {self.agreement_:.3g}"]
+        if solution.gradient:
+            warn_user(
+                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
+                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
+                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
+                ConvergenceWarning,
+            )
 
     def _warn_of_agreement(self, n_unscored: int) -> None:
         """Say so where agreement was asked for and there is nothing to agree on."""
@@ -328,16 +329,6 @@ class LeastSquaresOnViews(ViewLearner):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        super()._warn(solution, settings)
-        if solution.gradient:
-            warn_user(
-                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
-                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
-                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
-                ConvergenceWarning,
-            )
 
 
 @dataclass(eq=False, repr=False)

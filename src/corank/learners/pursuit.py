@@ -152,7 +152,7 @@ class PursuitLearner(OneViewLearner):
             reason = (
                 "these atoms match the scores exactly" if exact else "no other atom lowers the loss"
             )
-            rank = problem.freedom(np.arange(len(problem.rows)))
+            rank = problem.freedom(np.arange(len(problem)))
             warn_user(
                 f"n_atoms = {solution.asked}, but the model stopped at {used}: {reason}. The rows"
                 f" carry {rank} at most."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -126,7 +126,8 @@ class KernelLeastSquares(Learner):
             centred=settings.centred,
             with_queries=given["qid"] is not None,
         )
-        data = self._sharing(data, lambda: rows_without_scores(rows), others, asked, passes)
+        if self.has_views:
+            data = self._sharing(data, rows_without_scores(rows), others, asked, passes)
         return self._fit_data(data, asked, settings)
 
     def _fit_scan(
@@ -162,9 +163,9 @@ class KernelLeastSquares(Learner):
                 centred=settings.centred,
                 with_queries=scan.has_queries,
             )
-        data = self._sharing(
-            data, lambda: surveyed.unscored(self.unscored_loss()), others, asked, passes
-        )
+        if self.has_views:
+            plain = surveyed.unscored(self.unscored_loss())
+            data = self._sharing(data, plain, others, asked, passes)
         if scored is not None:
             asked.check_scanned(data.n_scored + data.n_unscored)
         return self._fit_data(data, asked, settings)
@@ -199,7 +200,13 @@ class KernelLeastSquares(Learner):
             n_rows = data.features.shape[0]
             splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
             settings = replace(settings, splits=splits)
-        problem = self._problem(bases, settings)
+        problem: TuningProblem
+        if data.summed:
+            self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
+            problem = scans().ScannedProblem(bases)
+        else:
+            dual = settings.solver == "direct" and bases.dual
+            problem = HeldProblem(bases.view_data(), data.unscored, dual)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
         self._kept = Kept.of(solution.system, data.unscored)
@@ -228,9 +235,9 @@ class KernelLeastSquares(Learner):
         asked = self._asked_bases(features.shape[1], settings)
         with_queries = qid is not None
         data = compared_data(problem, used, features, len(asked.views), with_queries=with_queries)
-        data = self._sharing(
-            data, lambda: rows_without(features, used, qid), (unscored, unscored_qid), asked
-        )
+        if self.has_views:
+            plain = rows_without(features, used, qid)
+            data = self._sharing(data, plain, (unscored, unscored_qid), asked)
         return self._fit_data(data, asked, settings)
 
     # ---------------------------------------------------------------- parameters
@@ -267,25 +274,15 @@ class KernelLeastSquares(Learner):
     def _sharing(
         self,
         data: TrainingData,
-        plain: Callable[[], Sequence[Part]],
+        plain: Sequence[Part],
         others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
     ) -> TrainingData:
-        """The data with the rows on which views should agree: those of X without a score, which
-        `plain` gives, and those of `unscored=`.
+        """The data with the rows on which views should agree: those of X without a score, and those
+        of `unscored=`.
         """
-        return data
-
-    def _problem(self, bases: ViewBases, settings: Settings) -> TuningProblem:
-        """What there is to tune."""
-        data = bases.data
-        if data.summed:
-            self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
-            problem: TuningProblem = scans().ScannedProblem(bases)
-            return problem
-        dual = settings.solver == "direct" and bases.dual
-        return HeldProblem(bases.view_data(), data.unscored, dual)
+        raise AssertionError("learners with several views say what they share")
 
     # ---------------------------------------------------------------- what is kept
 
@@ -305,19 +302,11 @@ class KernelLeastSquares(Learner):
             with_queries=data.with_queries,
             level=data.level,
         )
-        self._warn(solution, settings)
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        """Say what came out otherwise than asked for."""
         if settings.tunes and solution.path is None:
-            warn_user(
-                "nothing was tuned: too little to hold anything out."
-                f" {', '.join(self._set_instead())}."
-            )
-
-    def _set_instead(self) -> list[str]:
-        """What was set where nothing could be tuned."""
-        return [f"alpha was set to {self.alpha_:.3g}"]
+            instead = f"alpha was set to {solution.alpha:.3g}"
+            if self.has_views:
+                instead += f", agreement to {solution.agreement:.3g}"
+            warn_user(f"nothing was tuned: too little to hold anything out. {instead}.")
 
     # ---------------------------------------------------------------- update
 

@@ -15,7 +15,6 @@ import numpy as np
 from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
 from corank.core.basis import (
     Basis,
-    basis_size,
     candidate_limit,
     candidate_rows,
     make_basis,
@@ -23,7 +22,7 @@ from corank.core.basis import (
 )
 from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows
 from corank.core.views import View, select
@@ -76,7 +75,7 @@ class TrainingData:
 
 
 def scored_data(
-    rows: Rows,
+    rows: ScoredRows,
     features: Array,
     views: Sequence[View],
     loss: Loss,
@@ -97,19 +96,19 @@ def scored_data(
     problems: list[ScoredRows] = []
     for view, column in zip(views, columns_of_views(rows, len(views)), strict=True):
         if column not in by_column:
-            scored = scored_rows(rows, column).lowered(level)
+            scored = scored_rows(rows, column)
             if len(scored) == 0:
                 raise ValueError(f"y has no score for {view.name}.")
             if scored.n_queries == 1:
                 scored = replace(scored, queries=None)
-            by_column[column] = ScoredRows(scored, loss, level)
+            by_column[column] = scored.under(loss, level)
         problems.append(by_column[column])
     warn_of_ties(*problems)
     shown = problems[0]
     if len(by_column) > 1:
-        shown = ScoredRows(scored_anywhere(rows).lowered(level), loss, level)
-    index = [to_numpy(problem.rows.index) for problem in problems]
-    shown_index = to_numpy(shown.rows.index)
+        shown = scored_anywhere(rows).under(loss, level)
+    index = [to_numpy(problem.index) for problem in problems]
+    shown_index = to_numpy(shown.index)
     return TrainingData(
         features=features,
         problems=problems,
@@ -171,7 +170,7 @@ def _groups(shown: ScoredRows, index: Sequence[Index]) -> Sequence[Index] | None
     """
     if shown.n_queries == 1:
         return None if shown.comparison.needs_queries else index
-    every, codes = to_numpy(shown.rows.index), to_numpy(shown.rows.queries)
+    every, codes = to_numpy(shown.index), to_numpy(shown.queries)
     return [
         codes if len(numbers) == len(every) else codes[np.searchsorted(every, numbers)]
         for numbers in index
@@ -181,11 +180,10 @@ def _groups(shown: ScoredRows, index: Sequence[Index]) -> Sequence[Index] | None
 # ---------------------------------------------------------------- rows with one or several scores
 
 
-def columns_of_views(rows: Rows, n_views: int) -> Sequence[int]:
+def columns_of_views(rows: ScoredRows, n_views: int) -> Sequence[int]:
     """The column that holds the scores of every view; refuses a number of columns that no views
     explain.
     """
-    assert rows.scores is not None
     n_columns = int(rows.scores.shape[1])
     if n_columns not in (1, n_views):
         raise ValueError(
@@ -194,14 +192,14 @@ def columns_of_views(rows: Rows, n_views: int) -> Sequence[int]:
     return [0] * n_views if n_columns == 1 else range(n_views)
 
 
-def scored_anywhere(rows: Rows) -> Rows:
+def scored_anywhere(rows: ScoredRows) -> ScoredRows:
     """The rows that have a score in any column, each with the first of its scores."""
     first = np.argmax(given_scores(rows), axis=1)
     scores = to_numpy(rows.scores)[np.arange(len(rows)), first]
     return scored_rows(replace(rows, scores=like(scores[:, None], rows.scores)), 0)
 
 
-def mean_of_given(rows: Rows) -> float:
+def mean_of_given(rows: ScoredRows) -> float:
     """The weighted mean of all given scores."""
     scores, given = to_numpy(rows.scores), given_scores(rows)
     weights = np.ones(len(rows)) if rows.weights is None else to_numpy(rows.weights)
@@ -209,7 +207,7 @@ def mean_of_given(rows: Rows) -> float:
     return float(np.average(scores[given], weights=every[given]))
 
 
-def rows_without_scores(rows: Rows) -> list[HeldRows]:
+def rows_without_scores(rows: ScoredRows) -> list[HeldRows]:
     """The rows of X that have a weight but no score in any column."""
     without = ~given_scores(rows).any(axis=1)
     if rows.weights is not None:
@@ -257,21 +255,7 @@ class AskedView:
     @property
     def limit(self) -> int:
         """How many candidates its basis is chosen from."""
-        return candidate_limit(basis_size(self.basis, 0))
-
-    def seen(self, features: Array) -> Array:
-        """The columns that the view sees."""
-        return features if self.view.columns is None else select(features, self.view.columns)
-
-    def checked_basis(self, data: TrainingData, total: int, auto: tuple[int, int]) -> Any:
-        """`basis` checked against the rows, of which `total` may serve; see `read_basis`."""
-        n_rows = data.features.shape[0]
-        resolved = read_basis(self.basis, self.kernel.name, n_rows, total, auto, self.view.name)
-        if is_named(resolved, "features") and not data.summed:
-            check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
-        if self.kernel.precomputed:
-            check_precomputed(self.seen(data.features))
-        return resolved
+        return candidate_limit(self.basis)
 
 
 @dataclass(frozen=True)
@@ -354,12 +338,14 @@ class ViewBasis:
     def candidates(self) -> tuple[Index, Array]:
         """Row numbers and features of the scored rows and the sampled unscored ones."""
         numbers, features = self.index, self.scored
-        rows = candidate_rows(numbers, basis_size(self.spec, len(numbers)), self.seed[0])
-        if len(rows) < len(numbers):
-            numbers, features = numbers[rows], take(features, rows)
+        if not isinstance(self.spec, str):  # a basis of all rows has all of them as candidates
+            rows = candidate_rows(numbers, self.spec, self.seed[0])
+            if len(rows) < len(numbers):
+                numbers, features = numbers[rows], take(features, rows)
         if self.other_features is None:
             return numbers, features
-        others = _with_precision_of(features, self.asked.seen(self.other_features))
+        others = select(self.other_features, self.asked.view.columns)
+        others = _with_precision_of(features, others)
         return np.concatenate([numbers, self.others]), stack_rows([features, others])
 
     def widths(self) -> Sequence[float | None]:
@@ -367,18 +353,16 @@ class ViewBasis:
         gamma = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
         if gamma is None or not self.asked.kernel.has_width:
             return (None,)
-        return widths_to_try(gamma, self._scale)
-
-    def _scale(self) -> float:
-        """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
+        if not isinstance(gamma, str):
+            return widths_to_try(gamma, None)
+        # the scale of the scored rows and the unscored ones that may serve as basis
         numbers, features = self.candidates
         weights = self.data.weights
-        if weights is None:
-            return float(scale_gamma(features, None))
-        # rows of `unscored=` have no weights
-        inside = numbers < self.data.features.shape[0]
-        by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
-        return float(scale_gamma(features, like(by_row, weights)))
+        if weights is not None:  # rows of `unscored=` have none
+            inside = numbers < self.data.features.shape[0]
+            by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
+            weights = like(by_row, weights)
+        return widths_to_try(gamma, scale_gamma(features, weights))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
@@ -391,7 +375,7 @@ class ViewBasis:
             numbers, features = self.candidates
         else:
             numbers = np.asarray(self.spec)
-            features = self.asked.seen(take(self.data.features, numbers))
+            features = select(take(self.data.features, numbers), self.asked.view.columns)
         if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
             inside = np.flatnonzero(numbers < self.data.features.shape[0])
             numbers, features = numbers[inside], take(features, inside)
@@ -427,7 +411,14 @@ class ViewBases:
         auto = (0 if data.summed else limit, size)
         views = []
         for position, view in enumerate(asked.views):
-            spec = view.checked_basis(data, total, auto)
+            scored = select(data.problems[position].features, view.view.columns)
+            spec = read_basis(
+                view.basis, view.kernel.name, data.features.shape[0], total, auto, view.view.name
+            )
+            if is_named(spec, "features") and not data.summed:
+                check_column_basis(spec, scored.shape[1], data.n_units)
+            if view.kernel.precomputed:
+                check_precomputed(select(data.features, view.view.columns))
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -436,7 +427,7 @@ class ViewBases:
                     asked=view,
                     spec=spec,
                     index=index[position],
-                    scored=view.seen(data.problems[position].features),
+                    scored=scored,
                     data=data,
                     others=others,
                     other_features=other_features,
@@ -476,17 +467,18 @@ class ViewBases:
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
-        pairs = zip(self.views, self.data.problems, strict=True)
-        problems = [problem.with_features(view.scored) for view, problem in pairs]
+        problems: list[Any] = []
+        for view, problem in zip(self.views, self.data.problems, strict=True):
+            sees_all = view.scored is problem.features or self.data.summed
+            problems.append(problem if sees_all else replace(problem, features=view.scored))
         groups: Sequence[Index | None] = self.data.groups or [None] * len(self.views)
         for widths in self.choices:
             data = []
-            for made, width, problem, group in zip(
-                self.views, widths, problems, groups, strict=True
-            ):
+            parts = zip(self.views, widths, problems, groups, strict=True)
+            for made, width, problem, group in parts:
                 basis, rows = made.basis(width)
-                view = made.asked.view
-                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
+                columns, penalty = made.asked.view.columns, made.asked.view.penalty
+                data.append(ViewData(problem, basis, columns, penalty, group, rows))
             yield data
 
 

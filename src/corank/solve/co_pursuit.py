@@ -681,7 +681,7 @@ class KeptScores:
         self.views = []
         absent = np.zeros(0) if held_out is None else held_out
         for v, problem in enumerate(atoms.problems):
-            rows = RowSet(problem, len(problem.rows))
+            rows = RowSet(problem, len(problem))
             if kept is not None:
                 rows = replace(rows, problem=problem.take(kept[v]), rows=kept[v])
             barred = np.isin(atoms.numbers[v], absent)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -80,24 +80,16 @@ class Grid:
     alphas: FloatArray
     agreements: FloatArray
 
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.alphas) * len(self.agreements)
-
-    def pair(self, number: int) -> tuple[float, float]:
-        """(alpha, agreement)."""
-        row, column = divmod(int(number), len(self.alphas))
-        return float(self.alphas[column]), float(self.agreements[row])
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """(alpha, agreement) of every pair: (p, 2)."""
+        alphas = np.tile(self.alphas, len(self.agreements))
+        agreements = np.repeat(self.agreements, len(self.alphas))
+        return np.stack([alphas, agreements], axis=1)
 
     def pairs_at(self, agreements: FloatArray) -> Index:
         """The numbers of the pairs with these agreements."""
-        rows = np.flatnonzero(np.isin(self.agreements, agreements))
-        return (rows[:, None] * len(self.alphas) + np.arange(len(self.alphas))).ravel()
-
-    def alphas_of(self, pairs: Index) -> FloatArray:
-        """The alphas of numbered pairs."""
-        return self.alphas[pairs % len(self.alphas)]
+        return np.flatnonzero(np.isin(self.pairs[:, 1], agreements))
 
 
 @dataclass(frozen=True)
@@ -190,14 +182,16 @@ def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> in
     """Of these pairs the one to take: an alpha for each agreement, then the agreement of least
     error.
     """
-    rows = pairs // len(grid.alphas)
+    alphas, agreements = grid.pairs.T
     best = []
-    for row in np.unique(rows):
-        candidates = pairs[rows == row]
+    for agreement in grid.agreements:
+        candidates = pairs[agreements[pairs] == agreement]
+        if len(candidates) == 0:
+            continue
         errors = HeldOut(held.errors[:, candidates], held.sizes)
-        best.append(int(candidates[chosen_position(errors, grid.alphas_of(candidates), scoring)]))
+        best.append(int(candidates[chosen_position(errors, alphas[candidates], scoring)]))
     numbers = np.asarray(best)
-    return int(numbers[best_position(held.mean[numbers], grid.alphas_of(numbers))])
+    return int(numbers[best_position(held.mean[numbers], alphas[numbers])])
 
 
 @dataclass(frozen=True)
@@ -248,17 +242,15 @@ def errors_of(
         for block in fold_blocks(folds, n_folds)
     ]
     residuals = problem.residuals(predictions)
+    products = [residuals * residuals]
+    if scoring == "rescaled":
+        by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
+        fitted = problem.unit_root(predictions - by_unit[:, None])
+        products += [residuals * fitted, fitted * fitted]
     numbers = like(np.where(folds < 0, n_folds, folds), residuals, "int64")
-
-    def sums(values: Array) -> FloatArray:
-        return to_numpy(segment_sum(values, numbers, n_folds + 1))[:n_folds]
-
-    errors = sums(residuals * residuals)
-    if scoring == "squared":
-        return FoldErrors(errors, np.asarray(sizes))
-    by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
-    fitted = problem.unit_root(predictions - by_unit[:, None])
-    return FoldErrors(errors, np.asarray(sizes), sums(residuals * fitted), sums(fitted * fitted))
+    sums = [to_numpy(segment_sum(each, numbers, n_folds + 1))[:n_folds] for each in products]
+    errors, *others = sums
+    return FoldErrors(errors, np.asarray(sizes), *others)
 
 
 def view_errors(
@@ -308,14 +300,11 @@ def held_out(
         assert isinstance(system, PrimalSystem)
         return pooled(_errors_from_sums(system, folds, grid, scoring, centred))
     offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
-    if way == "kernel":
-        predictions = left_out(system.cokernel, folds, grid, offsets)
-    else:
-        predictions = _left_out_per_agreement(system, folds, grid, offsets)
+    source = system.cokernel if way == "kernel" else system
+    predictions = left_out(source, folds, grid, offsets)
+    together = system.same_scores
     return pooled(
-        view_errors(
-            system.problems, folds, predictions, offsets, scoring, together=system.same_scores
-        )
+        view_errors(system.problems, folds, predictions, offsets, scoring, together=together)
     )
 
 
@@ -323,18 +312,21 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
     """The cheapest way that serves these folds."""
     if not isinstance(folds, Folding):
         return "refit"
-    summed = system if isinstance(system, PrimalSystem) else None
-    if summed is not None and summed.has_fold_sums:
-        return "sums"
-    if folds.items and not has_item_form(system.problems):
-        return "refit" if summed is None else "sums"
-    if system.few_units:
-        return "kernel"
+    formless = folds.items and not has_item_form(system.problems)
     weighting = getattr(getattr(system.problems[0], "comparison", None), "weighting", "size")
     # without items the others weigh something else beside the disagreement
-    if folds.items and weighting != "size":
-        return "kernel" if summed is None else "sums"
-    return "sums" if summed is not None and _wants_sums(summed, folds) else "inverse"
+    reweighted = folds.items and weighting != "size"
+    if isinstance(system, DualSystem):
+        if formless:
+            return "refit"
+        if system.n_unscored == 0:  # the system itself is the kernel between units
+            return "inverse"
+        return "kernel" if system.few_units or reweighted else "inverse"
+    if system.has_fold_sums or formless:
+        return "sums"
+    if system.few_units:
+        return "kernel"
+    return "sums" if reweighted or _wants_sums(system, folds) else "inverse"
 
 
 def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
@@ -358,35 +350,43 @@ def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
 # ---------------------------------------------------------------- deleted rows
 
 
-def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> list[Array]:
-    """Held-out predictions from the kernel between units: (n_v, pairs) per view."""
-    groups = grouped_by_ratio(grid.alphas, grid.agreements)
+def left_out(
+    source: CoKernel | DualSystem | PrimalSystem, folding: Folding, grid: Grid, offsets: FloatArray
+) -> list[Array]:
+    """Held-out predictions from the kernel between units, one decomposition per ratio, or from the
+    whole system, one per agreement: (n_v, pairs) per view.
+    """
+    if isinstance(source, CoKernel):
+        groups = grouped_by_ratio(grid.alphas, grid.agreements)
+    else:
+        groups = [(float(value), grid.pairs_at(value)) for value in np.unique(grid.agreements)]
+    left_at = _left_out_of_dual
+    if isinstance(source, PrimalSystem):
+        source.right()  # once, before threads need it; so are the features
+        left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
+        if folding.items or source.size * source.n_units // len(source.views) <= MAX_UNIT_FEATURES:
+            source.all_unit_features  # noqa: B018
 
     def residuals_at(group: tuple[float, Index]) -> Array:
-        ratio, pairs = group
-        return _left_out_of_dual(
-            cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets
-        )
+        shared, pairs = group
+        alphas = grid.pairs[pairs, 0]
+        return left_at(source, source.spectrum(shared), folding, alphas, offsets)
 
-    residuals = list(in_order(residuals_at, groups, cokernel.targets))
-    return _predictions_of(
-        cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items
-    )
+    residuals = list(in_order(residuals_at, groups, source.targets))
+    stacked = _in_order_of_pairs(residuals, groups)
+    predictions, begin = [], 0
+    for problem in source.problems:
+        end = begin + problem.targets.shape[0]
+        predict = problem.predictions_of_items if folding.items else problem.predictions
+        predictions.append(predict(stacked[begin:end, :]))
+        begin = end
+    return predictions
 
 
 def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
     """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
     order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
     return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
-
-
-def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -> list[Array]:
-    """Predictions of every view's units from residuals of all of them, stacked."""
-    ends = np.cumsum([0, *(problem.targets.shape[0] for problem in problems)])
-    return [
-        (problem.predictions_of_items if items else problem.predictions)(residuals[begin:end, :])
-        for problem, (begin, end) in zip(problems, pairwise(ends), strict=True)
-    ]
 
 
 def _items_left_out(
@@ -416,7 +416,7 @@ def _items_left_out(
 def _cost_without(problem: ScoredRows, items: Index) -> float:
     """What the only query costs without some of its items."""
     operator = problem.operator
-    weights = take(operator.root_weights, items[items < len(problem.rows)])
+    weights = take(operator.root_weights, items[items < len(problem)])
     total = operator.totals - namespace(weights).sum(weights * weights)
     _, within = operator.comparison.scales(total, operator.counts - float(weights.shape[0]))
     return float(within[0])
@@ -425,29 +425,6 @@ def _cost_without(problem: ScoredRows, items: Index) -> float:
 def _levels(problems: Sequence[Any]) -> Array:
     """Unit vectors of the level of every view's only query: (N, M)."""
     return block_diagonal([problem.operator.direction[:, None] for problem in problems])
-
-
-def _left_out_per_agreement(
-    system: DualSystem | PrimalSystem, folding: Folding, grid: Grid, offsets: FloatArray
-) -> list[Array]:
-    """Held-out predictions from one decomposition per agreement: (n_v, pairs) per view."""
-    if isinstance(system, DualSystem):
-        left_at = _left_out_of_dual
-    elif folding.items:
-        left_at = _items_left_out_of_primal
-        system.all_unit_features  # noqa: B018 made once, before threads need it
-    else:
-        left_at = _left_out_of_primal
-        system.right()
-        if system.n_units * system.size // len(system.views) <= MAX_UNIT_FEATURES:
-            system.all_unit_features  # noqa: B018
-
-    def residuals_at(agreement: float) -> Array:
-        return left_at(system, system.spectrum(float(agreement)), folding, grid.alphas, offsets)
-
-    residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
-    stacked = namespace(residuals[0]).concat(residuals, axis=1)
-    return _predictions_of(system.problems, stacked, items=folding.items)
 
 
 def _left_out_of_dual(
@@ -744,7 +721,7 @@ def _refitted_predictions(
     if system.few_units:
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
         found = [
-            system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset)
+            system.cokernel.predictions(kept, left, grid.pairs[pairs, 0], r, offset)
             for r, pairs in groups
         ]
         return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
@@ -775,7 +752,7 @@ def _restricted(view: ViewData, units: Index, system: DualSystem | PrimalSystem)
         and isinstance(view.problem, ScoredRows)
         and isinstance(basis, KernelBasis)
     ):
-        points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
+        points = np.concatenate([units, np.arange(len(view.problem), basis.size)])
         gram = basis.own_gram
         if gram is not None:
             gram = block_of(gram, points, points)

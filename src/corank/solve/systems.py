@@ -100,17 +100,25 @@ class Unscored:
 
 
 class System:
-    """A loss waiting for its alpha and its agreement; what both forms share."""
+    """A loss waiting for its alpha and its agreement; what both forms share.
+
+    Attributes
+    ----------
+    problems : the scored rows, or comparisons, of every view
+    groups : what is held out together, per view; None for items of one query
+    n_unscored : rows on which views should agree
+    """
+
+    # of kernel values, before means are taken out: what negative eigenvalues are measured against;
+    # None where the matrix is sums of squares
+    _largest: float | None = None
 
     def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
         self.views = views
+        self.problems: list[Any] = [view.problem for view in views]
+        self.groups = [view.groups for view in views if view.groups is not None] or None
         self.unscored = unscored if len(views) > 1 else None  # one view has nothing to agree with
-        self._spectrum: tuple[float, Spectrum] | None = None
-
-    @property
-    def problems(self) -> list[Any]:
-        """The scored rows, or comparisons, of every view."""
-        return [view.problem for view in self.views]
+        self.n_unscored = 0 if self.unscored is None else self.unscored.rows.n_rows
 
     @cached_property
     def targets(self) -> Array:
@@ -123,17 +131,6 @@ class System:
         judged.
         """
         return same_scores(self.problems)
-
-    @property
-    def groups(self) -> list[Index] | None:
-        """What is held out together, per view; None for items of one query."""
-        groups = [view.groups for view in self.views if view.groups is not None]
-        return groups or None
-
-    @property
-    def n_unscored(self) -> int:
-        """Rows on which views should agree."""
-        return 0 if self.unscored is None else self.unscored.rows.n_rows
 
     @cached_property
     def scored(self) -> Array:
@@ -157,16 +154,16 @@ class System:
         return _trace(self.scored) / spread if spread > 0 else 0.0
 
     def spectrum(self, agreement: float = 0.0) -> Spectrum:
-        """The eigendecomposition of `matrix`; the last one is kept."""
-        last = self._spectrum
-        if last is None or last[0] != agreement:
-            spectrum = Spectrum.of(self.matrix(agreement), self._size_of_kernel(agreement))
-            last = self._spectrum = agreement, spectrum
-        return last[1]
+        """The eigendecomposition of `matrix`."""
+        matrix = self.matrix(agreement)  # which finds the largest kernel value
+        return Spectrum.of(matrix, self._largest if agreement == 0 else None)
 
-    def _size_of_kernel(self, agreement: float) -> float | None:
-        """What negative eigenvalues are measured against; None where the matrix is sums of squares."""
-        return None
+    @cached_property
+    def kept_spectrum(self) -> Spectrum:
+        """The eigendecomposition without agreement, from which a posterior is made once the evidence
+        is known.
+        """
+        return self.spectrum()
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
@@ -254,7 +251,7 @@ class PrimalSystem(System):
         if len(self.views) > 1 and self.same_scores:
             rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
             features = JointFeatures([view.basis for view in self.views])
-            problem = self.views[0].problem.with_features(rows)
+            problem = replace(self.views[0].problem, features=rows)
             folds = _every_fold(folding.codes[0], folding.n_folds)
             self._statistics = [
                 features.whitened(problem.statistics(features, features.size, folds))
@@ -401,7 +398,7 @@ class PrimalSystem(System):
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (gram,) = self.grams
-        spectrum = self.spectrum()
+        spectrum = self.kept_spectrum
         values = to_numpy(spectrum.values)
         right = to_numpy(spectrum.vectors.T @ gram.right())[:, 0]
         live = values > 1e-14 * values[-1]
@@ -576,7 +573,6 @@ class DualSystem(System):
     def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
         super().__init__(views, unscored)
         self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
-        self._largest = 0.0  # of kernel values, before means are taken out
         self._operator: QueryLoss | None = None
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
@@ -585,6 +581,7 @@ class DualSystem(System):
 
     def _kernel_blocks(self) -> list[Array]:
         """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
+        largest = 0.0
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
@@ -597,10 +594,10 @@ class DualSystem(System):
                 points = basis.points if basis.size == n else take(basis.points, np.arange(n))
                 block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
-            self._largest = max(
-                self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty
-            )
+            size = float(xp.max(xp.abs(xp.linalg.diagonal(block))))
+            largest = max(largest, size / view.penalty)
             blocks.append(block if view.penalty == 1 else block / view.penalty)
+        self._largest = largest
         return blocks
 
     @cached_property
@@ -666,6 +663,7 @@ class DualSystem(System):
         is rounding.
         """
         scale = _trace(self.scored) / sum(problem.operator.weight for problem in self.problems)
+        assert self._largest is not None
         # of rows that are all alike
         rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest
         return scale if scale > rounding else 1.0
@@ -689,9 +687,6 @@ class DualSystem(System):
         lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
         return xp.concat([upper, lower], axis=0)
 
-    def _size_of_kernel(self, agreement: float) -> float | None:
-        return self._largest if agreement == 0 else None
-
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a)
         per view.
@@ -705,18 +700,18 @@ class DualSystem(System):
         view.
         """
         matrix = self.matrix(agreement)
+        assert self._largest is not None
         # coefficients of 1/alpha no longer cancel where they should
         if alpha < 4 * EPSILON * self._largest:
             raise ValueError(too_small(alpha, self._largest))
         right = self._right(offset, matrix.shape[0])
-        return self._to_bases(
-            solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement
-        )
+        size = self._largest if agreement == 0 else None
+        return self._to_bases(solve_shifted(matrix, alpha, right, size), agreement)
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (problem,) = self.problems
-        return self.spectrum().evidence(problem.targets[:, :1], problem.freedom())
+        return self.kept_spectrum.evidence(problem.targets[:, :1], problem.freedom())
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]

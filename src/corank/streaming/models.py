@@ -25,7 +25,7 @@ from corank.core.arrays import Array, FloatArray, Index, stack_rows, take, to_nu
 from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
-from corank.core.observations import TIED, Rows
+from corank.core.observations import TIED, ScoredRows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir
@@ -158,7 +158,7 @@ class SurveyedScan:
         return NumberedRows(features, numbers, survey.n_rows)
 
     @property
-    def scored(self) -> Rows | None:
+    def scored(self) -> ScoredRows | None:
         """All scored rows, None where they do not fit into memory."""
         return scored_rows(self.survey, with_queries=self.scan.has_queries)
 
@@ -288,10 +288,6 @@ class SummedRows:
     def features(self) -> Array:
         """Those that may serve as basis."""
         return self.rows.features.features
-
-    def with_features(self, features: Array) -> SummedRows:
-        """The rows, whatever a view sees of those that may serve as basis."""
-        return self
 
     def warn_of_ties(self, system: PrimalSystem) -> None:
         """Say so where rows are compared, but no two rows of a query have different scores."""
