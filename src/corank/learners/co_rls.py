@@ -138,9 +138,9 @@ class ViewLearner(KernelLeastSquares):
         passes : over `unscored` where that is a scan
         """
         with_queries = self.unscored_loss().needs_queries
-        first = int(data.features.shape[0])
+        first = int(data.everything.shape[0])
         if not is_scan(unscored):
-            features = data.shown.features
+            features = data.problem.features
             return unscored_parts(
                 self, features, unscored, labels, with_queries=with_queries, first=first
             )
@@ -167,7 +167,7 @@ class ViewLearner(KernelLeastSquares):
     ) -> None:
         self._evidence = problem.evidence(solution.trial, settings)
         self.agreement_, self.n_iter_ = solution.agreement, solution.n_iter
-        self._compared = isinstance(data.shown, ComparedRows)
+        self._compared = isinstance(data.problem, ComparedRows)
         self._n_unscored = data.n_unscored
         self._effect: UnscoredEffect | None = None
         self._warn_of_agreement(self._n_unscored)

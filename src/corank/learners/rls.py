@@ -189,7 +189,7 @@ class KernelLeastSquares(Learner):
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
         if not self.has_views:  # every view has a width of its own
-            warn_of_scales(data.features, self.kernel)
+            warn_of_scales(data.everything, self.kernel)
         tunes_widths = settings.tunes and data.n_units <= MAX_ROWS_WITH_WIDTHS
         bases = ViewBases.of(asked, data, auto_width="tune" if tunes_widths else "scale")
         settings = replace(settings, compared=len(bases.choices) > 1)
@@ -197,8 +197,8 @@ class KernelLeastSquares(Learner):
             settings = replace(settings, agreement=0.0)
         holds_out = settings.tunes or settings.judged
         if self.cv is not None and holds_out and not data.summed:
-            n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
+            n_rows = data.everything.shape[0]
+            splits = read_splits(self.cv, data.problem, data.index, n_rows)
             settings = replace(settings, splits=splits)
         problem: TuningProblem
         if data.summed:
@@ -296,7 +296,7 @@ class KernelLeastSquares(Learner):
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
         self.keep_counts(
-            seen=data.features.shape[0] + data.n_apart,
+            seen=data.everything.shape[0] + data.n_apart,
             scored=data.n_scored,
             queries=data.problems[0].n_queries,
             with_queries=data.with_queries,

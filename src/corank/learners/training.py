@@ -28,45 +28,34 @@ from corank.core.unscored import HeldRows
 from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
 from corank.solve.systems import Unscored, ViewData
-from corank.solve.tuning import Candidates, widths_to_try
+from corank.solve.tuning import Candidates, Training, widths_to_try
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """What kernel least squares are fitted on.
+@dataclass(frozen=True, kw_only=True)
+class TrainingData(Training):
+    """What kernel least squares are fitted on: the rows scored in any view, or the comparisons, as
+    one view would be fitted on them, and what every view is.
 
-    features : (n, d) all rows of X
     problems : per view, its scored rows or the comparisons, with all columns of X
-    index : (n_v,) per view, row numbers in X of the rows of its problem
+    numbers : (n_v,) per view, row numbers in X of the rows of its problem
     groups : (n_units,) per view, as in `ViewData`; None for items of one query
-    shown : the problem that a splitter is shown: the rows scored in any view, or the comparisons
-    shown_index : row numbers in X of its rows
     n_units : scored rows of a view, or comparisons; n_scored : rows scored in any view, or compared
     unscored : the rows on which views should agree, `n_apart` of them not of X; None for no rows
-    weights : (n,) of the rows of X, or None for ones
-    level : was taken out of the scores
     summed : whether scored rows do not fit into memory: `problems` then stand for their sums, and
         hold candidates for the basis
-    with_queries : whether the rows came with query labels
     """
 
-    features: Array
     problems: Sequence[Problem]
-    index: Sequence[Index]
+    numbers: Sequence[Index]
     groups: Sequence[Index] | None
-    shown: Problem
-    shown_index: Index
     n_units: int
     n_scored: int
     unscored: Unscored | None = None
     n_apart: int = 0
-    weights: Array | None = None
-    level: float = 0.0
     summed: bool = False
-    with_queries: bool = False
 
     @property
     def n_unscored(self) -> int:
@@ -107,17 +96,17 @@ def scored_data(
     shown = problems[0]
     if len(by_column) > 1:
         shown = scored_anywhere(rows).under(loss, level)
-    index = [to_numpy(problem.index) for problem in problems]
-    shown_index = to_numpy(shown.index)
+    numbers = [to_numpy(problem.index) for problem in problems]
+    index = to_numpy(shown.index)
     return TrainingData(
-        features=features,
-        problems=problems,
+        problem=shown,
         index=index,
-        groups=_groups(shown, index),
-        shown=shown,
-        shown_index=shown_index,
-        n_units=len(index[0]),
-        n_scored=len(shown_index),
+        everything=features,
+        problems=problems,
+        numbers=numbers,
+        groups=_groups(shown, numbers),
+        n_units=len(numbers[0]),
+        n_scored=len(index),
         weights=rows.weights,
         level=level,
         with_queries=with_queries,
@@ -131,12 +120,12 @@ def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool)
     features : the rows of X, of which candidates for the basis are in memory
     """
     return TrainingData(
-        features=features,
+        problem=summed,
+        index=features.numbers,
+        everything=features,
         problems=[summed] * n_views,
-        index=[features.numbers] * n_views,
+        numbers=[features.numbers] * n_views,
         groups=None,
-        shown=summed,
-        shown_index=features.numbers,
         n_units=summed.n_rows,
         n_scored=summed.n_rows,
         level=summed.level,
@@ -152,28 +141,27 @@ def compared_data(
     fitted on.
     """
     return TrainingData(
-        features=features,
+        problem=problem,
+        index=used,
+        everything=features,
         problems=[problem] * n_views,
-        index=[used] * n_views,
+        numbers=[used] * n_views,
         groups=[problem.groups] * n_views,
-        shown=problem,
-        shown_index=used,
         n_units=len(problem.winners),
         n_scored=len(used),
         with_queries=with_queries,
     )
 
 
-def _groups(shown: ScoredRows, index: Sequence[Index]) -> Sequence[Index] | None:
+def _groups(shown: ScoredRows, numbers: Sequence[Index]) -> Sequence[Index] | None:
     """What is held out together, per view: queries, or every row for itself; None for items of
     one query.
     """
     if shown.n_queries == 1:
-        return None if shown.comparison.needs_queries else index
+        return None if shown.comparison.needs_queries else numbers
     every, codes = to_numpy(shown.index), to_numpy(shown.queries)
     return [
-        codes if len(numbers) == len(every) else codes[np.searchsorted(every, numbers)]
-        for numbers in index
+        codes if len(own) == len(every) else codes[np.searchsorted(every, own)] for own in numbers
     ]
 
 
@@ -359,7 +347,7 @@ class ViewBasis:
         numbers, features = self.candidates
         weights = self.data.weights
         if weights is not None:  # rows of `unscored=` have none
-            inside = numbers < self.data.features.shape[0]
+            inside = numbers < self.data.everything.shape[0]
             by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
             weights = like(by_row, weights)
         return widths_to_try(gamma, scale_gamma(features, weights))
@@ -375,9 +363,9 @@ class ViewBasis:
             numbers, features = self.candidates
         else:
             numbers = np.asarray(self.spec)
-            features = select(take(self.data.features, numbers), self.asked.view.columns)
-        if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
-            inside = np.flatnonzero(numbers < self.data.features.shape[0])
+            features = select(take(self.data.everything, numbers), self.asked.view.columns)
+        if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
+            inside = np.flatnonzero(numbers < self.data.everything.shape[0])
             numbers, features = numbers[inside], take(features, inside)
         return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
 
@@ -392,7 +380,8 @@ class ViewBases:
     @classmethod
     def of(cls, asked: AskedBases, data: TrainingData, *, auto_width: str) -> ViewBases:
         """Check bases and kernels against the rows, and draw the candidates."""
-        index, n_views = data.index, len(asked.views)
+        index, n_views = data.numbers, len(asked.views)
+        n_rows, n_columns = data.everything.shape
         n_held = max(len(numbers) for numbers in index)
         total = data.n_scored if data.summed else n_held
         others, other_features = np.zeros(0, dtype=np.int64), None
@@ -404,21 +393,17 @@ class ViewBases:
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
         alike = n_views > 1 and asked.drawn
-        alike = alike and all(
-            len(view.view.columns) == data.features.shape[1] for view in asked.views
-        )
+        alike = alike and all(len(view.view.columns) == n_columns for view in asked.views)
         limit, size = asked.auto
         auto = (0 if data.summed else limit, size)
         views = []
         for position, view in enumerate(asked.views):
             scored = select(data.problems[position].features, view.view.columns)
-            spec = read_basis(
-                view.basis, view.kernel.name, data.features.shape[0], total, auto, view.view.name
-            )
+            spec = read_basis(view.basis, view.kernel.name, n_rows, total, auto, view.view.name)
             if is_named(spec, "features") and not data.summed:
                 check_column_basis(spec, scored.shape[1], data.n_units)
             if view.kernel.precomputed:
-                check_precomputed(select(data.features, view.view.columns))
+                check_precomputed(select(data.everything, view.view.columns))
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -446,7 +431,7 @@ class ViewBases:
         first = self.views[0]
         if len(self.views) == 1 and isinstance(first.spec, str) and len(first.others) == 0:
             return first.spec != "features" or first.asked.view.columns is None
-        beyond = bool((first.others >= self.data.features.shape[0]).any())
+        beyond = bool((first.others >= self.data.everything.shape[0]).any())
         every = all(is_named(view.spec, "all") for view in self.views)
         return every and not (beyond and any(view.asked.kernel.precomputed for view in self.views))
 

@@ -349,7 +349,7 @@ class ScannedProblem:
     @property
     def scored(self) -> SummedRows:
         """The scored rows, the same in every view."""
-        return self.bases.data.shown  # type: ignore[return-value]
+        return self.bases.data.problem  # type: ignore[return-value]
 
     @property
     def unscored(self) -> Unscored | None:
