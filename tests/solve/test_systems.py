@@ -16,7 +16,7 @@ from corank.core.loss import Pointwise, WithinQueries, blend
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.co_kernel import grouped_by_ratio
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, contrasts
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, contrasts
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views()
@@ -55,9 +55,8 @@ def points_of(form, scores):
 def unscored(comparison, weights=None):
     _, codes = np.unique(P.qid[PLAIN], return_inverse=True)
     own = HeldRows(P.X, codes.astype(np.int64), PLAIN, None if weights is None else weights[PLAIN])
-    return Unscored(
-        comparison, UnscoredRows((own, HeldRows(P.apart, first_appearance(P.apart_qid)[0])))
-    )
+    apart = HeldRows(P.apart, first_appearance(P.apart_qid)[0])
+    return UnscoredRows((own, apart), comparison)
 
 
 def make(form, loss, n_views, *, y=P.y, weights=None):
@@ -174,16 +173,15 @@ def compared(form, n_views):
         )
         for own, gamma, rho in zip(COLUMNS[:n_views], GAMMAS, PENALTIES, strict=False)
     ]
-    rows = UnscoredRows((HeldRows(P.X, np.unique(P.qid[rest], return_inverse=True)[1], rest),))
+    held = HeldRows(P.X, np.unique(P.qid[rest], return_inverse=True)[1], rest)
+    rows = UnscoredRows((held,), WithinQueries("unit"))
     looks = [
         Look(own, rbf(gamma), points, rho)
         for own, gamma, rho in zip(COLUMNS[:n_views], GAMMAS, PENALTIES, strict=False)
     ]
     options = {"margins": MARGINS, "weights": PAIR_WEIGHTS, "qid": P.qid, "plain": rest}
     models = fit_views_comparisons(looks, P.X, WINNERS, LOSERS, PAIRS, "unit", **options)
-    return FORMS[form](views, Unscored(WithinQueries("unit"), rows)), [
-        model(P.X_new) for model in models
-    ]
+    return FORMS[form](views, rows), [model(P.X_new) for model in models]
 
 
 @every_form

@@ -122,7 +122,8 @@ class ScoredRows:
     def regrouped(self, codes: Index) -> ScoredRows:
         """The rows in other queries, by their codes (n,)."""
         queries = like(codes, self.scores, "int64")
-        return replace(self, queries=queries, n_queries=int(codes.max()) + 1)
+        n_queries = int(codes.max()) + 1
+        return replace(self, queries=queries, n_queries=n_queries)
 
     def beside(self, reference: Array) -> ScoredRows:
         """The rows in the library and on the device of a reference; CSR stays CSR."""
@@ -195,7 +196,9 @@ class ScoredRows:
     def targets(self) -> Array:
         """J s and J 1."""
         xp = namespace(self.scores)
-        return self.operator.root(xp.stack([self.scores, xp.ones_like(self.scores)], axis=1))
+        ones = xp.ones_like(self.scores)
+        both = xp.stack([self.scores, ones], axis=1)
+        return self.operator.root(both)
 
     @property
     def mean_score(self) -> float:
@@ -216,10 +219,12 @@ class ScoredRows:
         """The rank of the loss on rows that are whole queries, None for all: one less per mean that
         costs nothing.
         """
-        units = np.arange(len(self)) if units is None else units
-        queries = np.unique(to_numpy(self.operator.queries)[units])
-        free_means = to_numpy(self.operator.between)[queries] == 0
-        return len(units) - int(free_means.sum())
+        queries = to_numpy(self.operator.queries)
+        if units is not None:
+            queries = queries[units]
+        between = to_numpy(self.operator.between)
+        free_means = between[np.unique(queries)] == 0
+        return len(queries) - int(free_means.sum())
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
@@ -271,15 +276,19 @@ class ScoredRows:
         """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without
         queries, all rows are one.
         """
+        scores = to_numpy(self.scores)
         weights = None if self.weights is None else to_numpy(self.weights)
-        scores, column_of_scores = to_numpy(self.scores), self.scores[:, None]
-        levels = column_of_scores - self.operator.unroot(self.operator.root(column_of_scores))
+        codes = query_codes(self.queries, len(self))
+        codes, n_queries = first_appearance(codes)
+        column = self.scores[:, None]
+        centred = self.operator.unroot(self.operator.root(column))
+        levels = column - centred
+        spread = float(np.ptp(to_numpy(column - levels)))
+        step = TIE * (spread or 1.0)
         gaps = to_numpy(predictions - levels)
-        step = TIE * (float(np.ptp(to_numpy(column_of_scores - levels))) or 1.0)
-        codes, n_queries = first_appearance(query_codes(self.queries, len(self)))
         errors = []
-        for column in np.round(gaps.T / step):
-            table = RowsByQuery.of(scores, column, weights, codes, n_queries)
+        for rounded in np.round(gaps.T / step):
+            table = RowsByQuery.of(scores, rounded, weights, codes, n_queries)
             errors.append(misordered_shares(table, "skip"))
         return np.stack(errors, axis=1)
 
@@ -382,10 +391,12 @@ class ComparedRows:
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
         """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
-        winners, losers = self.winners[units], self.losers[units]
-        items, places = np.unique(np.concatenate([winners, losers]), return_inverse=True)
+        ends = np.concatenate([self.winners[units], self.losers[units]])
+        items, places = np.unique(ends, return_inverse=True)
         values = features(take(self.features, items))
-        return take(values, places[: len(winners)]) - take(values, places[len(winners) :])
+        winners = take(values, places[: len(units)])
+        losers = take(values, places[len(units) :])
+        return winners - losers
 
     def residuals(self, predictions: Array) -> Array:
         """w^½ (margin − predicted difference)."""
@@ -394,10 +405,8 @@ class ComparedRows:
     def predictions(self, residuals: Array) -> Array:
         """The margins less the residuals."""
         operator = self.operator
-        return (
-            operator.margins[:, None]
-            - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
-        )
+        roots = namespace(residuals).sqrt(operator.weights)
+        return operator.margins[:, None] - residuals / roots[:, None]
 
     def per_unit(self, rows: Array) -> Array:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
@@ -416,8 +425,10 @@ class ComparedRows:
         margin is 0.
         """
         gaps = to_numpy(predictions)
-        tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
-        wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
+        sizes = np.abs(gaps)
+        largest = np.max(sizes, axis=0, initial=0.0)
+        wrong = np.where(gaps < 0, 1.0, 0.0)
+        wrong[sizes <= MARGIN_TIE * largest] = 0.5
         return np.where(self.margins[:, None] > 0, wrong, np.nan)
 
 
@@ -458,8 +469,9 @@ def spreads(values: FloatArray, codes: Index) -> FloatArray:
     """The largest less the smallest of the values (n,) of every query, by its code (n,):
     (n_queries,); 0 without values.
     """
-    largest = np.full(int(codes.max()) + 1, -np.inf)
-    smallest = np.full(len(largest), np.inf)
+    n_queries = int(codes.max()) + 1
+    largest = np.full(n_queries, -np.inf)
+    smallest = np.full(n_queries, np.inf)
     np.maximum.at(largest, codes, values)
     np.minimum.at(smallest, codes, values)
     return np.where(largest > smallest, largest - smallest, 0.0)

@@ -16,7 +16,6 @@ from corank.core.messages import warn_user
 from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import RankerMixin
 from corank.learners.co_rls import ViewLearner
-from corank.learners.explanation import Explanation
 from corank.learners.parameters import (
     KernelParameters,
     check_choice,
@@ -24,6 +23,7 @@ from corank.learners.parameters import (
     read_splits,
     whole_numbers,
 )
+from corank.learners.pursuit import Explanation
 from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (

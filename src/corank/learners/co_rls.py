@@ -37,7 +37,7 @@ from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.questions import ask_views
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored
+from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
@@ -124,11 +124,10 @@ class ViewLearner(KernelLeastSquares):
         passes: Any = None,
     ) -> TrainingData:
         apart = self._parts_apart(data, *others, asked, passes)
-        rows = UnscoredRows((*plain, *apart))
+        rows = UnscoredRows((*plain, *apart), self.unscored_loss())
         if rows.n_rows == 0:
             return data
-        unscored = Unscored(self.unscored_loss(), rows)
-        return replace(data, unscored=unscored, n_apart=sum(part.n_rows for part in apart))
+        return replace(data, unscored=rows, n_apart=sum(part.n_rows for part in apart))
 
     def _parts_apart(
         self, data: TrainingData, unscored: Any, labels: Any, asked: AskedBases, passes: Any

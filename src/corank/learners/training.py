@@ -24,10 +24,10 @@ from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
-from corank.core.unscored import HeldRows
+from corank.core.unscored import HeldRows, UnscoredRows
 from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
-from corank.solve.systems import Unscored, ViewData
+from corank.solve.systems import ViewData
 from corank.solve.tuning import Candidates, Training, widths_to_try
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
@@ -53,14 +53,14 @@ class TrainingData(Training):
     groups: Sequence[Index] | None
     n_units: int
     n_scored: int
-    unscored: Unscored | None = None
+    unscored: UnscoredRows | None = None
     n_apart: int = 0
     summed: bool = False
 
     @property
     def n_unscored(self) -> int:
         """Number of rows on which views should agree."""
-        return 0 if self.unscored is None else self.unscored.rows.n_rows
+        return 0 if self.unscored is None else self.unscored.n_rows
 
 
 def scored_data(
@@ -388,7 +388,7 @@ class ViewBases:
         if data.unscored is not None:
             most = max(view.limit for view in asked.views)
             needed = data.n_unscored if asked.whole else max(most - n_held, 0)
-            others, other_features = data.unscored.rows.sample(needed, asked.seed)
+            others, other_features = data.unscored.sample(needed, asked.seed)
             total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for

@@ -19,7 +19,7 @@ from corank.core.observations import EVERY_ROW, ComparedRows, ScoredRows
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.function import Expansion, Function
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
 
 COMPARED = (
     "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
@@ -57,7 +57,7 @@ class Kept:
     disagreement: Array | None = None
 
     @classmethod
-    def of(cls, system: DualSystem | PrimalSystem, unscored: Unscored | None) -> Kept | None:
+    def of(cls, system: DualSystem | PrimalSystem, unscored: UnscoredRows | None) -> Kept | None:
         """What is kept of a system that was solved; None where a model cannot be updated."""
         views = system.views
         if isinstance(views[0].problem, ComparedRows):
@@ -72,8 +72,8 @@ class Kept:
             return None
         if unscored is None:
             return cls(rows=[view.problem.under(EVERY_ROW) for view in views])
-        in_memory = all(isinstance(part, HeldRows) for part in unscored.rows.parts)
-        return cls(rows=_rows_of_bases(views, unscored.rows)) if in_memory else None
+        in_memory = all(isinstance(part, HeldRows) for part in unscored.parts)
+        return cls(rows=_rows_of_bases(views, unscored)) if in_memory else None
 
 
 def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[ScoredRows]:
@@ -113,7 +113,7 @@ def with_new_rows(
     n_seen: int,
     *,
     with_queries: bool,
-) -> tuple[DualSystem | PrimalSystem, Unscored | None]:
+) -> tuple[DualSystem | PrimalSystem, UnscoredRows | None]:
     """The system of a fitted function with newly scored rows, one set per view, and its unscored
     rows.
 
@@ -145,7 +145,7 @@ def with_new_rows(
     shared = None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
-        shared = Unscored(unscored_loss, UnscoredRows((held,)))
+        shared = UnscoredRows((held,), unscored_loss)
     return DualSystem(data, shared), shared
 
 

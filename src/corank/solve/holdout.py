@@ -89,7 +89,8 @@ class Grid:
 
     def pairs_at(self, agreements: FloatArray) -> Index:
         """The numbers of the pairs with these agreements."""
-        return np.flatnonzero(np.isin(self.pairs[:, 1], agreements))
+        chosen = np.isin(self.pairs[:, 1], agreements)
+        return np.flatnonzero(chosen)
 
 
 @dataclass(frozen=True)
@@ -124,17 +125,21 @@ class HeldOut:
         least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the
             digits of small losses
         """
-        target = target if target.ndim == 2 else target[:, None]
-        square = np.where(square.sum(axis=0) > ROUNDING * target.sum(axis=0), square, 0.0)
+        if target.ndim == 1:
+            target = target[:, None]
+        smallest = ROUNDING * target.sum(axis=0)
+        square = np.where(square.sum(axis=0) > smallest, square, 0.0)
         slope = best_slope(cross, square, least)
+        losses = target - 2 * slope * cross + slope**2 * square
+        errors = np.maximum(losses, 0.0)
         counts = sizes > 0
-        errors = np.maximum(target - 2 * slope * cross + slope**2 * square, 0.0)
         return cls(errors[counts], sizes[counts])
 
     @property
     def mean(self) -> FloatArray:
         """Error of every pair: (pairs,)."""
-        return np.asarray(self.errors.sum(axis=0) / self.sizes.sum())
+        total = self.sizes.sum()
+        return np.asarray(self.errors.sum(axis=0) / total)
 
     @property
     def standard_error(self) -> FloatArray:
@@ -143,7 +148,9 @@ class HeldOut:
         if k < 2:
             return np.full(self.errors.shape[1], np.nan)
         spread = self.errors - self.sizes[:, None] * self.mean
-        return np.asarray(np.sqrt((spread**2).sum(axis=0) * k / (k - 1)) / self.sizes.sum())
+        squares = (spread**2).sum(axis=0)
+        of_total = np.sqrt(squares * k / (k - 1))
+        return np.asarray(of_total / self.sizes.sum())
 
 
 def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> FloatArray:
@@ -152,15 +159,19 @@ def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> Flo
 
     0 where all predictions are 0.
     """
-    a, b = cross.sum(axis=0), square.sum(axis=0)
-    return np.asarray(np.maximum(np.divide(a, b, out=np.zeros_like(b), where=b > 0), least))
+    a = cross.sum(axis=0)
+    b = square.sum(axis=0)
+    slope = np.divide(a, b, out=np.zeros_like(b), where=b > 0)
+    return np.asarray(np.maximum(slope, least))
 
 
 def best_position(error: FloatArray, alpha: FloatArray) -> int:
     """The smallest error; among equals the largest alpha, the simplest model."""
     least = np.nanmin(error)
-    ties = np.flatnonzero(error <= least + EQUAL * abs(least))
-    return int(ties[np.argmax(alpha[ties])])
+    highest = least + EQUAL * abs(least)
+    ties = np.flatnonzero(error <= highest)
+    simplest = np.argmax(alpha[ties])
+    return int(ties[simplest])
 
 
 def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
@@ -173,9 +184,13 @@ def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
     best = best_position(held.mean, alphas)
     if scoring != "rescaled" or len(held.sizes) < 2:
         return best
-    gap = HeldOut(held.errors - held.errors[:, best : best + 1], held.sizes)
+    errors_of_best = held.errors[:, best : best + 1]
+    gap = HeldOut(held.errors - errors_of_best, held.sizes)
     close = np.flatnonzero(gap.mean <= gap.standard_error)
-    return int(close[np.argmax(alphas[close])]) if len(close) else best
+    if len(close) == 0:
+        return best
+    simplest = np.argmax(alphas[close])
+    return int(close[simplest])
 
 
 def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
@@ -212,13 +227,13 @@ def pooled(tables: Sequence[FoldErrors]) -> HeldOut:
     """All tables as one; folds in which nothing can be told apart are left out."""
     errors = np.concatenate([table.errors for table in tables])
     sizes = np.concatenate([table.sizes for table in tables])
-    cross = [table.cross for table in tables if table.cross is not None]
-    square = [table.square for table in tables if table.square is not None]
-    if cross:
-        return HeldOut.rescaled(
-            errors, np.concatenate(cross), np.concatenate(square), sizes, least=-1.0
-        )
-    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
+    crosses = [table.cross for table in tables if table.cross is not None]
+    squares = [table.square for table in tables if table.square is not None]
+    if crosses:
+        cross, square = np.concatenate(crosses), np.concatenate(squares)
+        return HeldOut.rescaled(errors, cross, square, sizes, least=-1.0)
+    counts = sizes > 0
+    return HeldOut(errors[counts], sizes[counts])
 
 
 def errors_of(
@@ -343,8 +358,9 @@ def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
 def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
     """The mean score of what is kept when a block is left out, where single rows count: (blocks,)."""
     products = to_numpy(targets * targets[:, 1:])  # w s and w
-    kept = products.sum(axis=0) - np.stack([products[block].sum(axis=0) for block in blocks])
-    return np.asarray(kept[:, 0] / np.where(kept[:, 1] > 0, kept[:, 1], 1.0))
+    left_out = np.stack([products[block].sum(axis=0) for block in blocks])
+    scores, weights = (products.sum(axis=0) - left_out).T
+    return np.asarray(scores / np.where(weights > 0, weights, 1.0))
 
 
 # ---------------------------------------------------------------- deleted rows
@@ -385,8 +401,9 @@ def left_out(
 
 def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
     """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
-    order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-    return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
+    numbers = np.concatenate([pairs for _, pairs in groups])
+    joined = namespace(columns[0]).concat(columns, axis=1)
+    return take_columns(joined, np.argsort(numbers))
 
 
 def _items_left_out(
@@ -416,9 +433,11 @@ def _items_left_out(
 def _cost_without(problem: ScoredRows, items: Index) -> float:
     """What the only query costs without some of its items."""
     operator = problem.operator
-    weights = take(operator.root_weights, items[items < len(problem)])
-    total = operator.totals - namespace(weights).sum(weights * weights)
-    _, within = operator.comparison.scales(total, operator.counts - float(weights.shape[0]))
+    items = items[items < len(problem)]
+    roots = take(operator.root_weights, items)
+    total = operator.totals - namespace(roots).sum(roots * roots)
+    count = operator.counts - float(len(items))
+    _, within = operator.comparison.scales(total, count)
     return float(within[0])
 
 

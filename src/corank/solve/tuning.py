@@ -29,6 +29,7 @@ from corank.core.kernels import Kernel, is_named, scale_gamma
 from corank.core.observations import Problem
 from corank.core.storable import storable
 from corank.core.stored_fields import any_floats
+from corank.core.unscored import UnscoredRows
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -39,7 +40,7 @@ from corank.solve.holdout import (
     held_out,
     hold_out_way,
 )
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -319,7 +320,7 @@ class HeldProblem:
     """
 
     choices: Iterable[Sequence[ViewData]]
-    unscored: Unscored | None = None
+    unscored: UnscoredRows | None = None
     dual: bool = False
     holds_out: bool = True
 
