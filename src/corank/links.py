@@ -23,7 +23,7 @@ from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, re
 from corank.core.messages import count, warn_user
 from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
-from corank.tables.identifiers import identifiers, row_numbers, rows_of_ids
+from corank.tables.names import identifiers, row_numbers, rows_of_ids
 
 EXPECTED = (
     "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m,"

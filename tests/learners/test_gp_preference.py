@@ -170,7 +170,7 @@ def test_slopes_of_the_evidence_are_those_of_differences(kind, basis, widths):
     check_slopes(ascent, np.linspace(0.3, -0.4, ascent.size))
 
 
-@pytest.mark.parametrize("name", ["poly", "laplacian"])
+@pytest.mark.parametrize("name", ["poly", "exponential", "laplacian"])
 def test_slopes_for_other_kernels_are_those_of_differences(name):
     model = PreferenceGP(1.0, 0.3, kernel=name).fit_comparisons(ITEMS, WINNERS, LOSERS)
     check_slopes(

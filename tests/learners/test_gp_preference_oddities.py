@@ -126,7 +126,7 @@ def test_singular_kernels_are_fine(twin):
         np.testing.assert_allclose(model.log_evidence_, 12 * np.log(0.5))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "cosine", "poly", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "cosine", "poly", "exponential", "laplacian"])
 def test_kernels_of_low_rank_are_fine(kernel):
     line = X[:, :1] + 2.0
     with warnings.catch_warnings():

@@ -76,8 +76,8 @@ class KernelBasis:
 
     @property
     def width(self) -> float | None:
-        """gamma of the kernel, None where it has none."""
-        return self.kernel.gamma
+        """gamma of the kernel, None where it has none, or every column one of its own."""
+        return self.kernel.gamma if self.kernel.scales is None else None
 
     def features(self, X: Array) -> Array:
         """Φ(X): (n, r). O(n r d)."""

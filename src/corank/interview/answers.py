@@ -112,7 +112,8 @@ class Answer:
         """Refuse an answer that does not go with its question, in a ValueError."""
         if self.kind not in KINDS:
             raise ValueError(f"kind must be {_listed(KINDS)}, got {self.kind!r}")
-        n_items, possible = len(self.items), KINDS[self.kind].n_items
+        n_items = len(self.items)
+        possible = KINDS[self.kind].n_items
         if n_items not in possible:
             raise ValueError(
                 f"kind {self.kind!r} shows {_listed(possible)} items, but {n_items} are named"
@@ -228,15 +229,17 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
     of their range.
     """
     judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    scores = []
     for answer in answers:
         for first, second, won in pair_outcomes([answer]):
             verdict = 0.0
             if won == 1:
                 verdict = 1.0 if first < second else -1.0
-            judged[frozenset((first, second))][answer.person].append(verdict)
+            pair = frozenset((first, second))
+            judged[pair][answer.person].append(verdict)
         if answer.score is not None:
             judged[answer.items][answer.person].append(answer.score)
-    scores = [answer.score for answer in answers if answer.score is not None]
+            scores.append(answer.score)
     tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
     repeated = consistent = 0
     shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
@@ -244,10 +247,12 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
         for first_value, *later in by_person.values():
             repeated += len(later)
             consistent += sum(abs(first_value - value) <= tolerance for value in later)
-        for first, second in combinations(sorted(by_person), 2):
-            gap = by_person[first][0] - by_person[second][0]
-            shared[first, second].append(abs(gap) <= tolerance)
-    agreement = [(*pair, len(same), sum(same)) for pair, same in sorted(shared.items())]
+        for one, other in combinations(sorted(by_person), 2):
+            gap = by_person[one][0] - by_person[other][0]
+            shared[one, other].append(abs(gap) <= tolerance)
+    agreement = []
+    for people, alike in sorted(shared.items()):
+        agreement.append((*people, len(alike), sum(alike)))
     return repeated, consistent, agreement
 
 

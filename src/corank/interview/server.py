@@ -267,7 +267,8 @@ class PageConnection(H11Protocol):
         _loop: Any = None,
     ) -> None:
         super().__init__(config, server_state, {**app_state, ADMIT: self._admit}, _loop)
-        self._terminal, self.logger = self.logger, SILENT
+        self._terminal = self.logger
+        self.logger = SILENT
         self._is_stranger = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

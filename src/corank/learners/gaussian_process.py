@@ -33,7 +33,13 @@ from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.inputs import comparison_groups, read_comparisons, read_score_columns
 from corank.learners.base import PRECOMPUTED, ComparisonMixin, OneViewLearner, RankerMixin
-from corank.learners.parameters import check_choice, seed
+from corank.learners.parameters import (
+    check_choice,
+    check_learned_widths,
+    is_per_column,
+    seed,
+    with_given_widths,
+)
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, spread_of
@@ -49,11 +55,11 @@ from corank.solve.posterior import (
 from corank.solve.questions import ask
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training, kernels_to_try
+from corank.solve.widths import with_learned_widths
 
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 # however many basis points there are: smaller blocks cost more than their memory
 MIN_BLOCK_ROWS = 64
-MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as many parameters
 # the scale of a column that never changes, which no width can be learned for
 CONSTANT_COLUMN_SCALE = 1e-3
 WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
@@ -103,26 +109,24 @@ class EvidenceLearner(OneViewLearner):
         """
         kernel = self._read_kernel(training)
         widths = self._widths()
-        if widths == "each" and kernel.name != "rbf":
-            raise ValueError(
-                f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}."
-            )
-        if not kernel.has_width:
+        n_columns = training.everything.shape[1]
+        if widths == "each":
+            check_learned_widths(kernel, n_columns)
+        if is_per_column(self.gamma):
+            kernel = with_given_widths(kernel, self.gamma, n_columns)
+        elif widths == "each" and kernel.name != "rbf":  # the search for others is that of RankRLS
+            kernel = with_learned_widths(training.problem, kernel, seed(self.random_state))
+        if not kernel.has_width or kernel.scales is not None:
             widths = "given"
-        columns = training.everything.shape[1]
-        if widths == "each" and columns > MAX_COLUMNS_WITH_WIDTHS:
-            raise ValueError(
-                f"gamma='columns' learns one width per column, but X has {columns:,}; use"
-                f" gamma='tune', or at most {MAX_COLUMNS_WITH_WIDTHS} columns."
-            )
         spec = self._basis_rows(training)
         if is_named(spec, "features"):
             raise ValueError(
                 "basis='features' does not go with Gaussian processes; use kernel='linear' alone."
             )
         basis_seed = seed(self.random_state)
-        gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
-        kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
+        if kernel.scales is None:
+            gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
+            kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
         chosen_from, index = basis_candidates(
             spec, features, training.index, training.everything, basis_seed
@@ -150,16 +154,22 @@ class EvidenceLearner(OneViewLearner):
         scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
         return replace(kernel, scales=tuple(scales.tolist()))
 
+    @property
+    def _has_column_widths(self) -> bool:
+        return is_named(self.gamma, "columns") or is_per_column(self.gamma)
+
     def _widths(self) -> Widths:
         """Which kernel widths `gamma` asks to learn."""
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", tuple(WIDTHS))
             return WIDTHS[self.gamma]
         gamma: Any = self.gamma
+        if is_per_column(gamma):
+            return "given"
         if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
             raise ValueError(
-                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got"
-                f" {gamma!r}."
+                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, or an array"
+                f" of one per column, got {gamma!r}."
             )
         return "given"
 
@@ -391,8 +401,9 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     ----------
     amplitude : "tune" or float, default="tune"
         Variance of the function.
-    gamma : "tune", "columns", "scale" or float, default="tune"
-        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    gamma : "tune", "columns", "scale", float or array, default="tune"
+        Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
+        which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does.
     noise : "tune" or float, default="tune"
         Variance of the noise of one score in `fit`, of one observed difference in
         `fit_comparisons`.
@@ -405,7 +416,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     ----------
     coef_ : (r,) coefficients of the basis functions
     basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, noise_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    amplitude_, noise_, gamma_ : the values used; ``gamma_`` is (d,) where every column has a width
     alpha_ : float, ``noise_ / amplitude_``: that of `RankRLS` with the same mean
     log_evidence_ : float
 

@@ -20,7 +20,7 @@ from corank.core.basis import (
     make_basis,
     read_basis,
 )
-from corank.core.kernels import Kernel, check_precomputed, is_named, scale_gamma
+from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -29,6 +29,7 @@ from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
 from corank.solve.systems import ViewData
 from corank.solve.tuning import Candidates, Training, widths_to_try
+from corank.solve.widths import with_learned_widths
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
@@ -266,6 +267,14 @@ class AskedBases:
         """What every view is to take as its basis."""
         return [asked.basis for asked in self.views]
 
+    def with_learned_widths(self, problem: Problem) -> AskedBases:
+        """What is asked for, with kernels whose widths per column were learned from a problem."""
+        views = [
+            replace(asked, kernel=with_learned_widths(problem, asked.kernel, self.seed), gamma=None)
+            for asked in self.views
+        ]
+        return replace(self, views=views)
+
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""
         if any(asked.kernel.precomputed for asked in self.views):
@@ -350,7 +359,7 @@ class ViewBasis:
             inside = numbers < self.data.everything.shape[0]
             by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
             weights = like(by_row, weights)
-        return widths_to_try(gamma, scale_gamma(features, weights))
+        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""

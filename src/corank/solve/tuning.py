@@ -25,7 +25,7 @@ from corank.core.folds import (
     has_item_form,
     same_scores,
 )
-from corank.core.kernels import Kernel, is_named, scale_gamma
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import storable
 from corank.core.stored_fields import any_floats
@@ -147,7 +147,7 @@ class Path:
         -------
         ax
         """
-        from corank.report.axes import draw_path  # plots are above everything that computes
+        from corank.report.plots import draw_path  # plots are above everything that computes
 
         return draw_path(self, ax)
 
@@ -277,7 +277,7 @@ def kernels_to_try(
         rows = candidate_rows(training.index, spec, seed)
         if len(rows) < len(training.index):
             features, weights = take(features, rows), take(weights, rows)
-        scale = scale_gamma(features, weights)
+        scale = kernel.scale_width(features, weights)
     return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 

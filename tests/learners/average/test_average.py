@@ -44,7 +44,7 @@ def rbf(A, B, gamma):
     return np.exp(-gamma * ((A[:, None] - B[None]) ** 2).sum(axis=2))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "exponential", "laplacian"])
 def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
     built = SPACE.built(candidate)
@@ -89,7 +89,7 @@ SHARED_KERNELS = [
     Candidate(kernel="cosine", views="sum", second_order=True),
     *(
         Candidate(kernel=kernel, width=width)
-        for kernel in ("rbf", "laplacian")
+        for kernel in ("rbf", "exponential", "laplacian")
         for width in (1.0, 2.0, 3.0, 16.0, 64.0)
     ),
     *(Candidate(width=width, views="sum") for width in (1.0, 4.0)),
@@ -106,7 +106,10 @@ def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     relevant = (
         []
         if rows == "csr"
-        else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+        else [
+            Candidate(kernel=k, relevance=True)
+            for k in ("linear", "rbf", "exponential", "laplacian")
+        ]
     )
     space = Space({STANDARD: as_rows(X)}, {STANDARD: as_rows(UNSCORED)}, VIEWS)
     candidates = [*SHARED_KERNELS, *relevant]
