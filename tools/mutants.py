@@ -138,7 +138,9 @@ MUTANTS = [
     Mutant("average", WEIGHING, "(0.0 if marks else 0.5) * softmax", "0.5 * softmax"),
     Mutant("average", WEIGHING, "softmax(log_evidence / 2 +", "softmax(0 * log_evidence +"),
     Mutant("average", WEIGHING, "STACKED_UNITS = 500", "STACKED_UNITS = 500_000"),
-    Mutant("average", WEIGHING, "cross_fitted.get(candidate, form.held_out)", "form.held_out"),
+    Mutant(
+        "average", WEIGHING, "cross_fitted.get(kernel.candidate, form.held_out)", "form.held_out"
+    ),
     Mutant("average", WEIGHING, "np.where(alone, evidence - mean, 0.0)", "0.0"),
     Mutant(
         "average", WEIGHING, "np.where(usable, size / np.where(", "np.where(usable, 1 / np.where("

@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, symmetrised, take
+from corank.core.arrays import FloatArray, Index, in_order, symmetrised, take
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
@@ -31,6 +31,7 @@ from corank.solve.spectrum import LEAST
 BASIS_BLOCK_ENTRIES = 2**20
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 LEAST_EIGENVALUE = 1e-8
+MAX_AT_ONCE = 2_500  # rows up to which every thread has a matrix of its own: beyond, all share one
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -157,12 +158,16 @@ class Fits:
                 for similarity in self.judged[number].similarities
             ]
 
-        fitted = {}
-        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+        def fit(numbers: Sequence[int]) -> list[FittedCandidate]:
             shared = space.emptied()
-            for number in numbers:
-                fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen]
+            return [self._dual(number, shared) for number in numbers]
+
+        order = sorted(chosen, key=distances)
+        groups = [list(numbers) for _, numbers in groupby(order, key=distances)]
+        at_once = self.units.size <= MAX_AT_ONCE
+        results = in_order(fit, groups, self.units.scores) if at_once else map(fit, groups)
+        fitted = [each for group in results for each in group]
+        return [fitted[order.index(number)] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> FittedCandidate:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ /
@@ -267,8 +272,9 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
         system = matrix.copy()
         system.flat[:: len(system) + 1] += jitter * size
         try:
+            # a symmetric matrix is its transpose, which LAPACK factorises where it stands
             factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system, lower=True, check_finite=False
+                system.T, lower=True, overwrite_a=True, check_finite=False
             )
         except scipy.linalg.LinAlgError:
             continue

@@ -109,11 +109,10 @@ def fit_average(
         else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
-    with in_one_thread(units.scores):  # many small systems: threads would only wait
-        judged = judge(sample_space, candidates, sampled)
-        mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
-        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    judged = judge(sample_space, candidates, sampled)
+    mixtures = _mixtures(judged, sampled, ranks=ranks)
+    folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
+    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
     fits, chosen = Fits(judged, mixtures, units), _carriers(mixtures)
@@ -283,7 +282,7 @@ def values_at_points(
     space: Space, candidates: Sequence[Candidate], units: Observations, *, ranks: bool
 ) -> FloatArray:
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
-    judged = judge(space, candidates, units)
+    judged = judge(space, candidates, units, with_variances=False)
     mixture = mix(judged, units, ranks=ranks)
     low, high = bounds(units, trust_in(mixture, units))
     total = np.zeros(units.n_points)
