@@ -94,6 +94,7 @@ SPECTRUM = "solve/spectrum.py"
 CLOSED_FORM = "learners/average/closed_form.py"
 WEIGHING = "learners/average/weighing.py"
 FITTING = "learners/average/fitting.py"
+COEFFICIENTS = "learners/average/coefficients.py"
 MODEL = "learners/average/model.py"
 PROCESSES = "learners/average/posterior.py"
 POSTERIOR = "solve/posterior.py"
@@ -137,7 +138,9 @@ MUTANTS = [
     Mutant("average", WEIGHING, "(0.0 if marks else 0.5) * softmax", "0.5 * softmax"),
     Mutant("average", WEIGHING, "softmax(log_evidence / 2 +", "softmax(0 * log_evidence +"),
     Mutant("average", WEIGHING, "STACKED_UNITS = 500", "STACKED_UNITS = 500_000"),
-    Mutant("average", WEIGHING, "cross_fitted.get(candidate, form.held_out)", "form.held_out"),
+    Mutant(
+        "average", WEIGHING, "cross_fitted.get(kernel.candidate, form.held_out)", "form.held_out"
+    ),
     Mutant("average", WEIGHING, "np.where(alone, evidence - mean, 0.0)", "0.0"),
     Mutant(
         "average", WEIGHING, "np.where(usable, size / np.where(", "np.where(usable, 1 / np.where("
@@ -148,14 +151,14 @@ MUTANTS = [
     Mutant("average", FITTING, "FEW_UNITS = 200", "FEW_UNITS = 2"),
     Mutant(
         "average",
-        FITTING,
+        COEFFICIENTS,
         "loss = Pointwise() if units.groups is None else",
         "loss = Pointwise() or",
     ),
     Mutant("average", FITTING, "kept = np.setdiff1d(everything, fold)", "kept = everything"),
     Mutant(
         "average",
-        FITTING,
+        COEFFICIENTS,
         "float(np.exp(np.log(judgement.form.alphas) @ shares))",
         "float(judgement.form.alphas @ shares)",
     ),

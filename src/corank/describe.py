@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import is_regressor
 
+from corank.core.kernels import UNIT_KERNELS
 from corank.core.messages import count, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
@@ -28,7 +29,6 @@ Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
 SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
-UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
 MAX_COLUMNS = 12  # listed one by one
 MAX_DROPPED = 4  # of them columns that are not learned from
 MAX_CATEGORIES, MAX_LABEL = 6, 24  # that are listed, and letters of each
@@ -67,7 +67,9 @@ def _counts(model: Any, table: Facts) -> Facts:
     comparisons = table.get("comparisons")
     if comparisons is None and model.learned_from == "comparison":
         comparisons = model.n_comparisons
-    scored, queries, without_scores = counts["scored"], counts["queries"], None
+    scored = counts["scored"]
+    queries = counts["queries"]
+    without_scores = None
     if table.get("rows") == counts["rows"]:
         all_queries = table.get("queries")
         scored = table.get("scored") if scored is None else scored
@@ -190,7 +192,8 @@ def _atoms(model: Any) -> dict[str, list[Any]]:
 
 def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
-    path, gamma = model.tuning_path, model.get_params(deep=False).get("gamma")
+    path = model.tuning_path
+    gamma = model.get_params(deep=False).get("gamma")
     has_width = any(part.span.kernel.gamma is not None for part in model.function_.parts)
     # NaN where views have widths of their own
     n_widths = 1 if path is None else len(np.unique(path.gamma))
@@ -203,7 +206,8 @@ def _held_out(model: Any) -> Facts:
     }
     if path is None:
         return facts | _errors(1, "", np.nan, np.nan, np.nan)
-    tried, meaning = len(path.error), HELD_OUT_ERRORS[path.scoring]
+    tried = len(path.error)
+    meaning = HELD_OUT_ERRORS[path.scoring]
     if tried > 1:
         meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
     best = path.best
@@ -327,7 +331,8 @@ def _rows_in_words(facts: Facts) -> str:
     )
     if facts["comparisons"]:
         text = f"{count(facts['comparisons'], 'comparison')} of {count(facts['scored'], 'item')}"
-    queries, column = facts["queries"], facts["query_column"]
+    queries = facts["queries"]
+    column = facts["query_column"]
     if queries is None or (column is None and (facts["comparisons"] or queries == 1)):
         return text
     text += f", {count(queries, 'query', 'queries')}" + (f" ({column})" if column else "")
@@ -343,7 +348,8 @@ def _views_in_words(facts: Facts) -> dict[str, str]:
         basis = "" if view["basis_of"] == "columns" else f"; basis of {_basis_in_words(view)}"
         penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
         sentences[f"view {number}"] = f"{name}{size}; {_kernel_in_words(view)}{basis}{penalty}"
-    unscored, agreement = count(facts["unscored"], "unscored row"), facts["agreement"]
+    unscored = count(facts["unscored"], "unscored row")
+    agreement = facts["agreement"]
     sentences["agreement"] = (
         f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
     )
@@ -364,7 +370,8 @@ def _kernel_in_words(function: Facts) -> str:
 
 def _width_choice(facts: Facts) -> str:
     """How the width of a kernel was chosen."""
-    chosen, best_of = facts["gamma_chosen"], _best_of(facts["gammas_tried"])
+    chosen = facts["gamma_chosen"]
+    best_of = _best_of(facts["gammas_tried"])
     if "log_evidence" in facts:
         best_of = ", by largest evidence"
     if isinstance(facts["gamma"], list):
@@ -385,7 +392,8 @@ def _basis_in_words(function: Facts) -> str:
 
 
 def _evidence_in_words(facts: Facts) -> dict[str, str]:
-    amplitude, noise = facts["amplitude"], facts.get("noise")
+    amplitude = facts["amplitude"]
+    noise = facts.get("noise")
     meaning = ""
     # E Φ(|d|) for a difference d of variance 2·amplitude
     if facts["kernel"] in UNIT_KERNELS and noise is None:
@@ -429,10 +437,8 @@ def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     """Columns with what becomes of each, the first categories by name."""
     columns = []
     for entry in encoding:
-        treatment, labels = (
-            entry["treatment"],
-            [shortened(label, MAX_LABEL) for label in entry["categories"]],
-        )
+        treatment = entry["treatment"]
+        labels = [shortened(label, MAX_LABEL) for label in entry["categories"]]
         if labels:
             number = f"{len(labels)} values"
             treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)

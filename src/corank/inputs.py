@@ -37,9 +37,9 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, Rows, refuse_lost_differences
+from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
@@ -102,7 +102,8 @@ def warn_of_scales(features: Array, kernel: Any) -> None:
     ):
         return
     ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
-    wide, narrow = ranges.max(initial=0.0), ranges[ranges > 0].min(initial=np.inf)
+    wide = ranges.max(initial=0.0)
+    narrow = ranges[ranges > 0].min(initial=np.inf)
     if wide > MAX_SCALE_RATIO * narrow:
         warn_user(
             f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the"
@@ -197,11 +198,9 @@ def _refuse_non_numbers(features: Array, names: Array | None) -> None:
     if is_sparse(features):
         features = features.tocoo()
         first = int(np.argmin(np.isfinite(features.data)))
-        row, column, value = (
-            int(features.row[first]),
-            int(features.col[first]),
-            features.data[first],
-        )
+        row = int(features.row[first])
+        column = int(features.col[first])
+        value = features.data[first]
     else:
         row, column = (int(numbers[0]) for numbers in np.nonzero(~np.isfinite(features)))
         value = features[row, column]
@@ -454,7 +453,8 @@ def compared_rows(
 def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
     """What is held out together: the comparisons of a query, else those of the same two items."""
     if qid is None:
-        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        low = np.minimum(winners, losers)
+        high = np.maximum(winners, losers)
         groups, _ = first_appearance(low * n_rows + high)
         return groups
     queries = to_numpy(encode_queries(qid, n_rows)[0])

@@ -24,7 +24,7 @@ from corank.core.stored_fields import (
 )
 from corank.core.sums import Gram, Statistics
 from corank.core.views import View
-from corank.learners.average.fitting import FittedCandidate
+from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.model import AverageModel
 
 

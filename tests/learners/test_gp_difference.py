@@ -393,7 +393,7 @@ def test_a_precomputed_kernel_is_the_kernel(basis):
         own.update_comparisons(k(NEW, X), [0], [1])
 
 
-@pytest.mark.parametrize("name", ["linear", "poly", "laplacian", "cosine"])
+@pytest.mark.parametrize("name", ["linear", "poly", "exponential", "laplacian", "cosine"])
 def test_other_kernels_are_normal_distributions_too(name):
     model = DifferenceGP(AMPLITUDE, GAMMA, NOISE, kernel=name, degree=2).fit(X, Y, qid=QID)
     own = kernel(name, GAMMA, degree=2)
@@ -478,7 +478,10 @@ def test_the_units_of_scores_and_features_do_not_matter(size):
         ({"noise": np.inf}, "noise"),
         ({"amplitude": 0}, "amplitude"),
         ({"gamma": [0.1, 1.0]}, "gamma must be"),
-        ({"gamma": "columns", "kernel": "linear"}, "gamma='columns' goes with kernel='rbf' only"),
+        (
+            {"gamma": "columns", "kernel": "linear"},
+            "gamma='columns' needs an rbf, exponential or laplacian kernel",
+        ),
         ({"basis": "features", "kernel": "linear"}, "basis='features' does not go with"),
         ({"basis": 99}, "basis = 99"),
     ],

@@ -14,8 +14,16 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from corank.cli.console import command, show, show_json, size_of, typed_command, working
-from corank.cli.files import check_model_output, check_report_output
+from corank.cli.console import (
+    check_model_output,
+    check_report_output,
+    command,
+    show,
+    show_json,
+    size_of,
+    typed_command,
+    working,
+)
 from corank.cli.options import AsJson, File, Force, Quiet, option
 from corank.core.arrays import FloatArray, Index, Mask
 from corank.datasets import ProposalData, load_peps
@@ -97,7 +105,8 @@ class DemoRanking:
     @classmethod
     def of(cls, data: ProposalData) -> DemoRanking:
         """Mark ten items at random, half of them of the topic, and learn from them."""
-        truth, rng = data.has_topic(TOPIC), np.random.default_rng([0, N_MARKS])
+        truth = data.has_topic(TOPIC)
+        rng = np.random.default_rng([0, N_MARKS])
         halves = np.flatnonzero(truth), np.flatnonzero(~truth)
         marked = np.concatenate([rng.choice(rows, N_MARKS // 2, replace=False) for rows in halves])
         marks = np.full(len(truth), np.nan)
@@ -130,7 +139,8 @@ class DemoRanking:
 
     def titles(self, rows: Iterable[int]) -> list[tuple[str, str, str]]:
         """Number, whether it has the topic, and title of some items."""
-        ids, titles = self.data.ids, self.data.X["title"].to_pylist()
+        ids = self.data.ids
+        titles = self.data.X["title"].to_pylist()
         return [(str(ids[row]), "yes" if self.truth[row] else "no", titles[row]) for row in rows]
 
     def tables(self, n_first: int) -> list[Table]:
@@ -207,8 +217,16 @@ def _show_ranking(
 
 
 def _write_page(path: Path, ranking: DemoRanking, *, force: bool) -> None:
-    from corank.report.model import model_parts  # with matplotlib, which is slow to import
-    from corank.report.page import Section, code, origins, page, text, verdict, write
+    from corank.report.page import (
+        Section,
+        code,
+        model_parts,  # with matplotlib, which is slow to import
+        origins,
+        page,
+        text,
+        verdict,
+        write,
+    )
 
     sections = [
         *(Section(table.title, [table.to_html()]) for table in ranking.tables(N_FIRST)),

@@ -13,8 +13,16 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import remembered
-from corank.cli.console import cell, show, show_json, typed_command, working
-from corank.cli.files import check_report_output, is_several, title_of
+from corank.cli.console import (
+    cell,
+    check_report_output,
+    is_several,
+    show,
+    show_json,
+    title_of,
+    typed_command,
+    working,
+)
 from corank.cli.items import AppliedModel, ItemTable
 from corank.cli.options import (
     TABLE,
@@ -67,10 +75,8 @@ def explain(
     with working(quiet=common.quiet) as step:
         step(f"reading {title_of(file)}")
         learner = applied.model
-        item, by_query = (
-            id_column or remembered(learner, "id"),
-            learner.is_average and learner.with_queries,
-        )
+        item = id_column or remembered(learner, "id")
+        by_query = learner.is_average and learner.with_queries
         otherwise = "all rows are one query" if by_query else ""
         rows = ItemTable.read(applied, applied.file, query, item, otherwise=otherwise)
         items = _Items.of(rows, item, asked=id_column is not None)

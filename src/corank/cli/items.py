@@ -16,13 +16,12 @@ import pyarrow as pa
 import typer
 
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.console import note
-from corank.cli.files import check_model_and_table, check_single, readable
+from corank.cli.console import check_model_and_table, check_single, note, readable
 from corank.cli.named_tables import DIRECTED, LinkTable, check_named, read_scored_items
 from corank.cli.options import CommonOptions, LinkOptions
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
-from corank.core.labels import encode_queries
 from corank.core.messages import near_names
+from corank.core.queries import encode_queries
 from corank.model_files import load
 from corank.model_files.known_answers import row_marks
 from corank.tables import TableError, TableFile, query_column, score_column
@@ -238,14 +237,17 @@ class ScoredItems:
         needed: bool = False,
     ) -> ScoredItems:
         """The rows of a table; links that are `needed` must be there."""
-        model, scores = applied.model, score_column(table, score, unlabelled_score(applied.model))
+        model = applied.model
+        scores = score_column(table, score, unlabelled_score(applied.model))
         file = applied.items or applied.file
         linked = applied.linked(table, item, file, needed=needed)
         if not linked:
             scored = ~np.isnan(scores)
-            table, scores = table.filter(pa.array(scored)), scores[scored]
+            table = table.filter(pa.array(scored))
+            scores = scores[scored]
         queries = None if query is None else query_column(table, query)
-        features, names = features_of(model, table), None
+        features = features_of(model, table)
+        names = None
         if item is not None and item in table.column_names:
             names = names_in(table, item, "item", applied.file)
         marks = row_marks(names, features, scores, queries)

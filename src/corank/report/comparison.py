@@ -15,25 +15,32 @@ from corank.core.messages import in_bytes, measured, rounded
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
-from corank.experiments.data import intake
-from corank.experiments.protocol import JUDGES, WITHIN, Draw, split
+from corank.experiments.protocol import JUDGES, WITHIN, Draw, intake, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
 from corank.metrics import MEASURES, calibration_error
-from corank.report.axes import FAINT, INK, axis
-from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
     Html,
     Section,
     bullets,
+    columns_list,
     figure,
     folded,
+    model_parts,
     origins,
     page,
+    parameters,
     text,
     verdict,
     write,
 )
-from corank.report.plots import plot_comparison, plot_learning_curve, plot_reliability
+from corank.report.plots import (
+    FAINT,
+    INK,
+    axis,
+    plot_comparison,
+    plot_learning_curve,
+    plot_reliability,
+)
 
 WORST_QUERIES = 10  # listed
 # rows of a listed query: of two or three rows all may be in the wrong order by chance
@@ -116,7 +123,9 @@ def _data_section(
 
 def _methods_section(comparison: ComparisonResult) -> Section:
     rows = {row.method: row for row in comparison.rows()}
-    ranked, measure, queries = comparison.ranked(), comparison.measure, comparison.has_queries
+    ranked = comparison.ranked()
+    measure = comparison.measure
+    queries = comparison.has_queries
     measures = [
         name for name in JUDGES if any(row.estimates[name] is not None for row in rows.values())
     ]
@@ -227,7 +236,8 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
 
 
 def _curves(comparison: ComparisonResult, over: str) -> Html:
-    measure, repeats = MEASURES[comparison.measure].title, comparison.protocol.repeats
+    measure = MEASURES[comparison.measure].title
+    repeats = comparison.protocol.repeats
     ends = "; ".join(
         f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and"
         f" {measured(curve.points[-1].mean)} at {curve.n[-1]:,.0f}"
@@ -258,7 +268,8 @@ def _model_section(comparison: ComparisonResult) -> Section | None:
         fitted, X = _refitted(comparison, name)
         if fitted.model is None:
             continue
-        method, result = comparison.method(name), comparison.runs(name)[0].result
+        method = comparison.method(name)
+        result = comparison.runs(name)[0].result
         lead = "The best model" if name == comparison.ranked()[0] else "The best of corank's models"
         unscored = (
             f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
@@ -296,8 +307,10 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
     """How errors spread over queries, and where they are worst."""
     if not comparison.has_queries:
         return None
-    items, measure = comparison.items, comparison.measure
-    best, baseline = comparison.ranked()[0], comparison.baseline
+    items = comparison.items
+    measure = comparison.measure
+    best = comparison.ranked()[0]
+    baseline = comparison.baseline
     title = comparison.method(best).title
     errors = comparison.units(measure, best)
     tested = np.flatnonzero(~np.isnan(errors))
@@ -406,7 +419,8 @@ def _seconds(value: float) -> str:
 
 
 def _protocol_section(comparison: ComparisonResult, command: str | None) -> Section:
-    rules, records = comparison.protocol, comparison.records
+    rules = comparison.protocol
+    records = comparison.records
     whole = [record.result for record in records if record.draw.scored == record.draw.unscored == 1]
     n_test, n_scored = (
         np.mean([result[name] for result in whole]) for name in ("n_test", "n_scored")

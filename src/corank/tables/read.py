@@ -25,7 +25,6 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
 from corank.tables.columns import MISSING, TableError, check_unique, columns_of
-from corank.tables.json_lines import number_of_names, open_shallow
 from corank.tables.limits import (
     MAX_CELLS,
     MAX_COLUMNS,
@@ -33,10 +32,12 @@ from corank.tables.limits import (
     MAX_ZEROS,
     check_expansion,
     check_table_size,
+    number_of_names,
     open_limited,
+    open_shallow,
+    read_parquet,
     too_long_a_line,
 )
-from corank.tables.parquet_files import read_parquet
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
@@ -175,15 +176,6 @@ def reading(path: object) -> Iterator[None]:
         raise TableError(
             f"{path} cannot be read, it may be damaged or cut off: {reason}"
         ) from error
-
-
-def _byte_stream(path: Path) -> Any:
-    """The bytes of a file for Arrow; where they are not compressed, its own threads read them and
-    need no Python.
-    """
-    if not _ending(path)[1]:
-        return pa.input_stream(path, compression=None)
-    return pa.PythonFile(open_limited(path, compressed=True), mode="r")
 
 
 def _block_bytes() -> int:
@@ -404,8 +396,12 @@ def _csv_arguments(
     uneven_row: Callable[[arrow_csv.InvalidRow], str] | None = None,
 ) -> tuple[Any, ...]:
     """Stream and options for `pyarrow.csv`, whether a file is read whole or in batches."""
+    if _ending(path)[1]:
+        stream = pa.PythonFile(open_limited(path, compressed=True), mode="r")
+    else:  # Arrow's own threads read it and need no Python
+        stream = pa.input_stream(path, compression=None)
     return (
-        _byte_stream(path),
+        stream,
         arrow_csv.ReadOptions(
             block_size=_block_bytes(),
             skip_rows=layout.skipped_rows,
@@ -509,7 +505,8 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
 
 
 def _read_svmlight(path: Path) -> pa.Table:
-    with_queries, n_features = has_queries(path), last_feature(path)
+    with_queries = has_queries(path)
+    n_features = last_feature(path)
     lines = next(lines_of(path, None))
     n_numbers = len(lines) * n_features
     MAX_CELLS.check(

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from corank import Candidate
-from corank.learners.average import fitting
+from corank.learners.average import coefficients
 from corank.learners.average.candidates import default_candidates
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import STANDARD, fit_encoding
@@ -44,7 +44,7 @@ def rbf(A, B, gamma):
     return np.exp(-gamma * ((A[:, None] - B[None]) ** 2).sum(axis=2))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "exponential", "laplacian"])
 def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
     built = SPACE.built(candidate)
@@ -89,7 +89,7 @@ SHARED_KERNELS = [
     Candidate(kernel="cosine", views="sum", second_order=True),
     *(
         Candidate(kernel=kernel, width=width)
-        for kernel in ("rbf", "laplacian")
+        for kernel in ("rbf", "exponential", "laplacian")
         for width in (1.0, 2.0, 3.0, 16.0, 64.0)
     ),
     *(Candidate(width=width, views="sum") for width in (1.0, 4.0)),
@@ -106,7 +106,10 @@ def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     relevant = (
         []
         if rows == "csr"
-        else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+        else [
+            Candidate(kernel=k, relevance=True)
+            for k in ("linear", "rbf", "exponential", "laplacian")
+        ]
     )
     space = Space({STANDARD: as_rows(X)}, {STANDARD: as_rows(UNSCORED)}, VIEWS)
     candidates = [*SHARED_KERNELS, *relevant]
@@ -212,7 +215,9 @@ def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
 @pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
 def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
     n = 60
-    monkeypatch.setattr(fitting, "BASIS_BLOCK_ENTRIES", 7 * n)  # queries go on in the next block
+    monkeypatch.setattr(
+        coefficients, "BASIS_BLOCK_ENTRIES", 7 * n
+    )  # queries go on in the next block
     rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(12), 5)
     scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
     ranks = units_of in ("queries", "comparisons")
@@ -228,7 +233,7 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
         space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units
     )
     mixtures = (mix(judged, units, ranks=ranks),) * 2
-    fits = fitting._Fits(judged, mixtures, units)
+    fits = coefficients.Fits(judged, mixtures, units)
     bases = fits.on_basis([0, 1, 2], space, np.arange(n))
     duals = [fits._dual(number, space) for number in range(3)]
     new = {STANDARD: rows[::3]}

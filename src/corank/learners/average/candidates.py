@@ -23,8 +23,9 @@ from corank.learners.average.encoding import (
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
-KERNELS = ("linear", "cosine", "rbf", "laplacian")
-WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
+WIDE_KERNELS = ("rbf", "exponential", "laplacian")  # those that have a width
+KERNELS = ("linear", "cosine", *WIDE_KERNELS)
+PRODUCT_KERNELS = ("rbf", "laplacian")  # that are products of kernels of single columns
 KERNELS_OF_NUMBERS = ("linear", "rbf", "laplacian")
 KERNELS_OF_TEXT = ("linear", "cosine", "rbf")  # and of CSR
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
@@ -49,8 +50,8 @@ class Candidate:
     Parameters
     ----------
     encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
-    kernel : "linear", "cosine", "rbf" or "laplacian"
-    width : of rbf and laplacian kernels, in units of the median distance between scored rows
+    kernel : "linear", "cosine", "rbf", "exponential" or "laplacian"
+    width : of the last three, in units of the median distance between scored rows
     views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of
         views), or "agreement" (views that agree on unscored rows)
     of : numbers of the views, in ascending order; none stands for all
@@ -176,7 +177,7 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
                 "candidates: second_order goes with neither relevance nor agreement, got"
                 f" {candidate!r}."
             )
-        if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
+        if candidate.views == "product" and candidate.kernel not in PRODUCT_KERNELS:
             raise ValueError(
                 "candidates: a product of views takes an rbf or laplacian kernel, got"
                 f" {candidate!r}."
@@ -352,7 +353,7 @@ def _own_candidates(
                     Candidate(encoding, kernel, width, "one", (view,))
                     for view in range(len(view_kernels))
                 ]
-                if kernel in WIDE_KERNELS:
+                if kernel in PRODUCT_KERNELS:
                     candidates.append(Candidate(encoding, kernel, width, "product"))
             if agree and kernel == "cosine":
                 candidates.append(Candidate(encoding, kernel, views="sum", second_order=True))
@@ -402,7 +403,7 @@ def _candidates_by_kinds(
             for kernel in KERNELS_OF_NUMBERS
             for width in _widths(kernel, WIDTHS_OF_KINDS)
             for combination in ("sum", "product")
-            if combination == "sum" or kernel in WIDE_KERNELS
+            if combination == "sum" or kernel in PRODUCT_KERNELS
         ]
     return candidates
 

@@ -21,7 +21,6 @@ from corank.core.arrays import (
     take,
 )
 from corank.core.kernels import unit_rows
-from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
 from corank.core.views import View
@@ -32,6 +31,7 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
+from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
@@ -44,7 +44,6 @@ from corank.learners.average.encoding import (
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
-    FittedCandidate,
     column_factors,
     fit_average,
     sees,
@@ -61,6 +60,7 @@ from corank.learners.average.similarity import (
     row_products,
     view_positions,
 )
+from corank.links import propagated, spread_matrix
 from corank.solve.posterior import Posterior
 from corank.solve.spectrum import LEAST
 

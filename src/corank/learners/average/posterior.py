@@ -12,7 +12,7 @@ import scipy.linalg
 from corank.core.arrays import FloatArray, Index, runs_of_rows, stack_rows, take
 from corank.core.kernels import squared_norms
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.fitting import FittedCandidate, basis_factor, dual_factor
+from corank.learners.average.coefficients import FittedCandidate, basis_factor, dual_factor
 from corank.learners.average.similarity import Distances, Encoded, Space
 from corank.solve.posterior import GaussianProcess
 

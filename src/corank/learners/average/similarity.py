@@ -21,12 +21,12 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
-from corank.core.kernels import Kernel, manhattan_distances, product, squared_norms, unit_rows
+from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
-from corank.learners.average.candidates import Candidate
+from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 from corank.solve.systems import contrasts
@@ -38,6 +38,7 @@ METRICS = {
     "linear": "product",
     "cosine": "cosine",
     "rbf": "squared distance",
+    "exponential": "Euclidean distance",
     "laplacian": "distance",
     IDENTITY: "same item",
 }
@@ -120,7 +121,7 @@ class Distances:
     def kernel(self, similarity: Similarity) -> FloatArray:
         """Kernel values (n, r)."""
         values = self.values(similarity.sight, similarity.kernel)
-        if similarity.kernel in ("rbf", "laplacian"):
+        if similarity.kernel in WIDE_KERNELS:
             scaled = values * -similarity.gamma
             np.exp(scaled, out=scaled)
             return scaled if similarity.scale == 1 else similarity.scale * scaled
@@ -128,8 +129,8 @@ class Distances:
 
 
 def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
-    if kernel == "laplacian":
-        return np.asarray(manhattan_distances(left, right))
+    if kernel in NORMS:
+        return np.asarray(distances(left, right, NORMS[kernel]))
     if kernel == IDENTITY:
         columns = [
             np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)
@@ -322,7 +323,7 @@ class Space:
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
         space = self._relevant_space(sight) if candidate.relevance else self
-        if kernel in ("rbf", "laplacian"):
+        if kernel in WIDE_KERNELS:
             power = 2 if kernel == "rbf" else 1
             gamma = 1 / (candidate.width**power * space._median(sight, kernel))
             return Similarity(sight, kernel, gamma, 1.0)
