@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from corank import RankRLS
 from corank.core.kernels import scale_gamma
 from corank.experiments import FittedMethod, Task
-from corank.experiments.peers import (
+from corank.experiments.methods import (
     Family,
     Fitted,
     MethodRows,
