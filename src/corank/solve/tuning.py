@@ -9,14 +9,14 @@ says what is held out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from corank.core.arrays import Array, FloatArray, Index, add_diagonal, namespace, take
-from corank.core.basis import BasisSpec, basis_size, candidate_rows
+from corank.core.basis import BasisSpec, candidate_rows
 from corank.core.folds import (
     Folding,
     Splits,
@@ -29,6 +29,7 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import storable
 from corank.core.stored_fields import any_floats
+from corank.core.unscored import UnscoredRows
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -39,7 +40,7 @@ from corank.solve.holdout import (
     held_out,
     hold_out_way,
 )
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -255,28 +256,28 @@ def untuned_width(gamma: Candidates) -> Candidates:
     return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
 
 
-def widths_to_try(gamma: Candidates, scale: Callable[[], float]) -> Sequence[float]:
-    """The kernel widths that `gamma` asks for; `scale` gives that of the scale of the rows."""
+def widths_to_try(gamma: Candidates, scale: float | None) -> Sequence[float]:
+    """The kernel widths that `gamma` asks for; scale : that of the rows, None for candidates."""
     if not isinstance(gamma, str):
         return gamma if isinstance(gamma, tuple) else (gamma,)
+    assert scale is not None
     steps = GAMMA_STEPS if gamma == "tune" else np.ones(1)
-    return [float(width) for width in scale() * steps]
+    return [float(width) for width in scale * steps]
 
 
 def kernels_to_try(
     training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int
 ) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
-
-    def scale() -> float:
-        features, n = training.problem.features, len(training.index)
-        rows = candidate_rows(training.index, basis_size(spec, n), seed)
-        if len(rows) == n:
-            return kernel.scale_width(features, training.weights)
-        return kernel.scale_width(take(features, rows), take(training.weights, rows))
-
     if not kernel.has_width:
         return [kernel]
+    scale = None
+    if isinstance(gamma, str):
+        features, weights = training.problem.features, training.weights
+        rows = candidate_rows(training.index, spec, seed)
+        if len(rows) < len(training.index):
+            features, weights = take(features, rows), take(weights, rows)
+        scale = kernel.scale_width(features, weights)
     return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 
@@ -319,7 +320,7 @@ class HeldProblem:
     """
 
     choices: Iterable[Sequence[ViewData]]
-    unscored: Unscored | None = None
+    unscored: UnscoredRows | None = None
     dual: bool = False
     holds_out: bool = True
 
@@ -505,9 +506,19 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
-    best = chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
-    trial = replace(trial, errors=errors, best=best)
-    return replace(trial, path=_path(problem, trial, settings))
+    best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
+    offset = system.mean_score if settings.centred else 0.0
+    alphas, agreements = grid.pairs.T
+    path = Path.of(
+        errors,
+        best,
+        settings.scoring,
+        problem.constant(system, offset, settings.scoring),
+        alpha=alphas,
+        gamma=system.views[0].basis.width,
+        agreement=agreements,
+    )
+    return replace(trial, errors=errors, best=best, path=path)
 
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
@@ -525,30 +536,10 @@ def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Gri
     return Grid(alphas, AGREEMENTS * scale if scale > 0 else np.zeros(1))
 
 
-def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
-    grid, errors = trial.grid, trial.errors
-    assert errors is not None
-    pairs = np.asarray([grid.pair(number) for number in range(grid.size)])
-    offset = trial.system.mean_score if settings.centred else 0.0
-    kernel = getattr(trial.system.views[0].basis, "kernel", None)
-    width = None if kernel is None or kernel.scales is not None else kernel.gamma
-    constant = problem.constant(trial.system, offset, settings.scoring)
-    alphas, agreements = pairs.T
-    return Path.of(
-        errors,
-        trial.best,
-        settings.scoring,
-        constant,
-        alpha=alphas,
-        gamma=width,
-        agreement=agreements,
-    )
-
-
 def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     """The solution of a trial at its best pair of parameters."""
     system, grid = trial.system, trial.grid
-    alpha, agreement = grid.pair(trial.best if trial.errors is not None else grid.size - 1)
+    alpha, agreement = grid.pairs[trial.best].tolist()  # the last where nothing was held out
     if trial.errors is None and isinstance(settings.alpha, str):
         alpha = system.scale
     if trial.errors is None and isinstance(settings.agreement, str):
