@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.stats import multivariate_normal
 
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import Rows, ScoredRows
+from corank.core.observations import ComparedRows, Rows, ScoredRows
 from corank.solve.widths import PULL, evidence_of_widths, learn_widths
 
 
@@ -58,6 +59,28 @@ def test_evidence_is_the_density_of_contrasts_at_the_best_amplitude(loss, n_quer
     )
     value, _ = evidence_of_widths(problem, np.log([*gammas, alpha]), kernel)
     assert value == pytest.approx(densities.max() + n / 2, abs=1e-4)
+
+
+@every_kernel
+def test_evidence_of_comparisons_is_the_density_of_margins(kernel):
+    rng = np.random.default_rng(0)
+    rows, margins, weights = rng.standard_normal((20, 4)), rng.random(30), rng.uniform(0.5, 2, 30)
+    winners, losers = (rng.integers(0, 20, 30) for _ in range(2))
+    problem = ComparedRows(rows, winners, losers, margins, weights, np.arange(30))
+    gammas, alpha = np.array([0.5, 0.2, 0.01, 0.03]), 0.3
+    differences = np.eye(20)[winners] - np.eye(20)[losers]
+    values = np.exp(-EXPONENTS[kernel](rows[:, None, :] - rows[None, :, :], gammas))
+    covariance = differences @ values @ differences.T + alpha * np.diag(1 / weights)
+    amplitude = margins @ np.linalg.solve(covariance, margins) / 30  # of the largest density
+    expected = multivariate_normal(np.zeros(30), amplitude * covariance).logpdf(margins)
+    place = np.log([*gammas, alpha])
+    value, slopes = evidence_of_widths(problem, place, kernel)
+    # the density of the margins times the roots of their weights, without constants
+    assert value == pytest.approx(
+        expected - 0.5 * np.log(weights).sum() + 15 * np.log(2 * np.pi) + 15, abs=1e-6
+    )
+    steps = approx_fprime(place, lambda at: evidence_of_widths(problem, at, kernel)[0], 1e-6)
+    np.testing.assert_allclose(slopes, steps, rtol=1e-3, atol=1e-3)
 
 
 @every_kernel

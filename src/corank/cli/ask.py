@@ -45,9 +45,8 @@ from corank.cli.options import (
 )
 from corank.core.messages import count
 from corank.interview.answers import SCORE
-from corank.interview.cards import Cards
 from corank.interview.interview import Interview
-from corank.interview.page import Page
+from corank.interview.page import Cards, Page
 from corank.interview.server import LOCAL, PageServer
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile

@@ -425,7 +425,8 @@ class LearnerOptions:
     )
     gamma: Word = setting(
         "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"
-        " few rows are scored; preference and difference also take columns, one width per column.",
+        " few rows are scored; they, preference and difference also take columns, one width per"
+        " column.",
         shown="the method's own",
     )
     basis: Word = setting(

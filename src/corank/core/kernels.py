@@ -134,6 +134,11 @@ class Kernel:
         return isinstance(self.name, str) and self.name in WITH_GAMMA
 
     @property
+    def can_have_widths(self) -> bool:
+        """Whether every column can have a width of its own."""
+        return self.name == "rbf" or self.name in NORMS
+
+    @property
     def is_plain_rbf(self) -> bool:
         """Whether it is an rbf kernel to which all columns count alike, as `RbfPoints` need."""
         return self.name == "rbf" and self.scales is None
@@ -372,6 +377,10 @@ def _sparse_distances(X: Array, Z: Array, norm: int) -> FloatArray:
     if norm == 1:
         from sklearn.metrics.pairwise import manhattan_distances
 
+        for matrix in (X, Z):  # it reads short indices only
+            matrix.indices, matrix.indptr = (
+                numbers.astype(np.int32, copy=False) for numbers in (matrix.indices, matrix.indptr)
+            )
         return np.asarray(manhattan_distances(X, Z))
     lengths = squared_norms(X)[:, None] + squared_norms(Z)[None, :]
     squares = lengths - 2 * product(X, Z)

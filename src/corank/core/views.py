@@ -43,7 +43,7 @@ class View:
     Parameters
     ----------
     columns : names, globs ("text_*"), indices, a slice or a list of those; None for all columns
-    kernel, gamma : as in `RankRLS`
+    kernel, gamma : as in `RankRLS`, but with one width for all columns
     basis : as in `RankRLS`; None takes the learner's
     penalty : float > 0, weight of this view's norm
     name : for messages and results; None counts the views

@@ -26,7 +26,10 @@ from itertools import combinations, count
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from corank.tables import TableError, check_target
+import pyarrow as pa
+
+from corank.encode.kinds import labels
+from corank.tables import TableError, check_target, column
 from corank.tables.limits import open_limited
 from corank.tables.names import TIE
 from corank.tables.read import reading
@@ -40,6 +43,7 @@ SKIP, UNDO = "skip", "undo"
 # the last field: a line without all of it was cut
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")
+MAX_NAME = 10_000  # characters in the name of an item or a person
 _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
 # of two people: their names, the judgements that both made, and how many of them are alike
 Agreement: TypeAlias = tuple[str, str, int, int]
@@ -254,6 +258,24 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
     for people, alike in sorted(shared.items()):
         agreement.append((*people, len(alike), sum(alike)))
     return repeated, consistent, agreement
+
+
+def item_names(table: pa.Table, id: str) -> list[str]:
+    """The names of the items as an answer can hold them: on one line, and not too long."""
+    distinct, positions = labels(column(table, id, "id"), id)
+    names = [(distinct[position] or "").strip() for position in positions]
+    for row, name in enumerate(names):
+        if not fits_an_answer(name):
+            raise TableError(
+                f"the name in data row {row + 1} of column {id!r} must be one line of at most"
+                f" {MAX_NAME:,} characters: {name[:40]!r}"
+            )
+    return names
+
+
+def fits_an_answer(name: str) -> bool:
+    """Whether a name of an item or a person stands on one line, and is not too long."""
+    return len(name) <= MAX_NAME and not set("\n\r\0") & set(name)
 
 
 class AnswersInUse(ValueError):

@@ -26,6 +26,7 @@ from corank.encode.encoder import TableEncoder
 from corank.interview.answers import (
     COMPARE,
     KINDS,
+    MAX_NAME,
     POSITIONS,
     SCORE,
     SKIP,
@@ -34,12 +35,13 @@ from corank.interview.answers import (
     AnswerLog,
     AnswersFile,
     AnswersInMemory,
+    fits_an_answer,
+    item_names,
     judgements_again,
     mean_scores,
     pair_outcomes,
 )
 from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
-from corank.interview.cards import MAX_NAME, fits_an_answer, item_names
 from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, to_arrow
@@ -221,11 +223,10 @@ class Interview:
         """The question about these rows, or an earlier one again where it is time for that."""
         self._n_questions += 1
         n = len(self.log.answers)
-        again = None
         if int((n + 1) * self._repeat) > int(n * self._repeat):
             again = self._earlier(np.random.default_rng([self._seed, n, 19]))
-        if again is not None:
-            return Question(self._n_questions, self.kind, again, repeated=True)
+            if again is not None:
+                return Question(self._n_questions, self.kind, again, repeated=True)
         if rows is None:
             return None
         return Question(self._n_questions, self.kind, rows)

@@ -32,8 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from corank.interview.cards import PICTURE_TYPES
-from corank.interview.page import Page, page_file
+from corank.interview.page import PICTURE_TYPES, Page, page_file
 from corank.tables import spreadsheet_safe, write_to
 
 MAX_BODY = 64_000  # bytes of a message

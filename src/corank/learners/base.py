@@ -603,13 +603,17 @@ class OneViewLearner(Learner):
         """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
+    @property
+    def _has_column_widths(self) -> bool:
+        return False
+
     def _read_kernel(self, training: Training) -> Kernel:
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
-        elif self.dictionary is None and not is_named(self.gamma, "columns"):
+        elif self.dictionary is None and not self._has_column_widths:
             warn_of_scales(training.everything, self.kernel)
         return kernel
 

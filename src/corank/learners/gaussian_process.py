@@ -31,16 +31,22 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.messages import warn_user
 from corank.inputs import comparison_groups, read_comparisons
 from corank.learners.base import PRECOMPUTED, OneViewLearner
-from corank.learners.parameters import check_choice, seed
+from corank.learners.parameters import (
+    check_choice,
+    check_learned_widths,
+    is_per_column,
+    seed,
+    with_given_widths,
+)
 from corank.solve.function import Expansion, Function, Span
 from corank.solve.posterior import GaussianPart, KernelProcess, Posterior, Widths
 from corank.solve.questions import ask
 from corank.solve.tuning import Training, kernels_to_try
+from corank.solve.widths import with_learned_widths
 
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 # however many basis points there are: smaller blocks cost more than their memory
 MIN_BLOCK_ROWS = 64
-MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as many parameters
 # the scale of a column that never changes, which no width can be learned for
 CONSTANT_COLUMN_SCALE = 1e-3
 WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
@@ -90,26 +96,24 @@ class EvidenceLearner(OneViewLearner):
         """
         kernel = self._read_kernel(training)
         widths = self._widths()
-        if widths == "each" and kernel.name != "rbf":
-            raise ValueError(
-                f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}."
-            )
-        if not kernel.has_width:
+        n_columns = training.everything.shape[1]
+        if widths == "each":
+            check_learned_widths(kernel, n_columns)
+        if is_per_column(self.gamma):
+            kernel = with_given_widths(kernel, self.gamma, n_columns)
+        elif widths == "each" and kernel.name != "rbf":  # the search for others is that of RankRLS
+            kernel = with_learned_widths(training.problem, kernel, seed(self.random_state))
+        if not kernel.has_width or kernel.scales is not None:
             widths = "given"
-        columns = training.everything.shape[1]
-        if widths == "each" and columns > MAX_COLUMNS_WITH_WIDTHS:
-            raise ValueError(
-                f"gamma='columns' learns one width per column, but X has {columns:,}; use"
-                f" gamma='tune', or at most {MAX_COLUMNS_WITH_WIDTHS} columns."
-            )
         spec = self._basis_rows(training)
         if is_named(spec, "features"):
             raise ValueError(
                 "basis='features' does not go with Gaussian processes; use kernel='linear' alone."
             )
         basis_seed = seed(self.random_state)
-        gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
-        kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
+        if kernel.scales is None:
+            gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
+            kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
         chosen_from, index = basis_candidates(
             spec, features, training.index, training.everything, basis_seed
@@ -137,16 +141,22 @@ class EvidenceLearner(OneViewLearner):
         scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
         return replace(kernel, scales=tuple(scales.tolist()))
 
+    @property
+    def _has_column_widths(self) -> bool:
+        return is_named(self.gamma, "columns") or is_per_column(self.gamma)
+
     def _widths(self) -> Widths:
         """Which kernel widths `gamma` asks to learn."""
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", tuple(WIDTHS))
             return WIDTHS[self.gamma]
         gamma: Any = self.gamma
+        if is_per_column(gamma):
+            return "given"
         if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
             raise ValueError(
-                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got"
-                f" {gamma!r}."
+                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, or an array"
+                f" of one per column, got {gamma!r}."
             )
         return "given"
 

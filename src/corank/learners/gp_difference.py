@@ -42,8 +42,9 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     ----------
     amplitude : "tune" or float, default="tune"
         Variance of the function.
-    gamma : "tune", "columns", "scale" or float, default="tune"
-        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    gamma : "tune", "columns", "scale", float or array, default="tune"
+        Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
+        which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does.
     noise : "tune" or float, default="tune"
         Variance of the noise of one score in `fit`, of one observed difference in
         `fit_comparisons`.
@@ -56,7 +57,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     ----------
     coef_ : (r,) coefficients of the basis functions
     basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, noise_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    amplitude_, noise_, gamma_ : the values used; ``gamma_`` is (d,) where every column has a width
     alpha_ : float, ``noise_ / amplitude_``: that of `RankRLS` with the same mean
     log_evidence_ : float
 

@@ -56,8 +56,10 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor
         of e² either way) stands beside the evidence, as a few answers that agree would make it
         infinite.
-    gamma : "tune", "columns", "scale" or float, default="tune"
-        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    gamma : "tune", "columns", "scale", float or array, default="tune"
+        Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
+        which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does,
+        from comparisons as differences of 1.
     basis : "auto", "all", int or row indices, default="auto"
         The items whose kernels span the function. "auto": all that were compared up to 2,000, else
         500 of them.
@@ -74,7 +76,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     coef_ : (r,) coefficients of the basis functions; with average_width those of the best width,
         one of several
     basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    amplitude_, gamma_ : the values used; ``gamma_`` is (d,) where every column has a width
     log_evidence_ : float
     n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
 

@@ -30,6 +30,7 @@ from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
 from corank.solve.systems import Unscored, ViewData
 from corank.solve.tuning import Candidates, widths_to_try
+from corank.solve.widths import with_learned_widths
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
@@ -293,6 +294,14 @@ class AskedBases:
     def specs(self) -> list[Any]:
         """What every view is to take as its basis."""
         return [asked.basis for asked in self.views]
+
+    def with_learned_widths(self, problem: Problem) -> AskedBases:
+        """What is asked for, with kernels whose widths per column were learned from a problem."""
+        views = [
+            replace(asked, kernel=with_learned_widths(problem, asked.kernel, self.seed), gamma=None)
+            for asked in self.views
+        ]
+        return replace(self, views=views)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""

@@ -530,7 +530,8 @@ def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
     assert errors is not None
     pairs = np.asarray([grid.pair(number) for number in range(grid.size)])
     offset = trial.system.mean_score if settings.centred else 0.0
-    width = getattr(getattr(trial.system.views[0].basis, "kernel", None), "gamma", None)
+    kernel = getattr(trial.system.views[0].basis, "kernel", None)
+    width = None if kernel is None or kernel.scales is not None else kernel.gamma
     constant = problem.constant(trial.system, offset, settings.scoring)
     alphas, agreements = pairs.T
     return Path.of(
