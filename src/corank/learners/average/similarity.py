@@ -24,8 +24,7 @@ from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ScoredRows
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, whole
+from corank.core.storable import Finite, floats, storable, whole
 from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
