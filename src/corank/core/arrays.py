@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import chain, islice, pairwise
@@ -49,7 +49,8 @@ MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop ov
 # of a sum over segments up to which a dense matrix takes less time than a sparse one
 MAX_DENSE_PRODUCTS = 2**19
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
-# rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
+# rows of a matrix that is factorised in one thread: a second would gain little and may have to
+# wait, as threads of NumPy's BLAS stay busy while SciPy's want the cores
 MAX_ALONE = 1_000
 # of a block of a matrix that is mirrored: the block and its image stay in the cache
 MIRROR_ROWS = 256
@@ -279,7 +280,7 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     xp = namespace(matrix)
     if array_api_compat.is_numpy_array(matrix):
         try:
-            with _alone(matrix):
+            with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
                 factor = scipy.linalg.cho_factor(
                     matrix, lower=True, overwrite_a=True, check_finite=False
                 )
@@ -321,7 +322,7 @@ def cholesky(matrix: Array) -> Array:
     """Lower Cholesky factor (k, k); raises ValueError when the matrix is not positive definite."""
     xp = namespace(matrix)
     try:
-        with _alone(matrix):
+        with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
             return xp.linalg.cholesky(matrix)
     except Exception as error:  # every library has an exception of its own
         raise ValueError("matrix is not positive definite") from error
@@ -390,7 +391,7 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     ValueError.
     """
     xp = namespace(matrix)
-    with _alone(matrix):
+    with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
         values, vectors = xp.linalg.eigh(matrix)
     if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(
         size, float(xp.max(xp.abs(values)))
@@ -443,7 +444,7 @@ def padded(blocks: Sequence[Array]) -> list[Array]:
 
 def block_diagonal(blocks: Sequence[Array]) -> Array:
     """The blocks on the diagonal, zeros elsewhere."""
-    return stack_rows(padded(blocks))
+    return blocks[0] if len(blocks) == 1 else stack_rows(padded(blocks))
 
 
 def kron(left: FloatArray, right: Array) -> Array:
@@ -513,13 +514,6 @@ def in_one_thread(
     finally:
         _for_jobs.clear()
         _working.release()
-
-
-def _alone(matrix: Array) -> AbstractContextManager[int]:
-    """One thread for a factorisation of a small matrix, as threads of NumPy's BLAS stay busy while
-    SciPy's want the cores.
-    """
-    return in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE)
 
 
 def in_order(

@@ -87,7 +87,7 @@ class Span:
 
     def seen(self, features: Array) -> Array:
         """The columns of X that it sees."""
-        return features if self.columns is None else select(features, self.columns)
+        return select(features, self.columns)
 
     def features(self, X: Array) -> Array:
         """k(x, z_i), or x_i, for the rows of X: (n, r). O(n r d)."""

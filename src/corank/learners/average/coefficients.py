@@ -14,8 +14,7 @@ import scipy.linalg
 
 from corank.core.arrays import FloatArray, Index, in_order, symmetrised, take
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, pair
+from corank.core.storable import Finite, floats, pair, storable
 from corank.core.sums import Accumulator
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.similarity import (

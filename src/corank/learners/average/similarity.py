@@ -23,9 +23,8 @@ from scipy import sparse
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, sum_of, take
 from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import Rows, ScoredRows
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, whole
+from corank.core.observations import ScoredRows
+from corank.core.storable import Finite, floats, storable, whole
 from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
@@ -485,11 +484,10 @@ def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
     kernel under which scored rows, in random order, have the largest evidence: (k,).
     """
     weights = units.roots**2 / np.mean(units.roots**2)
-    observed = Rows.of(rows[units.first], units.scores, None, weights)
+    observed = ScoredRows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
     loss = Pointwise() if units.groups is None else WithinQueries()
-    problem = ScoredRows(observed.lowered(units.base), loss)
-    return np.sqrt(learn_widths(problem).gammas)
+    return np.sqrt(learn_widths(observed.under(loss, units.base)).gammas)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:
