@@ -33,8 +33,7 @@ from corank.core.arrays import (
 from corank.core.kernels import Kernel, RbfPoints, basis_points, finite_values, is_named
 from corank.core.messages import warn_user
 from corank.core.sampling import smallest, uniform_draws
-from corank.core.storable import storable
-from corank.core.stored_fields import floats
+from corank.core.storable import floats, storable
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any

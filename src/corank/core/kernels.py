@@ -35,8 +35,15 @@ from corank.core.arrays import (
     writable,
     write_exponentials,
 )
-from corank.core.storable import BUILT_IN_KERNELS, NAMED_FUNCTIONS, storable
-from corank.core.stored_fields import FINITE, Finite, function, several
+from corank.core.storable import (
+    BUILT_IN_KERNELS,
+    FINITE,
+    NAMED_FUNCTIONS,
+    Finite,
+    function,
+    several,
+    storable,
+)
 
 KernelFunction = Callable[..., Any]
 

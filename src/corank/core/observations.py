@@ -28,8 +28,15 @@ from corank.core.arrays import (
 from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
 from corank.core.queries import RowsByQuery, encode_queries, misordered_shares, query_codes
-from corank.core.storable import ADDED_LATER, storable
-from corank.core.stored_fields import any_floats, are_below, feature_rows, floats, whole
+from corank.core.storable import (
+    ADDED_LATER,
+    any_floats,
+    are_below,
+    feature_rows,
+    floats,
+    storable,
+    whole,
+)
 from corank.core.sums import FeatureMap, Statistics, gather
 from corank.core.views import SideBySide
 

@@ -29,8 +29,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.messages import did_you_mean, warn_user
-from corank.core.storable import storable
-from corank.core.stored_fields import TEXT, Finite, whole
+from corank.core.storable import TEXT, Finite, storable, whole
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 

@@ -25,8 +25,7 @@ from corank.core.kernels import is_named
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.queries import encode_queries
-from corank.core.storable import storable
-from corank.core.stored_fields import (
+from corank.core.storable import (
     COUNT,
     FLAG,
     NUMBER,
@@ -35,6 +34,7 @@ from corank.core.stored_fields import (
     per_view,
     several,
     size,
+    storable,
     stored,
 )
 from corank.core.views import View, encoded_views, read_views

@@ -9,10 +9,10 @@ import pytest
 
 from corank.core.kernels import Kernel
 from corank.core.observations import ScoredRows
-from corank.core.storable import STORABLE
-from corank.core.stored_fields import (
+from corank.core.storable import (
     ANYTHING,
     FINITE,
+    STORABLE,
     Sizes,
     floats,
     kind_of,
