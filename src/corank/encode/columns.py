@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from corank.core.arrays import FloatArray, Mask
 from corank.core.messages import in_bytes, warn_user
+from corank.core.row_order import in_order_of_contents
 from corank.encode.kinds import NumberedColumns, item_codes, labels, quantity, texts, vectors
 from corank.encode.text import TextFeatures
 from corank.tables import LARGEST
@@ -261,8 +262,9 @@ def _summaries(amounts: FloatArray) -> list[ColumnNumbers]:
     fill[~marked] = np.median(amounts[~marked], axis=1)
     for row in np.flatnonzero(marked & ~missing.all(axis=1)):
         fill[row] = np.median(amounts[row, ~missing[row]])
-    filled = np.where(missing, fill[:, None], amounts)
-    low, high = filled.min(axis=1), filled.max(axis=1)
+    # sorted, so that sums do not depend on the order of the rows
+    filled = np.sort(np.where(missing, fill[:, None], amounts), axis=1)
+    low, high = filled[:, 0], filled[:, -1]
     largest = np.maximum(np.abs(low), np.abs(high))
     largest[largest == 0] = 1.0
     # squares of large numbers would overflow
@@ -367,7 +369,7 @@ def learn_text(name: str, values: pa.ChunkedArray) -> tuple[Column, FloatArray |
 
 def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
     """What was learned about a column of lists of numbers."""
-    matrix, _ = vectors(values, name)
+    matrix = in_order_of_contents(vectors(values, name)[0])
     if len(matrix) == 0:
         return dropped_column(name, "vector", ALL_MISSING)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0

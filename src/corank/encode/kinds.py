@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from corank.core.arrays import FloatArray
+from corank.core.row_order import in_order_of_contents
 from corank.tables import (
     LARGEST,
     MISSING,
@@ -237,6 +238,7 @@ def _vector(
     matrix = np.stack([values.cast(pa.float64()).to_numpy() for values in columns], axis=1)
     if not np.isfinite(matrix).all() or np.abs(matrix).max(initial=0.0) > LARGEST:
         return None  # each column says for itself what is missing or too large
+    matrix = in_order_of_contents(matrix)
     spreads = matrix.std(axis=0)
     varying = spreads[spreads > 0]
     if len(varying) < FEWEST_COMPONENTS or (matrix == np.round(matrix)).all():

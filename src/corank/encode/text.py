@@ -86,8 +86,11 @@ class TextFeatures:
         """Terms, weights and components of all texts, and the texts encoded where all of them were
         decomposed.
 
-        None stands for features of texts without a single term.
+        None stands for features of texts without a single term. Texts are read in alphabetical
+        order, so that the order of the rows does not matter.
         """
+        order = pc.sort_indices(texts).to_numpy()
+        texts = texts.take(order)
         sizes = _sizes(texts)
         if sizes.sum() <= MAX_VOCABULARY_BYTES:
             words, characters, counts = _vocabularies(texts)
@@ -105,7 +108,11 @@ class TextFeatures:
         if len(components) == 0:
             return None, None
         features = cls(words, characters, idf, components)
-        return features, features._projected(weighted) if complete else None
+        if not complete:
+            return features, None
+        encoded = np.empty((len(texts), len(components)))
+        encoded[order] = features._projected(weighted)
+        return features, encoded
 
     @property
     def nbytes(self) -> int:

@@ -450,8 +450,11 @@ def test_without_unscored_rows_means_that_they_do_not_encode_the_table_either(tm
     words = ["oak", "steel", "glass", "bamboo", "leather", "cotton"]
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words, 3)) + f" number {number}" for number in range(80)]
-    table = pd.DataFrame({"text": texts, "size": rng.normal(size=80)})
-    scores = np.where(np.arange(80) < 24, [text.count("oak") for text in texts], np.nan)
+    sizes = rng.normal(size=80)
+    table = pd.DataFrame({"text": texts, "size": sizes})
+    # no two are tied: folds of tied scores follow from the encoded columns
+    oaks = np.asarray([text.count("oak") for text in texts]) + sizes / 100
+    scores = np.where(np.arange(80) < 24, oaks, np.nan)
     model = AutoRegressor().fit(table, scores)
     alone = AutoRegressor().fit(table[:24], scores[:24])
     assert model.unscored_effect_.error_without == pytest.approx(alone.held_out_error_, rel=1e-9)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from corank.core.arrays import Array, FloatArray, Index, stack_rows
+from corank.core.arrays import Array, FloatArray, Index, first_appearance, stack_rows, take
+from corank.core.row_order import Digests, canonical_order
 from corank.inputs import (
     as_numbers,
     comparison_groups,
@@ -27,6 +28,8 @@ from corank.learners.average.model import (
     ScoredTable,
     compared_units,
     fit_encoded,
+    link_edges,
+    reordered_links,
 )
 from corank.learners.base import R2Mixin, RankerMixin
 from corank.metrics import disagreement_error, misplaced_shares
@@ -248,30 +251,50 @@ class AutoRanker(RankerMixin, AverageLearner):
         self._with_links = links is not None
         self._n_seen = n
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
-        items = EncodedTable(numbers, None, self.read_settings(encoder))
-        self._fit_pairs(items, pairs, groups, matrix)
+        settings = self.read_settings(encoder)
+        digests = settings.digests(numbers)
+        items = EncodedTable(take(numbers, canonical_order(digests)), None, settings)
+        self._fit_pairs(items, digests, pairs, groups, matrix)
         self.encoder_ = encoder
         return self
 
     def _fit_pairs(
         self,
         items: EncodedTable,
+        digests: Digests,
         pairs: tuple[Array, ...],
         groups: Index,
         links: Any = None,
         *,
         honest: bool = True,
     ) -> None:
-        """Fit to comparisons: rows of winners and losers, margins and weights; honest : as in
-        `fit_average`.
+        """Fit to comparisons.
+
+        items : in the canonical order of their features; digests : of these as they were given
+        pairs : rows of winners and losers as they were given, margins and weights; links : likewise
+        honest : as in `fit_average`
         """
-        first, second, margins, weights = pairs
+        winners, losers, margins, weights = pairs
+        compared = winners, losers, np.column_stack([margins, weights])
+        order = canonical_order(digests, edges=[compared, *link_edges(links)])
+        places = np.argsort(order)
+        chosen = np.lexsort((weights, margins, places[losers], places[winners]))
+        chosen = chosen[np.random.default_rng([items.settings.seed, 0]).permutation(len(chosen))]
+        first = places[winners[chosen]]
+        second = places[losers[chosen]]
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         units = compared_units(
-            ends[: len(first)], ends[len(first) :], margins, weights, groups, len(used)
+            ends[: len(first)],
+            ends[len(first) :],
+            margins[chosen],
+            weights[chosen],
+            first_appearance(groups[chosen])[0],
+            len(used),
         )
+        links = reordered_links(links, order)
         others = np.setdiff1d(np.arange(len(items)), used)
         model, average = fit_encoded(items, used, others, units, links, honest=honest)
+        model = model.as_given(average, order[used], chosen)
         self._kind = "comparison"
         self._n_comparisons = len(first)
         self._n_scored = len(used)
@@ -329,7 +352,10 @@ class LiveFit:
         read_features(learner, X, reset=True)
         self._learner = copy(learner)
         self._learner._with_queries = self._learner._with_links = False
-        self._items = EncodedTable(X, None, learner.read_settings(learner.encoder))
+        settings = learner.read_settings(learner.encoder)
+        self._digests = settings.digests(X)
+        self._ordered = EncodedTable(X[canonical_order(self._digests)], None, settings)
+        self._items = EncodedTable(X, None, settings, learned=self._ordered)
 
     @property
     def standardised(self) -> FloatArray:
@@ -341,9 +367,9 @@ class LiveFit:
     def to_scores(self, scores: FloatArray) -> Any:
         """The model of scores (n,), NaN = unscored."""
         model: Any = copy(self._learner)
-        model.fit_scored(
-            ScoredTable(self._items.features, scores), self._items.settings, self._items
-        )
+        settings = self._ordered.settings
+        table = ScoredTable(self._items.features, scores).ordered(settings, self._digests)
+        model.fit_scored(table, settings, self._ordered)
         model.encoder_ = model.encoder
         return model
 
@@ -357,7 +383,7 @@ class LiveFit:
         ones = np.ones(len(winners))
         pairs = winners, losers, ones if margins is None else margins, ones
         groups = comparison_groups(winners, losers, n, None)
-        model._fit_pairs(self._items, pairs, groups, honest=False)
+        model._fit_pairs(self._ordered, self._digests, pairs, groups, honest=False)
         model.encoder_ = model.encoder
         return model
 

@@ -80,10 +80,14 @@ class Observations:
         )
 
     def renumbered(self, points: Index) -> Observations:
-        """With points numbered anew among those given, in ascending order."""
-        second = None if self.second is None else np.searchsorted(points, self.second)
+        """With points numbered anew by their places among those given."""
+        places = np.zeros(self.n_points, dtype=np.int64)
+        places[points] = np.arange(len(points))
         return replace(
-            self, first=np.searchsorted(points, self.first), second=second, n_points=len(points)
+            self,
+            first=places[self.first],
+            second=None if self.second is None else places[self.second],
+            n_points=len(points),
         )
 
     @cached_property

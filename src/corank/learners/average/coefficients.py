@@ -63,6 +63,11 @@ class FittedCandidate(CandidateKernel):
     basis: Annotated[tuple[FloatArray, FloatArray] | None, BASIS | None] = None
     means: Annotated[FloatArray | None, floats("_") | None] = None
 
+    def with_points(self, order: Index) -> FittedCandidate:
+        """The candidate with its points in another order."""
+        basis = None if self.basis is None else (self.basis[0], self.basis[1][order])
+        return replace(self, coefficients=self.coefficients[order], basis=basis)
+
     def variance(self, side: int) -> float:
         """The prior variance of its function, as it counts on a side."""
         return self.amplitude * self.multipliers[side] ** 2

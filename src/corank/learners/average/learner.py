@@ -227,12 +227,17 @@ class AverageLearner(Saveable, QueryEstimator):
 
     def keep_scored_rows(self, rows: pa.Table) -> None:
         """Keep the scored rows as they were before they were encoded, for `unscored_effect_`."""
-        self._scored_rows = rows
+        assert self._training is not None
+        assert self._training.numbers is not None
+        scored = self._training.numbers[self._training.scored]
+        places = np.argsort(np.argsort(scored))  # the ordered rows among those that are given
+        self._scored_rows = rows.take(pa.array(places))
 
     def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
     ) -> None:
-        """Fit to the scored rows of a table, which may be encoded already."""
+        """Fit to the scored rows of a table, which may be encoded already: then it is ordered."""
+        table = table.ordered(settings) if table.numbers is None else table
         model, average = fit_table(table, settings, encoded)
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)

@@ -14,6 +14,7 @@ from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
+    first_appearance,
     in_order,
     is_sparse,
     runs_of_rows,
@@ -21,6 +22,7 @@ from corank.core.arrays import (
     take,
 )
 from corank.core.kernels import unit_rows
+from corank.core.row_order import Digests, Edges, canonical_order, row_digests
 from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
@@ -92,6 +94,7 @@ class ScoredTable:
     features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
         weights : (n,) or None
     links : (n, n) CSR, or None
+    numbers : (n,) those that rows had before they were ordered; None as they were given
     """
 
     features: Array
@@ -100,6 +103,7 @@ class ScoredTable:
     weights: FloatArray | None = None
     links: sparse.csr_array | None = None
     all_rows: RowsOfScan | None = None
+    numbers: Index | None = None
 
     @property
     def scored(self) -> Index:
@@ -114,7 +118,34 @@ class ScoredTable:
         if np.array_equal(rows, np.arange(len(self.scores))):
             return self
         columns = (self.features, self.scores, self.queries, self.weights)
-        return ScoredTable(*(take(values, rows) for values in columns))
+        chosen = ScoredTable(*(take(values, rows) for values in columns))
+        return replace(chosen, numbers=take(self.numbers, rows))
+
+    def ordered(self, settings: AverageSettings, digests: Digests | None = None) -> ScoredTable:
+        """The rows in an order that does not depend on the one in which they were given, queries
+        numbered as they come.
+
+        Samples, folds and sums are then the same for every permutation of the rows.
+
+        digests : of the features, where they are known
+        """
+        weights = np.ones(len(self.scores)) if self.weights is None else self.weights
+        order = canonical_order(
+            settings.digests(self.features) if digests is None else digests,
+            np.column_stack([self.scores, weights]),
+            queries=self.queries,
+            edges=link_edges(self.links),
+        )
+        queries = take(self.queries, order)
+        return ScoredTable(
+            features=take(self.features, order),
+            scores=self.scores[order],
+            queries=None if queries is None else first_appearance(queries)[0],
+            weights=take(self.weights, order),
+            links=reordered_links(self.links, order),
+            all_rows=self.all_rows,
+            numbers=order,
+        )
 
 
 @dataclass(frozen=True)
@@ -148,18 +179,35 @@ class AverageSettings:
         hidden[:, self.identity] = 0.0
         return hidden
 
+    def digests(self, features: Array) -> Digests:
+        """Digests of features (n, d), in which rows without a name are not told apart by where they
+        stand.
+        """
+        if self.identity:
+            features = features.copy()
+            features[:, self.identity] = np.maximum(features[:, self.identity], -1.0)
+        return row_digests(features, self.seed)
+
 
 class EncodedTable:
     """All rows of a table by every encoding, each made when it is first asked for, and kept.
 
     features : (n, d) float64 or CSR; queries : (n,) codes, None without
+    learned : from which encodings are learned, None for this table itself
     Encodings depend on neither scores nor comparisons: one table serves fits to different ones.
     """
 
-    def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
+    def __init__(
+        self,
+        features: Array,
+        queries: Index | None,
+        settings: AverageSettings,
+        learned: EncodedTable | None = None,
+    ) -> None:
         self.features = features
         self.queries = queries
         self.settings = settings
+        self._learned = learned
         self._encodings: dict[str, Encoding | None] = {}
         self._rows: dict[str, Array] = {}
 
@@ -168,6 +216,8 @@ class EncodedTable:
 
     def encoding(self, name: str) -> Encoding | None:
         """What columns become, learned from all rows; None where it cannot be had."""
+        if self._learned is not None:
+            return self._learned.encoding(name)
         if name not in self._encodings:
             settings = self.settings
             if name == IDENTITY:
@@ -228,6 +278,31 @@ class AverageModel:
         if self.scored is not None and self.units is not None:
             fits = all(rows.shape[0] == self.units.n_points for rows in self.scored.values())
         return fits and max(self.hops, default=0) <= MAX_HOPS
+
+    def as_given(self, average: FittedAverage | None, rows: Index, units: Index) -> AverageModel:
+        """The model with its points and units in the order of the numbers that they were given
+        with.
+
+        average : that the model was made of; rows, units : the numbers of all rows, or items, that
+            were fitted, and of the units
+        """
+        order = np.argsort(rows)
+        points = order if average is None else np.argsort(rows[average.points])
+        at_points = {name: take(matrix, points) for name, matrix in self.points.items()}
+        fitted = None
+        scored: Mapping[str, Array] | None = None
+        if self.units is not None and self.scored is not None:
+            fitted = self.units.take(np.argsort(units)).renumbered(order)
+            scored = at_points  # a file keeps them once
+            if self.points is not self.scored:
+                scored = {name: take(matrix, order) for name, matrix in self.scored.items()}
+        return replace(
+            self,
+            points=at_points,
+            candidates=[candidate.with_points(points) for candidate in self.candidates],
+            units=fitted,
+            scored=scored,
+        )
 
     # ---------------------------------------------------------------- predictions
 
@@ -457,7 +532,7 @@ def fit_table(
     table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to the scored rows of a table, with encodings from all its rows, made before
-    or here.
+    or here. Of an ordered table the model has its points as they were given.
 
     The second value is None where there is nothing to learn: one scored row, or scores that are all
     tied.
@@ -472,7 +547,13 @@ def fit_table(
         rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    return fit_encoded(rows, scored, unscored, units, table.links, all_rows=table.all_rows)
+    model, average = fit_encoded(
+        rows, scored, unscored, units, table.links, all_rows=table.all_rows
+    )
+    if table.numbers is None:
+        return model, average
+    given = table.numbers[scored]
+    return model.as_given(average, given, given), average
 
 
 def fit_encoded(
@@ -598,6 +679,23 @@ def fit_space(
     return model, average
 
 
+def link_edges(links: sparse.csr_array | None) -> list[Edges]:
+    """Links as what joins pairs of rows."""
+    if links is None:
+        return []
+    first = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
+    return [(first, links.indices.astype(np.int64), links.data[:, None])]
+
+
+def reordered_links(links: sparse.csr_array | None, order: Index) -> sparse.csr_array | None:
+    """Links between rows in another order."""
+    if links is None:
+        return None
+    result = links[order][:, order]
+    result.sort_indices()
+    return result
+
+
 def rows_beyond(
     encoded: Encoded, travels: Collection[tuple[str, int]], links: sparse.csr_array | None
 ) -> dict[str, Array]:
@@ -697,6 +795,7 @@ def extended(
     assert model.units is not None
     assert model.scored is not None
     units = model.units
+    table = table.ordered(settings)
     rows = table.scored
     encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
     scored = {
@@ -711,8 +810,12 @@ def extended(
     new_weights = np.ones(len(rows)) if new.weights is None else new.weights
     weights = np.concatenate([units.roots**2, new_weights])
     scores = np.concatenate([units.scores, new.scores])
-    joined = score_units(scores, queries, weights, settings)
-    space = Space(scored, model.unscored, model.view_columns)
+    columns = next(iter(scored.values()))
+    joined = ScoredTable(columns, scores, queries, weights).ordered(replace(settings, identity=()))
+    order = joined.numbers
+    joined_units = score_units(joined.scores, joined.queries, joined.weights, settings)
+    ordered = {name: take(matrix, order) for name, matrix in scored.items()}
+    space = Space(ordered, model.unscored, model.view_columns)
     candidates = _candidates(
         table.features,
         table.links,
@@ -720,4 +823,8 @@ def extended(
         has_queries=QUERY_RANKS in scored,
         agree=bool(model.unscored),
     )
-    return fit_space(space, model.encodings, candidates, joined, settings)
+    extended_model, average = fit_space(space, model.encodings, candidates, joined_units, settings)
+    assert order is not None
+    assert table.numbers is not None
+    given = np.append(np.arange(len(units)), len(units) + table.numbers[rows])[order]
+    return extended_model.as_given(average, given, given), average
