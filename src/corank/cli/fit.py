@@ -360,9 +360,7 @@ class FitJob:
         """
         request, method, streamed = self.request, self.method, self.is_streamed
         has_unscored = request.passes.unscored is not None
-        if method is AUTO and (
-            request.learner.are_of_one_learner or (streamed and has_unscored)
-        ):
+        if method is AUTO and (request.learner.are_of_one_learner or (streamed and has_unscored)):
             agreeing = MethodName.corankrls if self.plain_method in RANKERS else MethodName.corls
             has_views = bool(request.chosen.view) or has_unscored
             method = agreeing if has_views else self.plain_method

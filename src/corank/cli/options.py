@@ -475,11 +475,7 @@ class PassOptions:
         "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.",
         panel=MANY_ROWS,
     )
-    passes: bool = option(
-        "Read the rows of FILE in passes, however few they are.",
-        default=False,
-        panel=MANY_ROWS,
-    )
+    passes: bool = flag("Read the rows of FILE in passes, however few.", panel=MANY_ROWS)
     checkpoint: File = option(
         "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
     )

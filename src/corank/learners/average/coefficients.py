@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Annotated, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
+from corank.core.basis import WHITEN_INSIDE
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
@@ -233,7 +234,7 @@ class Fits:
 @dataclass(frozen=True)
 class PointFeatures:
     """What rows are summed as: their kernel values with r points, less a centre; in directions of
-    the points where these are few, which is cheaper and loses less in rounding.
+    the points where sums of kernel values would lose too much in rounding, or cost more.
 
     built : the candidate; basis : the points; directions : (r, k); centre : (r,)
     """
@@ -249,11 +250,12 @@ class PointFeatures:
         kernel = basis.kernel(built)
         return cls(built, basis, basis_directions(kernel, centred=centred), np.zeros(len(kernel)))
 
-    @property
+    @cached_property
     def projected(self) -> bool:
         """Whether features are those of directions."""
         r, k = self.directions.shape
-        return bool(k <= FEW_DIRECTIONS * r)
+        squares = np.sum(self.directions**2, axis=0)
+        return bool(k <= FEW_DIRECTIONS * r or squares.max() > WHITEN_INSIDE * squares.min())
 
     @property
     def size(self) -> int:

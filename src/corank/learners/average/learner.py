@@ -216,9 +216,9 @@ class AverageLearner(Saveable, QueryEstimator):
             settings = self.read_settings(scan.encoder)
             sampled = scans().SampledScan.of(scan, passes, settings.seed)
             self._with_queries, self._with_links = scan.has_queries, False
+            table = sampled.table.ordered(settings)
             # no ranks within queries, which chunks may cut
-            encoded = EncodedTable(sampled.table.features, None, settings)
-            self.fit_scored(sampled.table, settings, encoded)
+            self.fit_scored(table, settings, EncodedTable(table.features, None, settings))
         survey = sampled.survey
         self._n_seen, self._n_scored = survey.n_rows, survey.n_scored
         self._n_unscored, self._n_queries = survey.n_unscored, sampled.n_queries
