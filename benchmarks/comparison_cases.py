@@ -90,8 +90,7 @@ def preference_basis(quick: bool) -> list[Contender]:
     comparisons, beside the product of the differences of their features with themselves, and the
     whole fit at a fixed kernel for its memory. Bound: 2 n r² flops for n items, half of the r x r
     products and a triangular solve."""
-    from corank.solve.expectation_propagation import propagate
-    from corank.solve.pair_data import PairData
+    from corank.solve.expectation_propagation import PairData, propagate
 
     n, count, size = (500, 1_000, 30) if quick else (20_000, 50_000, 300)
     data = make_comparisons(n, count)

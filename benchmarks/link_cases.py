@@ -26,8 +26,7 @@ def links_1m(quick: bool) -> list[Contender]:
     """200 columns of 1,000,000 items spread along 10,000,000 mutual links, at random, the worst for
     caches. No bound.
     """
-    from corank.core.spreading import propagated, spread_matrix
-    from corank.links import read_links
+    from corank.links import propagated, read_links, spread_matrix
 
     n = 2_000 if quick else N_ITEMS
     rng = np.random.default_rng(0)

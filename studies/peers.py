@@ -13,7 +13,7 @@ from scipy import linalg
 from sklearn.metrics.pairwise import rbf_kernel
 
 from corank.experiments import FittedMethod, Task, known_methods
-from corank.experiments.peers import (
+from corank.experiments.methods import (
     N_TREES,
     N_WIDTHS,
     SETTINGS,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from corank.experiments.uncertainty import FEWEST_PAIRS, signed_rank, two_way_interval
+from corank.experiments.verdict import FEWEST_PAIRS, signed_rank, two_way_interval
 from studies.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Finding, Verdict
 
 LEVEL = 0.05

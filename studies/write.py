@@ -22,7 +22,6 @@ from benchmarks.machine import machine, sources
 
 from corank.display import Cell as ShownCell
 from corank.display import Table as ShownTable
-from corank.report.axes import FAINT, axis
 from corank.report.page import (
     LIBRARIES,
     Html,
@@ -36,7 +35,7 @@ from corank.report.page import (
     versions,
 )
 from corank.report.page import text as paragraph
-from corank.report.plots import COLOURS, MARKERS
+from corank.report.plots import COLOURS, FAINT, MARKERS, axis
 from corank.tables import check_target
 from studies.run import StudyRun
 from studies.study import (

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from corank.links import LinkEncoder as LinkEncoder
     from corank.model_files import load as load
     from corank.solve.effect import UnscoredEffect as UnscoredEffect
-    from corank.solve.path import Path as Path
+    from corank.solve.tuning import Path as Path
     from corank.streaming import scan as scan
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
@@ -52,7 +52,7 @@ _OTHERS = {
     "Explanation": "corank.learners.explanation",
     "LinkEncoder": "corank.links",
     "PairExplanation": "corank.learners.pair_explanation",
-    "Path": "corank.solve.path",
+    "Path": "corank.solve.tuning",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encode.encoder",
     "UnscoredEffect": "corank.solve.effect",

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import is_regressor
 
+from corank.core.kernels import UNIT_KERNELS
 from corank.core.messages import count, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
@@ -28,7 +29,6 @@ Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
 SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
-UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
 MAX_COLUMNS = 12  # listed one by one
 MAX_DROPPED = 4  # of them columns that are not learned from
 MAX_CATEGORIES, MAX_LABEL = 6, 24  # that are listed, and letters of each

@@ -37,9 +37,9 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, Rows, refuse_lost_differences
+from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …

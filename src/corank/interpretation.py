@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
-from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
+from corank.core.queries import encode_queries
 from corank.display import Table
 from corank.inputs import MASKED_FEATURES, is_frame
 from corank.learners.base import QueryEstimator

@@ -21,8 +21,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import encode_queries
-from corank.core.misordered import RowsByQuery, Ties, misordered_shares
+from corank.core.queries import RowsByQuery, Ties, encode_queries, misordered_shares
 
 __all__ = [
     "average_precision",

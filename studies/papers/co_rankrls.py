@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from corank import KPCR, RLS, CoRankRLS, KPCRank, RankRLS, View
-from corank.experiments.uncertainty import two_way_interval
+from corank.experiments.verdict import two_way_interval
 from corank.metrics import disagreement_error
 from studies.data import (
     JESTER,

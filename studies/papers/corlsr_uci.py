@@ -15,7 +15,7 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.metrics.pairwise import euclidean_distances
 
 from corank import RLS, CoRLS, View, random_split
-from corank.experiments.uncertainty import FEWEST_PAIRS
+from corank.experiments.verdict import FEWEST_PAIRS
 from studies.data import (
     REGRESSION,
     Floats,

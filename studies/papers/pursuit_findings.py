@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.uncertainty import signed_rank
+from corank.experiments.verdict import signed_rank
 from studies.batched_fits.protocol import GROUPS
 from studies.data import Floats
 from studies.papers.pursuit_ratings import (

@@ -35,7 +35,7 @@ from sklearn.svm import SVR
 from corank import AutoRanker, AutoRegressor, CoRankRLS, RankRLS, View, random_split
 from corank.datasets import make_two_views
 from corank.experiments import Task
-from corank.experiments.peers import Family, MethodRows, fit_tuned, widths
+from corank.experiments.methods import Family, MethodRows, fit_tuned, widths
 from corank.metrics import disagreement_error
 from studies.data import (
     CORA,

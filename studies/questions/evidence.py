@@ -14,7 +14,7 @@ from benchmarks.comparison_cases import make_comparisons
 from corank import PreferenceGP
 from corank.core.basis import KernelBasis
 from corank.core.kernels import Kernel, scale_gamma
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData
 from corank.solve.preference import Ascent, EvidenceSearch, PreferenceTask
 from studies.questions.methods import Results
 from studies.study import Outcome, Part, Result, Settings, Study, Table

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from corank import View, random_split
 from corank.experiments import Task
-from corank.experiments.uncertainty import (
+from corank.experiments.verdict import (
     corrected_resampled,
     holm,
     over_repeats,

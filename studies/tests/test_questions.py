@@ -7,7 +7,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from corank.datasets import make_ranking
-from corank.experiments.peers import MethodRows
+from corank.experiments.methods import MethodRows
 from studies.data import Ratings
 from studies.peers import kernel_path, xgboost_stages
 from studies.questions import calibration, headline, questions

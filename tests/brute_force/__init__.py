@@ -88,7 +88,9 @@ def comparison_rows(n, winners, losers, margins=None, weights=None):
 
 
 def kernel(name, gamma=None, degree=3, coef0=1):
-    """scikit-learn's kernel as a function of two sets of rows."""
+    """scikit-learn's kernel, or exp(−gamma · distance), as a function of two sets of rows."""
+    if name == "exponential":
+        return lambda A, B: np.exp([[-gamma * np.sqrt(sum((a - b) ** 2)) for b in B] for a in A])
     return lambda A, B: pairwise_kernels(
         A, B, metric=name, filter_params=True, gamma=gamma, degree=degree, coef0=coef0
     )

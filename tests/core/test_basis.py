@@ -250,5 +250,5 @@ def test_duplicate_points_in_a_given_basis_change_nothing():
     np.testing.assert_allclose(model.predict(PROBLEM.X_new), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_built_in_kernels_are_those_of_scikit_learn():
-    assert set(BUILT_IN_KERNELS) == set(PAIRWISE_KERNEL_FUNCTIONS)
+def test_built_in_kernels_are_those_of_scikit_learn_and_one_more():
+    assert set(BUILT_IN_KERNELS) == {*PAIRWISE_KERNEL_FUNCTIONS, "exponential"}

@@ -62,7 +62,7 @@ def test_the_watch_sees_a_dense_copy(never_dense):
 @every_kind
 @every_basis
 @every_learner
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "cosine"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "exponential", "poly", "cosine"])
 @pytest.mark.usefixtures("never_dense")
 def test_every_kernel_and_basis(kind, basis, learner, kernel):
     model = learner(0.5, basis=BASES[basis], kernel=kernel)

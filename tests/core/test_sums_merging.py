@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corank.core.loss import Blend, Pointwise, WithinQueries
 from corank.core.sums import Accumulator, Spans
-from corank.model_files.packing import Packer, Unpacker
+from corank.model_files.container import Packer, Unpacker
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 N, D = 24, 3

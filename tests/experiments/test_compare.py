@@ -31,10 +31,17 @@ from corank.experiments import (
 )
 from corank.experiments.compare import run
 from corank.experiments.jobs import JobsFailed, Keep, _digest, attempt_jobs
-from corank.experiments.methods import chosen_methods, default_methods
-from corank.experiments.peers import MethodRows, disagreements, folds, grouped, pairs_of
+from corank.experiments.methods import (
+    MethodRows,
+    chosen_methods,
+    default_methods,
+    disagreements,
+    folds,
+    grouped,
+    pairs_of,
+)
 from corank.experiments.protocol import Draw, draws_of, split
-from corank.experiments.uncertainty import (
+from corank.experiments.verdict import (
     corrected_resampled,
     holm,
     over_repeats,
@@ -451,7 +458,7 @@ def test_methods_without_queries_predict_scores():
 
 def test_staged_trees_predict_what_the_libraries_predict():
     lgb = pytest.importorskip("lightgbm")
-    from corank.experiments.peers import group_sizes, levels, lightgbm_stages
+    from corank.experiments.methods import group_sizes, levels, lightgbm_stages
 
     rows, setting = MethodRows(DATA.X, DATA.y, DATA.qid), {"num_leaves": 4, "min_data_in_leaf": 5}
     predict, _ = lightgbm_stages(rows, setting, (3, 10))
@@ -471,7 +478,7 @@ def test_staged_trees_predict_what_the_libraries_predict():
 
 
 def test_peers_solve_what_scikit_learn_solves():
-    from corank.experiments.peers import _ridge_path
+    from corank.experiments.methods import _ridge_path
 
     rows, alphas = MethodRows(DATA.X, DATA.y, None), np.array([0.1, 10.0])
     predict, _ = _ridge_path(alphas, rows, 0)

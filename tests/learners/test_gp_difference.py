@@ -393,7 +393,7 @@ def test_a_precomputed_kernel_is_the_kernel(basis):
         own.update_comparisons(k(NEW, X), [0], [1])
 
 
-@pytest.mark.parametrize("name", ["linear", "poly", "laplacian", "cosine"])
+@pytest.mark.parametrize("name", ["linear", "poly", "exponential", "laplacian", "cosine"])
 def test_other_kernels_are_normal_distributions_too(name):
     model = DifferenceGP(AMPLITUDE, GAMMA, NOISE, kernel=name, degree=2).fit(X, Y, qid=QID)
     own = kernel(name, GAMMA, degree=2)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from corank import PreferenceGP
 from corank.core.basis import KernelBasis
-from corank.solve.pair_data import PairData, untied_pairs
+from corank.solve.expectation_propagation import PairData, untied_pairs
 from corank.solve.preference import Ascent, EvidenceSearch, PreferenceTask, amplitude_slope
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -170,7 +170,7 @@ def test_slopes_of_the_evidence_are_those_of_differences(kind, basis, widths):
     check_slopes(ascent, np.linspace(0.3, -0.4, ascent.size))
 
 
-@pytest.mark.parametrize("name", ["poly", "laplacian"])
+@pytest.mark.parametrize("name", ["poly", "exponential", "laplacian"])
 def test_slopes_for_other_kernels_are_those_of_differences(name):
     model = PreferenceGP(1.0, 0.3, kernel=name).fit_comparisons(ITEMS, WINNERS, LOSERS)
     check_slopes(

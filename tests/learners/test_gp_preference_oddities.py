@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from corank import DifferenceGP, PreferenceGP
 from corank.solve import expectation_propagation
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -126,7 +126,7 @@ def test_singular_kernels_are_fine(twin):
         np.testing.assert_allclose(model.log_evidence_, 12 * np.log(0.5))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "cosine", "poly", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "cosine", "poly", "exponential", "laplacian"])
 def test_kernels_of_low_rank_are_fine(kernel):
     line = X[:, :1] + 2.0
     with warnings.catch_warnings():

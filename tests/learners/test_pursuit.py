@@ -444,7 +444,7 @@ def test_a_precomputed_kernel(refit):
     assert set(part.atoms_) <= {4, 7, 11}
 
 
-@pytest.mark.parametrize("name", ["linear", "poly", "cosine", "laplacian"])
+@pytest.mark.parametrize("name", ["linear", "poly", "cosine", "exponential", "laplacian"])
 def test_other_kernels(name):
     phi, phi_new = (kernel(name, 0.3, 2, 1)(rows, X) for rows in (X, NEW))
     expected = pursue(phi, Y, laplacian(QID, Loss(), None), 3, "back")

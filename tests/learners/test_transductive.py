@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from corank import RankRLS
 from corank.core.basis import BasisNotice
 from corank.learners.transductive import TransductiveRankRLS
-from corank.solve.path import PullPath
+from corank.solve.tuning import PullPath
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corank import RLS, CoRLS, RankRLS
-from corank.learners import least_squares
+from corank.learners import rls
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
@@ -21,7 +21,7 @@ def test_auto_tunes_few_scored_rows(learner, monkeypatch):
     np.testing.assert_array_equal(few.path_.error, tuned.path_.error)
     assert few.gamma_ == tuned.gamma_
     assert "tune, the best of 7" in few.summary().facts["kernel"]
-    monkeypatch.setattr(least_squares, "MAX_ROWS_WITH_WIDTHS", 39)
+    monkeypatch.setattr(rls, "MAX_ROWS_WITH_WIDTHS", 39)
     many = learner().fit(X, Y, qid=QID)
     np.testing.assert_array_equal(
         many.path_.error, learner(gamma="scale").fit(X, Y, qid=QID).path_.error
@@ -36,9 +36,9 @@ def test_auto_leaves_the_width_alone_where_alpha_is_given():
 
 def test_auto_counts_comparisons(monkeypatch):
     winners, losers = np.arange(1, 40), np.zeros(39, dtype=int)
-    monkeypatch.setattr(least_squares, "MAX_ROWS_WITH_WIDTHS", 39)
+    monkeypatch.setattr(rls, "MAX_ROWS_WITH_WIDTHS", 39)
     assert len(np.unique(RankRLS().fit_comparisons(X, winners, losers).path_.gamma)) == 7
-    monkeypatch.setattr(least_squares, "MAX_ROWS_WITH_WIDTHS", 38)
+    monkeypatch.setattr(rls, "MAX_ROWS_WITH_WIDTHS", 38)
     assert len(np.unique(RankRLS().fit_comparisons(X, winners, losers).path_.gamma)) == 1
 
 

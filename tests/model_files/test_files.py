@@ -36,8 +36,7 @@ from corank import (
 )
 from corank.core.arrays import eigh
 from corank.core.storable import NAMED_FUNCTIONS
-from corank.model_files.container import ModelFileError, read_model
-from corank.model_files.packing import Packer, Unpacker
+from corank.model_files.container import ModelFileError, Packer, Unpacker, read_model
 from corank.solve.holdout import SCORINGS
 
 pytestmark = [
@@ -88,6 +87,7 @@ WAYS = {
         "poly": {"kernel": "poly", "degree": 2, "coef0": 0.5},
         "cosine": {"kernel": "cosine"},
         "laplacian": {"kernel": "laplacian"},
+        "exponential": {"kernel": "exponential"},
     },
     SEVERAL_VIEWS: {
         "all rows": {},
@@ -115,6 +115,7 @@ WAYS = {
         "row numbers": {"basis": np.array([1, 4, 9])},
         "linear": {"amplitude": "tune", "gamma": "tune", "kernel": "linear"},
         "laplacian": {"kernel": "laplacian"},
+        "exponential": {"kernel": "exponential"},
     },
 }
 EXAMPLES = {

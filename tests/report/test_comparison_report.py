@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 from corank import AutoRanker, CoRankRLS, KPCRank, RankingPursuit, RankRLS
 from corank.datasets import make_ranking
 from corank.experiments import Items, Protocol, compare
-from corank.experiments.data import intake
+from corank.experiments.protocol import intake
 from corank.report import (
     plot_atoms,
     plot_comparison,
@@ -27,7 +27,7 @@ from corank.report import (
     plot_views,
     write_report,
 )
-from corank.report.model import model_parts
+from corank.report.page import model_parts
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DATA = make_ranking(n_queries=20, query_size=8, n_features=4, random_state=0)

@@ -15,10 +15,9 @@ from corank.core.basis import KernelBasis
 from corank.core.kernels import Kernel
 from corank.core.loss import WithinQueries
 from corank.core.observations import ComparedRows, Rows, ScoredRows
-from corank.solve import pair_data
+from corank.solve import expectation_propagation
 from corank.solve.differences import spread_of, width_slopes
-from corank.solve.expectation_propagation import propagate
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData, propagate
 from corank.solve.preference import (
     EvidenceSearch,
     PreferenceTask,
@@ -119,7 +118,7 @@ def test_warm_sites_lead_to_the_same_place():
 def test_sums_over_items_are_those_over_comparisons(library, monkeypatch):
     xp = pytest.importorskip(library)
     # several blocks, which need not be of one size
-    monkeypatch.setattr(pair_data, "BLOCK_ENTRIES", 50)
+    monkeypatch.setattr(expectation_propagation, "BLOCK_ENTRIES", 50)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(7, 12)) + 3 * np.repeat([0, 1], [4, 3])[:, None]
     # two parts

@@ -32,6 +32,7 @@ KERNELS = {
     "rbf": {"gamma": GAMMA},
     "poly": {"gamma": GAMMA, "degree": 2, "coef0": 0.5},
     "cosine": {},
+    "exponential": {"gamma": GAMMA},
     "laplacian": {"gamma": GAMMA},
 }
 BASES = {"all": "all", "every row": np.arange(N), "subset": [2, 3, 5, 11, 17], "one": [4]}

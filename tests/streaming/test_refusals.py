@@ -529,7 +529,7 @@ def test_parameters_that_need_scored_rows_in_memory(folder, monkeypatch):
 
 
 def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
-    monkeypatch.setattr("corank.learners.bases.MAX_WHOLE_SCAN", 100)
+    monkeypatch.setattr("corank.learners.training.MAX_WHOLE_SCAN", 100)
     with pytest.raises(ValueError, match=r"basis='all' .* 200 rows"):
         CoRankRLS(basis="all").fit(scan(folder, score="y", query="q"))
 

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from corank.interview.cards import PICTURE_URL
-from corank.tables import TableError, limits, parquet_files, read_table, score_column
-from corank.tables.json_lines import MAX_DEPTH, PIECE_BYTES, ShallowStream, number_of_names
+from corank.tables import TableError, limits, read_table, score_column
+from corank.tables.limits import MAX_DEPTH, PIECE_BYTES, ShallowStream, number_of_names
 from corank.tables.read import last_feature
 
 ROW = '{"score": 1, "b": [1, 2]}\n'
@@ -187,8 +187,8 @@ def test_repeated_values_of_parquet_are_refused_before_they_take_memory(
     tmp_path, monkeypatch, kind, has_sizes
 ):
     if not has_sizes:  # in a footer that would be read
-        monkeypatch.setattr(parquet_files, "MAX_FOOTER_BYTES", 0)
-    monkeypatch.setattr(parquet_files, "FREE_PARQUET_BYTES", limits.FREE_BYTES)
+        monkeypatch.setattr(limits, "MAX_FOOTER_BYTES", 0)
+    monkeypatch.setattr(limits, "FREE_PARQUET_BYTES", limits.FREE_BYTES)
     make, options = PARQUET[kind]
     path = tmp_path / "rows.parquet"
     parquet.write_table(make(), path, compression="zstd", store_schema=False, **options)
@@ -224,7 +224,7 @@ def test_sizes_of_texts_are_read_from_a_footer(tmp_path, options):
     for values in (texts, lists, pa.StructArray.from_arrays([texts], names=["b"])):
         table = pa.table({"number": np.arange(len(values)), "a": values})
         parquet.write_table(table, path, **options)
-        assert sum(parquet_files.stated_text_bytes(path)) == n_bytes
+        assert sum(limits.stated_text_bytes(path)) == n_bytes
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.large_string()])

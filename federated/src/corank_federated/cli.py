@@ -23,8 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, features_of, text_columns
-from corank.cli.console import note, show, show_json, size_of
-from corank.cli.files import DASH, check_model_output, readable
+from corank.cli.console import DASH, check_model_output, note, readable, show, show_json, size_of
 from corank.cli.options import (
     TABLE,
     AsJson,

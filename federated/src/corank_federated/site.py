@@ -27,9 +27,9 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import Basis
-from corank.core.labels import encode_queries
 from corank.core.loss import QueryLoss, WithinQueries
 from corank.core.observations import Rows, ScoredRows
+from corank.core.queries import encode_queries
 from corank.core.sums import Gram
 from corank.inputs import read_features
 from corank.learners.co_rls import CoRankRLS, CoRLS

@@ -18,8 +18,17 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import feature_columns, matching_columns, without_ids
-from corank.cli.console import bold, command, note, show, working
-from corank.cli.files import DASH, check_model_output, check_output, readable
+from corank.cli.console import (
+    DASH,
+    bold,
+    check_model_output,
+    check_output,
+    command,
+    note,
+    readable,
+    show,
+    working,
+)
 from corank.cli.named_tables import note_broken_lines, read_outcomes
 from corank.cli.options import (
     TABLE,

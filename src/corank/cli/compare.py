@@ -15,15 +15,18 @@ from rich.text import Text
 from corank.cli.columns import learned_columns, note_kinds, views_of_columns
 from corank.cli.console import (
     bold,
+    check_report_output,
+    check_single,
     command,
     dim,
     note,
+    readable,
     show,
     show_json,
+    title_of,
     typed_command,
     working,
 )
-from corank.cli.files import check_report_output, check_single, readable, title_of
 from corank.cli.items import Step
 from corank.cli.named_tables import LinkTable, check_named
 from corank.cli.options import (
@@ -47,9 +50,8 @@ from corank.datasets import load_jokes, make_ranking
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods
-from corank.experiments.data import read_items
 from corank.experiments.jobs import JobsFailed, shown_on
-from corank.experiments.protocol import FEWEST_QUERIES, FEWEST_ROWS, testable
+from corank.experiments.protocol import FEWEST_QUERIES, FEWEST_ROWS, read_items, testable
 from corank.experiments.verdict import chance
 from corank.metrics import MEASURES
 from corank.tables import TableFile, query_column, score_column

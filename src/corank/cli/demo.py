@@ -14,8 +14,16 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from corank.cli.console import command, show, show_json, size_of, typed_command, working
-from corank.cli.files import check_model_output, check_report_output
+from corank.cli.console import (
+    check_model_output,
+    check_report_output,
+    command,
+    show,
+    show_json,
+    size_of,
+    typed_command,
+    working,
+)
 from corank.cli.options import AsJson, File, Force, Quiet, option
 from corank.core.arrays import FloatArray, Index, Mask
 from corank.datasets import ProposalData, load_peps
@@ -207,8 +215,16 @@ def _show_ranking(
 
 
 def _write_page(path: Path, ranking: DemoRanking, *, force: bool) -> None:
-    from corank.report.model import model_parts  # with matplotlib, which is slow to import
-    from corank.report.page import Section, code, origins, page, text, verdict, write
+    from corank.report.page import (
+        Section,
+        code,
+        model_parts,  # with matplotlib, which is slow to import
+        origins,
+        page,
+        text,
+        verdict,
+        write,
+    )
 
     sections = [
         *(Section(table.title, [table.to_html()]) for table in ranking.tables(N_FIRST)),

@@ -16,8 +16,7 @@ from rich.text import Text
 from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, result_names
-from corank.cli.console import cell, is_big, note, show, show_json, working
-from corank.cli.files import DASH, title_of
+from corank.cli.console import DASH, cell, is_big, note, show, show_json, title_of, working
 from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
 from corank.cli.named_tables import holds_comparisons, read_outcomes
 from corank.cli.options import (

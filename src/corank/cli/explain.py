@@ -13,8 +13,16 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import remembered
-from corank.cli.console import cell, show, show_json, typed_command, working
-from corank.cli.files import check_report_output, is_several, title_of
+from corank.cli.console import (
+    cell,
+    check_report_output,
+    is_several,
+    show,
+    show_json,
+    title_of,
+    typed_command,
+    working,
+)
 from corank.cli.items import AppliedModel, ItemTable
 from corank.cli.options import (
     TABLE,

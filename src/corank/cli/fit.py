@@ -27,23 +27,21 @@ from corank.cli.columns import (
     views_of,
 )
 from corank.cli.console import (
-    command,
-    dim,
-    is_big,
-    note,
-    show,
-    show_json,
-    size_of,
-    typed_command,
-    working,
-)
-from corank.cli.files import (
     DASH,
     check_model_output,
     check_report_output,
     check_single,
+    command,
+    dim,
+    is_big,
+    note,
     readable,
+    show,
+    show_json,
+    size_of,
     title_of,
+    typed_command,
+    working,
 )
 from corank.cli.items import Step
 from corank.cli.named_tables import (
@@ -79,8 +77,8 @@ from corank.cli.options import (
     option,
 )
 from corank.core.arrays import FloatArray, Index, NumpyArray, check_device, take
-from corank.core.labels import encode_queries
 from corank.core.messages import count, listed
+from corank.core.queries import encode_queries
 from corank.core.registry import learner_class
 from corank.describe import (
     COIN_TOSSES,

@@ -16,8 +16,7 @@ import typer
 
 from corank._version import __version__
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.console import show, show_json
-from corank.cli.files import readable
+from corank.cli.console import readable, show, show_json
 from corank.cli.options import AsJson, File, ModelFile, option
 from corank.core.messages import in_bytes
 from corank.describe import (

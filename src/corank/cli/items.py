@@ -16,13 +16,12 @@ import pyarrow as pa
 import typer
 
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
-from corank.cli.console import note
-from corank.cli.files import check_model_and_table, check_single, readable
+from corank.cli.console import check_model_and_table, check_single, note, readable
 from corank.cli.named_tables import DIRECTED, LinkTable, check_named, read_scored_items
 from corank.cli.options import CommonOptions, LinkOptions
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
-from corank.core.labels import encode_queries
 from corank.core.messages import near_names
+from corank.core.queries import encode_queries
 from corank.model_files import load
 from corank.model_files.known_answers import row_marks
 from corank.tables import TableError, TableFile, query_column, score_column

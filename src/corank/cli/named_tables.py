@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank.cli.console import note
-from corank.cli.files import DASH
+from corank.cli.console import DASH, note
 from corank.core.messages import count
 from corank.interview.answers import (
     COLUMNS,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from corank.cli.columns import id_columns
-from corank.cli.files import DASH, check_output, readable
+from corank.cli.console import DASH, check_output, readable
 from corank.cli.named_tables import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
 from corank.tables import (
@@ -417,7 +417,9 @@ class LearnerOptions:
     """Settings of a learner."""
 
     kernel: str = setting(
-        "Similarity of two rows: rbf, linear, poly, cosine, …", default="rbf", shown=True
+        "Similarity of two rows: rbf, exponential, linear, poly, cosine, …",
+        default="rbf",
+        shown=True,
     )
     gamma: Word = setting(
         "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"

@@ -24,8 +24,7 @@ from corank.cli.columns import (
     result_names,
     unusual_cells,
 )
-from corank.cli.console import cell, is_big, note, show, show_json, working
-from corank.cli.files import DASH, title_of
+from corank.cli.console import DASH, cell, is_big, note, show, show_json, title_of, working
 from corank.cli.items import AppliedModel, ItemTable, Step
 from corank.cli.options import (
     TABLE,

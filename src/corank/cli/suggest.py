@@ -20,8 +20,7 @@ from corank.cli.columns import (
     remembered_ids,
     unlabelled_score,
 )
-from corank.cli.console import cell, command, show, show_json, working
-from corank.cli.files import DASH, title_of
+from corank.cli.console import DASH, cell, command, show, show_json, title_of, working
 from corank.cli.items import AppliedModel, ItemTable
 from corank.cli.named_tables import links_option
 from corank.cli.options import (

@@ -16,8 +16,17 @@ import typer
 from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, unlabelled_score
-from corank.cli.console import command, note, show, show_json, size_of, working
-from corank.cli.files import DASH, check_model_output, title_of
+from corank.cli.console import (
+    DASH,
+    check_model_output,
+    command,
+    note,
+    show,
+    show_json,
+    size_of,
+    title_of,
+    working,
+)
 from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
 from corank.cli.named_tables import (
     answers_in_words,

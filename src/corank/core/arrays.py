@@ -746,6 +746,10 @@ def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) ->
 
     def subtract(span: slice) -> None:
         block = matrix[span]
+        if len(rows) == 1:
+            block -= left[span, None] * rows
+            block -= rows[0, span, None] * left
+            return
         block -= left[span, None] * rows[codes[span]]
         block -= np.take(rows[:, span].T, codes, axis=1) * left
 

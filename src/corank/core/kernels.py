@@ -1,14 +1,14 @@
 """Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
 
-linear, rbf, laplacian, polynomial and cosine run on every array library; the other kernels of
-scikit-learn on NumPy and CSR only.
+linear, rbf, exponential, laplacian, polynomial and cosine run on every array library; the other
+kernels of scikit-learn on NumPy and CSR only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 from corank.core.arrays import (
     Array,
+    FloatArray,
     NumpyArray,
     add_diagonal,
     cholesky,
@@ -39,13 +40,17 @@ from corank.core.stored_fields import FINITE, Finite, function, several
 
 KernelFunction = Callable[..., Any]
 
-NATIVE = ("linear", "rbf", "laplacian", "poly", "polynomial", "cosine")
+NATIVE = ("linear", "rbf", "exponential", "laplacian", "poly", "polynomial", "cosine")
+NORMS = {"exponential": 2, "laplacian": 1}  # the p of exp(−gamma · (Σ |x − z|^p)^(1/p))
+UNIT_KERNELS = ("rbf", *NORMS, "cosine")  # that are 1 for a row with itself
 MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
 # per block of which only the diagonal is used: larger ones waste more than they save
 DIAGONAL_ROWS = 64
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
-WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
+# of |x|² + |z|²: a smaller squared distance of CSR rows is what rounding leaves of 0
+ZERO_DISTANCE = 1e-14
+WITH_GAMMA = ("rbf", *NORMS, "poly", "polynomial", "sigmoid", "chi2")
 
 
 def register_kernel(name: str, function: KernelFunction) -> None:
@@ -54,7 +59,7 @@ def register_kernel(name: str, function: KernelFunction) -> None:
     Parameters
     ----------
     name : str
-        Used as ``kernel=name``; must not be one of scikit-learn's names.
+        Used as ``kernel=name``; must not be that of a built-in kernel.
     function : callable
         ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values.
     """
@@ -116,7 +121,12 @@ class Kernel:
         """gamma; (d,) where every column has a width of its own."""
         if self.scales is None or self.gamma is None:
             return self.gamma
-        return self.gamma * np.asarray(self.scales) ** 2
+        return self.gamma * np.asarray(self.scales) ** self.width_power
+
+    @property
+    def width_power(self) -> int:
+        """The power of distances in one column that its width is multiplied by."""
+        return 1 if self.name == "laplacian" else 2
 
     @property
     def has_width(self) -> bool:
@@ -132,7 +142,9 @@ class Kernel:
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
         if self.precomputed:
             return _columns(X, Z)
-        X, Z = self.seen(float64(X)), self.seen(float64(Z))
+        is_same = X is Z
+        X = self.seen(float64(X))
+        Z = X if is_same else self.seen(float64(Z))
         function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
@@ -156,6 +168,20 @@ class Kernel:
             return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
         return X * like(np.asarray(self.scales), X)[None, :]
 
+    def scale_width(self, X: Array, weights: Array | None = None) -> float:
+        """gamma="scale" for rows (n, d); the root of `scale_gamma` where gamma is multiplied by a
+        distance, not by its square.
+        """
+        gamma = scale_gamma(X, weights)
+        return float(np.sqrt(gamma)) if self.name == "exponential" else gamma
+
+    def with_widths(self, widths: FloatArray) -> Kernel:
+        """The kernel with one width per column (d,): exp(−Σ width_j (x_j − z_j)²), the exponential
+        one of the root of that sum, the laplacian one of Σ width_j |x_j − z_j|.
+        """
+        scales = np.sqrt(widths) if self.width_power == 2 else widths
+        return replace(self, gamma=1.0, scales=tuple(scales.tolist()))
+
     def stretched(self, logs: NumpyArray) -> Kernel:
         """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
         scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
@@ -167,10 +193,10 @@ class Kernel:
         """
         if self.is_plain_rbf and writable(X) and writable(Z):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
-        elif self.name == "laplacian" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        elif self.name in NORMS and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
             assert self.gamma is not None
-            distances = manhattan_distances(self.seen(float64(X)), self.seen(float64(Z)))
-            np.exp(np.multiply(distances, -self.gamma, out=distances), out=out)
+            lengths = distances(self.seen(float64(X)), self.seen(float64(Z)), NORMS[self.name])
+            np.exp(np.multiply(lengths, -self.gamma, out=lengths), out=out)
         else:
             out[...] = self.block(X, Z)
 
@@ -179,9 +205,9 @@ class Kernel:
             return product(unit_rows(X), unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
             return RbfPoints.of(self, Z).values(X)
-        if self.name == "laplacian":
+        if self.name in NORMS:
             assert self.gamma is not None
-            return namespace(X).exp(-self.gamma * manhattan_distances(X, Z))
+            return namespace(X).exp(-self.gamma * distances(X, Z, NORMS[self.name]))
         values = product(X, Z)
         if self.name == "linear":
             return values
@@ -211,7 +237,7 @@ class Kernel:
         if self.precomputed:
             return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
         ones = like(np.ones(X.shape[0]), X)
-        if self.name in ("rbf", "laplacian"):
+        if self.name == "rbf" or self.name in NORMS:
             return ones
         if self.name in NATIVE:
             norms = squared_norms(self.seen(float64(X)))
@@ -292,9 +318,7 @@ def finite_values(values: Array) -> Array:
 
 
 def scale_gamma(X: Array, weights: Array | None = None) -> float:
-    """gamma="scale": 1 / (columns · variance of all entries), with rows weighted; 1 for constant
-    features.
-    """
+    """1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
     n, d = X.shape
     if is_sparse(X):
         per_row = np.repeat(
@@ -325,18 +349,34 @@ def product(X: Array, Z: Array) -> Array:
     return X @ namespace(X).matrix_transpose(Z)
 
 
-def manhattan_distances(X: Array, Z: Array) -> Array:
-    """Σ |x − z| over the columns, for dense or CSR X (n, d) and Z (r, d): (n, r). O(n r d)."""
-    if is_sparse(X) or is_sparse(Z):
-        from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
+def distances(X: Array, Z: Array, norm: int) -> Array:
+    """Σ |x − z| over the columns (norm 1) or the root of Σ (x − z)² (norm 2), for dense or CSR X
+    (n, d) and Z (r, d): (n, r). O(n r d).
 
-        return sparse_manhattan_distances(sparse.csr_array(X), sparse.csr_array(Z))
+    Dense rows are subtracted from each other: the root of a difference of squared lengths would
+    have half of the digits where rows are nearly equal, and equal rows would not be alike.
+    """
+    if is_sparse(X) or is_sparse(Z):
+        return _sparse_distances(sparse.csr_array(X), sparse.csr_array(Z), norm)
     if isinstance(X, np.ndarray):
-        return squareform(pdist(X, "cityblock")) if X is Z else cdist(X, Z, "cityblock")
-    if hasattr(X, "new_empty"):  # a tensor
-        return namespace(X).cdist(X, Z, p=1.0)
+        metric: Literal["cityblock", "euclidean"] = "cityblock" if norm == 1 else "euclidean"
+        return squareform(pdist(X, metric)) if X is Z else cdist(X, Z, metric)
     xp = namespace(X)
-    return xp.stack([xp.sum(xp.abs(X - z[None, :]), axis=1) for z in Z], axis=1)
+    if hasattr(X, "new_empty"):  # a tensor
+        return xp.cdist(X, Z, p=float(norm), compute_mode="donot_use_mm_for_euclid_dist")
+    gaps = (X - Z[row : row + 1, :] for row in range(Z.shape[0]))
+    return xp.stack([xp.linalg.vector_norm(gap, axis=1, ord=norm) for gap in gaps], axis=1)
+
+
+def _sparse_distances(X: Array, Z: Array, norm: int) -> FloatArray:
+    if norm == 1:
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        return np.asarray(manhattan_distances(X, Z))
+    lengths = squared_norms(X)[:, None] + squared_norms(Z)[None, :]
+    squares = lengths - 2 * product(X, Z)
+    squares[squares < ZERO_DISTANCE * lengths] = 0.0
+    return np.asarray(np.sqrt(squares))
 
 
 def squared_norms(X: Array) -> Array:

@@ -142,9 +142,12 @@ class QueryLoss:
         if not self.comparison.needs_queries:
             return x
         xp = namespace(x)
-        sums = segment_sum(x, self.queries, self.n_queries, self.direction)
-        shift = take((between - within)[:, None] * sums, self.queries)
-        shift *= self.direction[:, None]
+        if self.n_queries == 1:
+            shift = self.direction[:, None] * ((between - within) * (self.direction @ x))[None, :]
+        else:
+            sums = segment_sum(x, self.queries, self.n_queries, self.direction)
+            shift = take((between - within)[:, None] * sums, self.queries)
+            shift *= self.direction[:, None]
         shift += x if bool(xp.all(within == 1)) else take(within, self.queries)[:, None] * x
         return shift
 

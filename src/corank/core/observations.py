@@ -25,10 +25,9 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import encode_queries, query_codes
 from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
-from corank.core.misordered import RowsByQuery, misordered_shares
+from corank.core.queries import RowsByQuery, encode_queries, misordered_shares, query_codes
 from corank.core.storable import storable
 from corank.core.stored_fields import any_floats, are_below, feature_rows, floats, whole
 from corank.core.sums import FeatureMap, Statistics, gather

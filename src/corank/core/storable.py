@@ -12,10 +12,11 @@ AnyType = TypeVar("AnyType", bound=type)
 STORABLE: dict[str, type] = {}  # dataclasses by their names in files
 # functions by the names under which they were registered
 NAMED_FUNCTIONS: dict[str, Callable[..., Any]] = {}
-BUILT_IN_KERNELS = (  # scikit-learn's names
+BUILT_IN_KERNELS = (  # scikit-learn's names, and "exponential"
     "additive_chi2",
     "chi2",
     "cosine",
+    "exponential",
     "laplacian",
     "linear",
     "poly",

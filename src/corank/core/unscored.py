@@ -26,7 +26,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.labels import as_labels, encode_queries, query_codes
+from corank.core.queries import as_labels, encode_queries, query_codes
 from corank.core.sampling import smallest, smallest_draws, uniform_draws
 from corank.core.storable import storable
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index, first_appearance
-from corank.core.labels import query_codes
 from corank.core.messages import ArgumentError
-from corank.experiments.data import Items, read_items
+from corank.core.queries import query_codes
 from corank.experiments.jobs import (
     JobsFailed,
     Keep,
@@ -25,16 +24,23 @@ from corank.experiments.jobs import (
     version_of,
     written,
 )
-from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
-from corank.experiments.peers import FittedMethod
+from corank.experiments.methods import (
+    BASELINE,
+    FittedMethod,
+    Method,
+    chosen_methods,
+    default_methods,
+)
 from corank.experiments.protocol import (
     JUDGES,
     Draw,
+    Items,
     Protocol,
     Task,
     check_enough,
     draws_of,
     masked,
+    read_items,
     split,
 )
 from corank.experiments.result import ComparisonResult, Record

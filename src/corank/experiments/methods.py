@@ -1,19 +1,37 @@
-"""The methods that can be compared, by name. Others join by `register_method`."""
+"""The methods that can be compared, by name; others join by `register_method`. First the methods
+that corank's learners are compared with: ridge, Gaussian process, forest, RankSVM, LightGBM.
+
+Each of these is tuned by held-out error on the scored training rows, over as many settings as
+corank's learners with views try; a Gaussian process learns its parameters by evidence, a forest has
+few that matter. Settings come in families that share their work: one decomposition for all alphas,
+one ensemble for all numbers of trees.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy import linalg, sparse
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.svm import LinearSVC
 
-from corank.core.arrays import FloatArray, stack_rows
+from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, stack_rows, take
+from corank.core.kernels import scale_gamma
 from corank.core.messages import ArgumentError, did_you_mean
+from corank.core.queries import query_codes
 from corank.core.registry import (
     LearnerRecord,
     declare,
@@ -22,16 +40,363 @@ from corank.core.registry import (
     learner_records,
 )
 from corank.describe import chosen_parameters
-from corank.experiments import peers
-from corank.experiments.peers import SETTINGS, FittedMethod
 from corank.experiments.protocol import Task
 
+SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
+FOLDS = 3
+N_WIDTHS = 10
+FOREST_TREES = 200
+MOST_PAIRS = 4_000  # of the pairwise transform
+SVM_SETTINGS = 20  # each costs a fit of its own
+Setting: TypeAlias = dict[str, Any]
+Predict: TypeAlias = Callable[[Any], FloatArray]  # rows → (n, settings)
+# predictions, and the size of the model with each setting
+Fitted: TypeAlias = tuple[Predict, Callable[[int], int]]
 BASELINE = "ridge"
-N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
+N_ATOMS = list(range(1, SETTINGS // N_WIDTHS + 1))
 AVERAGES = ("AutoRanker", "AutoRegressor")
 PURSUITS = ("MatchingPursuit", "RankingPursuit")
 AUTO, REGRESSOR = "auto", "autoregressor"  # what `corank fit` builds, for orders and for scores
 CO_BASIS = 200  # rows that span each view's function
+
+
+# ---- methods of others: how they are tuned
+
+
+class MethodRows(NamedTuple):
+    """Scored rows, those of a query together."""
+
+    X: Any
+    y: FloatArray
+    qid: Index | None
+
+    def take(self, rows: Any) -> MethodRows:
+        """Some of them."""
+        return MethodRows(take(self.X, rows), self.y[rows], take(self.qid, rows))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per
+    setting, and model sizes.
+    """
+
+    settings: Sequence[Setting]
+    fit: Callable[[MethodRows, int], Fitted]
+
+
+@dataclass(frozen=True)
+class FittedMethod:
+    """A method after fitting.
+
+    Attributes
+    ----------
+    predict : rows → (n,) scores
+    chosen : the parameters that were chosen
+    tried : number of settings that were compared; None where nothing was held out
+    size : bytes that predictions need
+    model : the learner, where it is one of corank
+    """
+
+    predict: Callable[[Any], FloatArray]
+    chosen: Setting
+    tried: int | None
+    size: int
+    model: Any = None
+
+
+def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
+    """The setting with the least held-out error, fitted on all scored rows; among equals the first
+    one.
+    """
+    rows = grouped(*task.scored)
+    parts = [(rows.take(kept), rows.take(left)) for kept, left in folds(rows, task.seed)]
+    errors = []
+    for family in families:
+        total = np.zeros(len(family.settings))
+        for kept, left in parts:
+            predict, _ = family.fit(kept, task.seed)
+            total += _errors(left, predict(left.X), task.judge)
+        errors.append(total)
+    best = int(np.argmin([total.min() for total in errors]))
+    at = int(np.argmin(errors[best]))
+    chosen = families[best].settings[at]
+    predict, size = families[best].fit(rows, task.seed)
+    n_tried = sum(map(len, errors))
+    return FittedMethod(lambda X: predict(X)[:, at], dict(chosen), n_tried, size(at))
+
+
+def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
+    """Rows of a query together, as trees want them; the order is kept otherwise."""
+    rows = MethodRows(X, y, qid)
+    if qid is None:
+        return rows
+    return rows.take(np.argsort(qid, kind="stable"))
+
+
+def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
+    """Rows to fit on and rows to judge on: whole queries where there are several, else rows."""
+    n = len(rows.y)
+    queries = np.unique(query_codes(rows.qid, n), return_inverse=True)[1]
+    unit_of_row = queries if queries.max() > 0 else np.arange(n)
+    n_units = int(unit_of_row.max()) + 1
+    n_folds = min(FOLDS, n_units)
+    order = np.random.default_rng([seed, 2]).permutation(n_units)
+    fold_of_row = (order % n_folds)[unit_of_row]
+    return [
+        (np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold))
+        for fold in range(n_folds)
+    ]
+
+
+def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
+    """Sum of the errors of the held-out queries (rows), one per setting."""
+    if judge != "rmse":
+        return np.asarray(disagreements(left, predicted).sum(axis=0))
+    residuals = left.y[:, None] - predicted
+    if left.qid is not None:
+        for query in np.unique(left.qid):
+            members = left.qid == query
+            residuals[members] -= residuals[members].mean(axis=0)
+    return np.asarray((residuals**2).sum(axis=0))
+
+
+def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
+    """Row numbers (better, worse) of the pairs with different scores, query by query."""
+    codes = query_codes(rows.qid, len(rows.y))
+    for query in np.unique(codes):
+        members = np.flatnonzero(codes == query)
+        y = rows.y[members]
+        better, worse = np.nonzero(y[:, None] > y[None, :])
+        yield members[better], members[worse]
+
+
+def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
+    """`disagreement_error` of every query with two different scores, for many columns of
+    predictions at once.
+
+    O(pairs) per column; held-out queries are small.
+    """
+    errors = []
+    for better, worse in _pairs_by_query(rows):
+        if len(better):
+            gaps = predicted[better] - predicted[worse]
+            n_wrong = np.count_nonzero(gaps < 0, axis=0)
+            n_tied = np.count_nonzero(gaps == 0, axis=0)
+            errors.append((n_wrong + 0.5 * n_tied) / len(better))
+    return np.asarray(errors).reshape(len(errors), predicted.shape[1])
+
+
+def widths(X: Any) -> FloatArray:
+    """Kernel widths around 1 / (columns · variance): (N_WIDTHS,)."""
+    return scale_gamma(X) * np.logspace(-1.5, 1.0, N_WIDTHS)
+
+
+def ridge(task: Task) -> FittedMethod:
+    """Ridge regression on the columns, each query's mean score taken out."""
+    alphas = np.logspace(-4, 5, SETTINGS)
+    settings = [{"alpha": alpha} for alpha in alphas.tolist()]
+    return fit_tuned([Family(settings, partial(_ridge_path, alphas))], task)
+
+
+def gaussian_process(task: Task) -> FittedMethod:
+    """scikit-learn's Gaussian process with an rbf kernel; width, amplitude and noise by evidence."""
+    rows = grouped(*task.scored)
+    X = _dense(rows.X)
+    y, level = targets(rows)
+    spread = float(y.std()) or 1.0
+    kernel = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1])) + WhiteKernel(0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a parameter at the end of its range
+        model = GaussianProcessRegressor(kernel, random_state=task.seed).fit(X, y / spread)
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(level + spread * model.predict(_dense(X)))
+
+    return FittedMethod(predict, {"kernel": str(model.kernel_)}, None, 8 * X.size)
+
+
+def forest(task: Task) -> FittedMethod:
+    """Extremely randomised trees, with leaves of two sizes to choose from."""
+    families = [Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)]
+    return fit_tuned(families, task)
+
+
+def _trees(leaf: int, rows: MethodRows, seed: int) -> Fitted:
+    y, level = targets(rows)
+    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed)
+    model.fit(_matrix(rows.X), y)
+    size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
+    return lambda X: (level + model.predict(_matrix(X)))[:, None], lambda at: size
+
+
+def _dense(X: Any) -> FloatArray:
+    return X.toarray() if is_sparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def fit_estimator(estimator: Any, task: Task) -> FittedMethod:
+    """A regressor of scikit-learn, on the scored rows."""
+    rows = grouped(*task.scored)
+    y, level = targets(rows)
+    model = clone(estimator).fit(_matrix(rows.X), y)
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(level + model.predict(_matrix(X)))
+
+    return FittedMethod(predict, {}, None, len(pickle.dumps(model)))
+
+
+def rank_svm(task: Task) -> FittedMethod:
+    """A linear support vector machine on differences of rows of a query."""
+    costs = np.logspace(-5, 2, SVM_SETTINGS).tolist()
+    return fit_tuned([Family([{"C": C}], partial(_pairwise, C)) for C in costs], task)
+
+
+def targets(rows: MethodRows) -> tuple[FloatArray, float]:
+    """Scores less their mean, or less the means of their queries where the level of a query means
+    nothing.
+    """
+    if rows.qid is None:
+        level = float(rows.y.mean())
+        return rows.y - level, level
+    codes = np.unique(rows.qid, return_inverse=True)[1]
+    means = np.bincount(codes, weights=rows.y) / np.bincount(codes)
+    return rows.y - means[codes], 0.0
+
+
+def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
+    X = _dense(rows.X)
+    centre = X.mean(axis=0)
+    y, level = targets(rows)
+    U, s, Vt = linalg.svd(X - centre, full_matrices=False)
+    shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
+    weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(X @ weights - centre @ weights + level)
+
+    return predict, lambda at: 8 * (X.shape[1] + 1)
+
+
+def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
+    rng = np.random.default_rng([seed, 3])
+    first, second = pairs_of(rows, MOST_PAIRS, rng)
+    sign = np.ones(len(first))
+    sign[1::2] = -1.0  # both classes alike
+    differences = rows.X[first] - rows.X[second]
+    if is_sparse(rows.X):
+        differences = sparse.diags_array(sign) @ differences
+    else:
+        differences = sign[:, None] * differences
+    model = LinearSVC(
+        C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3
+    )
+    (weights,) = model.fit(differences, sign).coef_
+    return lambda X: np.asarray(X @ weights)[:, None], lambda at: 8 * len(weights)
+
+
+def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
+    """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn
+    at random.
+    """
+    first, second = map(np.concatenate, zip(*_pairs_by_query(rows), strict=True))
+    if len(first) <= most:
+        return first, second
+    chosen = np.sort(rng.choice(len(first), most, replace=False))
+    return first[chosen], second[chosen]
+
+
+N_TREES = tuple(range(2, 101, 2))
+LEVELS = 32  # of relevance, which LightGBM wants as whole numbers
+LIGHTGBM = (
+    {"num_leaves": 4, "min_data_in_leaf": 20, "feature_fraction": 0.3, "learning_rate": 0.1},
+    {"num_leaves": 8, "min_data_in_leaf": 5, "feature_fraction": 0.3, "learning_rate": 0.1},
+    {"num_leaves": 16, "min_data_in_leaf": 20, "feature_fraction": 1.0, "learning_rate": 0.1},
+    {"num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 1.0, "learning_rate": 0.05},
+)
+assert len(LIGHTGBM) * len(N_TREES) == SETTINGS
+
+
+def lightgbm(task: Task) -> FittedMethod:
+    """LightGBM: lambdarank with queries, least squares without."""
+    return fit_tuned(tree_families(LIGHTGBM, lightgbm_stages), task)
+
+
+def tree_families(
+    grid: Sequence[Setting], fit: Callable[[MethodRows, Setting, Sequence[int]], Fitted]
+) -> list[Family]:
+    """One family per setting: all numbers of trees."""
+
+    def family(setting: Setting) -> Family:
+        settings = [{**setting, "trees": n} for n in N_TREES]
+        return Family(settings, lambda rows, seed: fit(rows, setting, N_TREES))
+
+    return list(map(family, grid))
+
+
+def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> Fitted:
+    """Fit the largest number of trees with LightGBM; predicts one column for each number of trees."""
+    import lightgbm as lgb
+
+    fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
+    labels: Any
+    labels, level = targets(rows)
+    group = None
+    if rows.qid is None:
+        fixed |= {"objective": "regression", "boost_from_average": False}
+    else:
+        labels = levels(rows.y)
+        group = group_sizes(rows.qid)
+        fixed["objective"] = "lambdarank"
+        if not is_graded(rows.y):
+            fixed["label_gain"] = list(range(LEVELS))
+    data = lgb.Dataset(_matrix(rows.X), labels, group=group, params={"verbosity": -1})
+    model = lgb.train(fixed | setting, data, num_boost_round=max(n_trees))
+    grown = model.num_trees()  # fewer than asked for where nothing is left to split
+
+    def leaves(X: Any) -> Index:
+        leaf = np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64)
+        return leaf.reshape(X.shape[0], grown)
+
+    counts = leaves(rows.X).max(axis=0) + 1  # training rows reach every leaf
+    values = np.zeros((grown, int(counts.max())))
+    for tree, count in enumerate(counts.tolist()):
+        values[tree, :count] = [model.get_leaf_output(tree, leaf) for leaf in range(count)]
+    last = np.minimum(n_trees, grown) - 1
+
+    def predict(X: Any) -> FloatArray:
+        steps = values[np.arange(grown), leaves(X)]
+        return level + np.cumsum(steps, axis=1)[:, last]
+
+    return predict, lambda at: len(model.model_to_string(num_iteration=n_trees[at]))
+
+
+def _matrix(X: Any) -> Any:
+    """LightGBM knows CSR matrices, but not CSR arrays."""
+    return sparse.csr_matrix(X) if is_sparse(X) else X
+
+
+def is_graded(y: FloatArray) -> bool:
+    """Whether scores are whole numbers from 0 on, few enough to be levels of relevance."""
+    whole = y == np.round(y)
+    return bool(whole.all() and y.min() >= 0 and y.max() < LEVELS)
+
+
+def levels(y: FloatArray) -> Index:
+    """Scores as levels of relevance: as they are, or by quantiles."""
+    if is_graded(y):
+        return y.astype(np.int64)
+    shares = np.linspace(0, 1, LEVELS + 1)[1:-1]
+    borders = np.quantile(y, shares)
+    return np.searchsorted(borders, y, side="right").astype(np.int64)
+
+
+def group_sizes(qid: Index) -> Index:
+    """Rows of each query; they stand together."""
+    return np.diff(run_starts(qid), append=len(qid))
+
+
+# ---- methods by name
 
 
 @dataclass(frozen=True)
@@ -107,7 +472,7 @@ def estimator_method(
         name,
         title or name,
         about or f"{type(estimator).__name__} of scikit-learn",
-        partial(peers.fit_estimator, estimator),
+        partial(fit_estimator, estimator),
     )
 
 
@@ -201,7 +566,7 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
         if "basis" in record.options:
             own["basis"] = min(CO_BASIS, len(task.y))
     if name in ("RLS", "RankRLS", *PURSUITS):
-        own["gamma"] = peers.widths(task.scored[0]).tolist()
+        own["gamma"] = widths(task.scored[0]).tolist()
     if name == "RankRLS":
         # as learners with views choose alpha: else a difference would be that of the rule
         own["scoring"] = "rescaled"
@@ -243,7 +608,7 @@ def _learner_method(record: LearnerRecord) -> Method:
 
 
 for _method in (
-    Method(BASELINE, "ridge", "ridge regression on the columns", peers.ridge, default=True),
+    Method(BASELINE, "ridge", "ridge regression on the columns", ridge, default=True),
     Method(
         "averaged",
         "views averaged",
@@ -255,22 +620,22 @@ for _method in (
         "gp",
         "Gaussian process",
         "scikit-learn's Gaussian process, by evidence",
-        peers.gaussian_process,
+        gaussian_process,
         default=True,
     ),
-    Method("forest", "forest", "extremely randomised trees", peers.forest, default=True),
+    Method("forest", "forest", "extremely randomised trees", forest, default=True),
     Method(
         "ranksvm",
         "RankSVM",
         "a linear support vector machine on pairs",
-        peers.rank_svm,
+        rank_svm,
         scale="never",
     ),
     Method(
         "lightgbm",
         "LightGBM",
         "gradient-boosted trees",
-        peers.lightgbm,
+        lightgbm,
         scale="without queries",
         needs=("lightgbm",),
         default=True,

@@ -16,16 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corank.core.arrays import FloatArray
-from corank.experiments.data import Items
 from corank.experiments.methods import Method
-from corank.experiments.protocol import JUDGES, Draw, Protocol, split
-from corank.experiments.uncertainty import (
-    corrected_resampled,
-    holm,
-    over_repeats,
-    signed_rank,
-    two_way_interval,
-)
+from corank.experiments.protocol import JUDGES, Draw, Items, Protocol, split
 from corank.experiments.verdict import (
     Effect,
     Estimate,
@@ -33,6 +25,11 @@ from corank.experiments.verdict import (
     Gain,
     LearningCurve,
     Row,
+    corrected_resampled,
+    holm,
+    over_repeats,
+    signed_rank,
+    two_way_interval,
 )
 from corank.metrics import MEASURES
 from corank.tables import replacing

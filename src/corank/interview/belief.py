@@ -22,8 +22,7 @@ from scipy.special import ndtr, softmax
 
 from corank.core.arrays import FloatArray, Index, Mask, add_diagonal
 from corank.core.kernels import squared_norms
-from corank.solve.expectation_propagation import SitePosterior, Sites, propagate
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData, SitePosterior, Sites, propagate
 from corank.solve.posterior import Moments, draws, mixture
 from corank.solve.questions import difference_variances, information, score_gains
 

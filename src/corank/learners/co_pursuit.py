@@ -15,7 +15,7 @@ from corank.core.kernels import is_named
 from corank.core.messages import warn_user
 from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import RankerMixin
-from corank.learners.bases import AskedBases, ViewBases
+from corank.learners.co_rls import ViewLearner
 from corank.learners.explanation import Explanation
 from corank.learners.parameters import (
     KernelParameters,
@@ -24,8 +24,7 @@ from corank.learners.parameters import (
     read_splits,
     whole_numbers,
 )
-from corank.learners.training import TrainingData
-from corank.learners.views import ViewLearner
+from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (
     CoPursuitSettings,

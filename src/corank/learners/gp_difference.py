@@ -18,8 +18,8 @@ from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, spread_of
+from corank.solve.expectation_propagation import joined_items
 from corank.solve.function import Span
-from corank.solve.pair_data import joined_items
 from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training

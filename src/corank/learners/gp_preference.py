@@ -20,8 +20,8 @@ from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.parameters import is_whole, seed
 from corank.learners.update import Kept
 from corank.model_files.schema import PREFERENCE_PROCESS
+from corank.solve.expectation_propagation import PairData, untied_pairs
 from corank.solve.function import Span
-from corank.solve.pair_data import PairData, untied_pairs
 from corank.solve.posterior import GaussianPart
 from corank.solve.preference import (
     EvidenceSearch,

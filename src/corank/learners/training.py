@@ -1,23 +1,38 @@
-"""What kernel least squares are fitted on: the scored rows of every view, or comparisons, and the
-rows on which views should agree.
+"""What kernel least squares are fitted on: the scored rows of every view or comparisons, the rows
+on which views should agree, and the bases of the views: which of these rows span each view's
+functions, and how wide its kernel is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Array, Index, like, take, to_numpy
-from corank.core.labels import encode_queries
+from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
+from corank.core.basis import (
+    Basis,
+    basis_size,
+    candidate_limit,
+    candidate_rows,
+    make_basis,
+    read_basis,
+)
+from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows, warn_of_ties
+from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows
-from corank.core.views import View
+from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
-from corank.solve.systems import Unscored
+from corank.solve.systems import Unscored, ViewData
+from corank.solve.tuning import Candidates, widths_to_try
+
+MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
+MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
 @dataclass(frozen=True)
@@ -220,3 +235,287 @@ def _held_rows(
     if queries is not None:
         codes = np.unique(queries[numbers], return_inverse=True)[1].astype(np.int64)
     return [HeldRows(features, codes, numbers, take(weights, numbers))]
+
+
+# ---------------------------------------------------------------- bases as asked, whatever the rows
+
+
+@dataclass(frozen=True)
+class AskedView:
+    """A view, and what is to span its functions.
+
+    kernel : its width still open
+    gamma : the width, "scale", "tune" or candidates; None for a kernel without one
+    basis : "auto", "all", "scored", "features", a number of rows or row numbers
+    """
+
+    view: View
+    kernel: Kernel
+    gamma: Candidates | None
+    basis: Any
+
+    @property
+    def limit(self) -> int:
+        """How many candidates its basis is chosen from."""
+        return candidate_limit(basis_size(self.basis, 0))
+
+    def seen(self, features: Array) -> Array:
+        """The columns that the view sees."""
+        return features if self.view.columns is None else select(features, self.view.columns)
+
+    def checked_basis(self, data: TrainingData, total: int, auto: tuple[int, int]) -> Any:
+        """`basis` checked against the rows, of which `total` may serve; see `read_basis`."""
+        n_rows = data.features.shape[0]
+        resolved = read_basis(self.basis, self.kernel.name, n_rows, total, auto, self.view.name)
+        if is_named(resolved, "features") and not data.summed:
+            check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
+        if self.kernel.precomputed:
+            check_precomputed(self.seen(data.features))
+        return resolved
+
+
+@dataclass(frozen=True)
+class AskedBases:
+    """What is to span the functions of every view.
+
+    selection : how a number of rows is chosen
+    auto : rows up to which basis="auto" takes all of them; how many beyond
+    drawn : whether the views were drawn instead of named
+    """
+
+    views: Sequence[AskedView]
+    selection: Any
+    auto: tuple[int, int]
+    seed: int
+    drawn: bool = False
+
+    @property
+    def specs(self) -> list[Any]:
+        """What every view is to take as its basis."""
+        return [asked.basis for asked in self.views]
+
+    def refuse_precomputed(self) -> None:
+        """Refuse a precomputed kernel on rows of a scan."""
+        if any(asked.kernel.precomputed for asked in self.views):
+            raise ValueError(
+                "kernel='precomputed' needs all kernel values in memory; a scan holds features."
+            )
+
+    @property
+    def whole(self) -> bool:
+        """Whether a view takes all rows."""
+        return any(is_named(asked.basis, "all") for asked in self.views)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many rows of a scan may be needed as basis."""
+        limits = [asked.limit for asked in self.views]
+        return max([MAX_WHOLE_SCAN if self.whole else 0, *limits])
+
+    def check_scanned(self, n_rows: int) -> None:
+        """Refuse a basis of all rows where they are too many."""
+        if n_rows > MAX_WHOLE_SCAN and self.whole:
+            raise ValueError(
+                f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has"
+                f" {n_rows**2:,} entries; give a number of basis rows."
+            )
+
+
+# ---------------------------------------------------------------- bases of the rows
+
+
+@dataclass(frozen=True)
+class ViewBasis:
+    """Makes the basis of one view for a kernel width.
+
+    spec : checked; "all" and "scored" as they are, a number of rows, row numbers, or "features"
+    index : (n,) row numbers of its scored rows
+    scored : (n, d_v) those rows as the view sees them; of rows that only pass by the candidates
+    data : all rows
+    others : (m,) row numbers of the unscored rows that may serve as basis (X first, then
+        `unscored=`)
+    other_features : (m, d) those rows, None for no rows
+    seed : for the choice of rows, and that with the position of the view for the choice of a basis
+    auto_width : what gamma="auto" means for the rows at hand: "scale" or "tune"
+    """
+
+    asked: AskedView
+    spec: Any
+    index: Index
+    scored: Array
+    data: TrainingData
+    others: Index
+    other_features: Array | None
+    selection: Any
+    seed: tuple[int, int]
+    auto_width: str
+
+    @cached_property
+    def candidates(self) -> tuple[Index, Array]:
+        """Row numbers and features of the scored rows and the sampled unscored ones."""
+        numbers, features = self.index, self.scored
+        rows = candidate_rows(numbers, basis_size(self.spec, len(numbers)), self.seed[0])
+        if len(rows) < len(numbers):
+            numbers, features = numbers[rows], take(features, rows)
+        if self.other_features is None:
+            return numbers, features
+        others = _with_precision_of(features, self.asked.seen(self.other_features))
+        return np.concatenate([numbers, self.others]), stack_rows([features, others])
+
+    def widths(self) -> Sequence[float | None]:
+        """The kernel widths to try."""
+        gamma = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
+        if gamma is None or not self.asked.kernel.has_width:
+            return (None,)
+        return widths_to_try(gamma, self._scale)
+
+    def _scale(self) -> float:
+        """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
+        numbers, features = self.candidates
+        weights = self.data.weights
+        kernel = self.asked.kernel
+        if weights is None:
+            return kernel.scale_width(features)
+        # rows of `unscored=` have no weights
+        inside = numbers < self.data.features.shape[0]
+        by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
+        return kernel.scale_width(features, like(by_row, weights))
+
+    def basis(self, width: float | None) -> tuple[Basis, Index | None]:
+        """The basis and its row numbers, None for the columns."""
+        kernel = self.asked.kernel
+        if width is not None:
+            kernel = replace(kernel, gamma=width)
+        if is_named(self.spec, "features") or is_named(self.spec, "scored"):
+            features, numbers = self.scored, self.index
+        elif isinstance(self.spec, int | str):
+            numbers, features = self.candidates
+        else:
+            numbers = np.asarray(self.spec)
+            features = self.asked.seen(take(self.data.features, numbers))
+        if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
+            inside = np.flatnonzero(numbers < self.data.features.shape[0])
+            numbers, features = numbers[inside], take(features, inside)
+        return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
+
+
+@dataclass(frozen=True)
+class ViewBases:
+    """Makes every view's basis for a choice of kernel widths."""
+
+    views: Sequence[ViewBasis]
+    data: TrainingData
+
+    @classmethod
+    def of(cls, asked: AskedBases, data: TrainingData, *, auto_width: str) -> ViewBases:
+        """Check bases and kernels against the rows, and draw the candidates."""
+        index, n_views = data.index, len(asked.views)
+        n_held = max(len(numbers) for numbers in index)
+        total = data.n_scored if data.summed else n_held
+        others, other_features = np.zeros(0, dtype=np.int64), None
+        if data.unscored is not None:
+            most = max(view.limit for view in asked.views)
+            needed = data.n_unscored if asked.whole else max(most - n_held, 0)
+            others, other_features = data.unscored.rows.sample(needed, asked.seed)
+            total += data.n_unscored
+        # views that were drawn and see all columns differ in their rows only, also where a number
+        # of views was asked for
+        alike = n_views > 1 and asked.drawn
+        alike = alike and all(
+            len(view.view.columns) == data.features.shape[1] for view in asked.views
+        )
+        limit, size = asked.auto
+        auto = (0 if data.summed else limit, size)
+        views = []
+        for position, view in enumerate(asked.views):
+            spec = view.checked_basis(data, total, auto)
+            seed = (asked.seed, position)
+            if alike:
+                spec = _drawn_share(spec, index[position], total, n_views, seed)
+            views.append(
+                ViewBasis(
+                    asked=view,
+                    spec=spec,
+                    index=index[position],
+                    scored=view.seen(data.problems[position].features),
+                    data=data,
+                    others=others,
+                    other_features=other_features,
+                    selection="random" if alike else asked.selection,
+                    seed=seed,
+                    auto_width=auto_width,
+                )
+            )
+        return cls(views, data)
+
+    @property
+    def dual(self) -> bool:
+        """Whether every view's basis is all its scored and all unscored rows; one view may have the
+        columns instead.
+        """
+        first = self.views[0]
+        if len(self.views) == 1 and isinstance(first.spec, str) and len(first.others) == 0:
+            return first.spec != "features" or first.asked.view.columns is None
+        beyond = bool((first.others >= self.data.features.shape[0]).any())
+        every = all(is_named(view.spec, "all") for view in self.views)
+        return every and not (beyond and any(view.asked.kernel.precomputed for view in self.views))
+
+    @cached_property
+    def choices(self) -> list[list[float | None]]:
+        """The kernel widths to try, one per view; views that are tuned go through theirs together."""
+        by_view = [view.widths() for view in self.views]
+        lengths = {len(widths) for widths in by_view if len(widths) > 1}
+        if len(lengths) > 1:
+            raise ValueError(
+                "gamma: views that are tuned together need equally many candidates, got"
+                f" {sorted(lengths)}."
+            )
+        steps = range(max(lengths, default=1))
+        return [
+            [widths[step] if len(widths) > 1 else widths[0] for widths in by_view] for step in steps
+        ]
+
+    def view_data(self) -> Iterator[list[ViewData]]:
+        """The views of the data with every choice of kernel widths."""
+        pairs = zip(self.views, self.data.problems, strict=True)
+        problems = [problem.with_features(view.scored) for view, problem in pairs]
+        groups: Sequence[Index | None] = self.data.groups or [None] * len(self.views)
+        for widths in self.choices:
+            data = []
+            for made, width, problem, group in zip(
+                self.views, widths, problems, groups, strict=True
+            ):
+                basis, rows = made.basis(width)
+                view = made.asked.view
+                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
+            yield data
+
+
+def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequence[int]) -> Any:
+    """The share of the rows that a view takes where views differ in their rows only."""
+    if is_named(spec, "scored"):
+        size = max(1, len(index) // n_views)
+        return np.sort(np.random.default_rng(seed).choice(index, size=size, replace=False))
+    if isinstance(spec, str) and spec != "features":
+        return max(1, total // n_views)
+    return spec
+
+
+def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
+    """Refuse the columns as basis where their square matrix is too large and rows are more than
+    columns.
+    """
+    if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
+        raise ValueError(
+            f"basis='features' with {columns} columns needs a square matrix of that size; "
+            "use basis='auto' or a number of basis rows."
+        )
+
+
+def _with_precision_of(reference: Array, features: Array) -> Array:
+    """The rows with the precision of a reference."""
+    if is_sparse(features) or is_sparse(reference):
+        return features
+    return namespace(reference).asarray(
+        like(features, reference, str(reference.dtype).rpartition(".")[2])
+    )

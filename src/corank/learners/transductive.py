@@ -11,17 +11,16 @@ import numpy as np
 
 from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
 from corank.core.kernels import is_named
-from corank.core.labels import encode_queries
 from corank.core.messages import warn_user
 from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.queries import encode_queries
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, unscored_parts
 from corank.learners.base import OneViewLearner, RankerMixin
-from corank.learners.bases import check_column_basis
 from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
+from corank.learners.training import check_column_basis
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
-from corank.solve.path import PullPath
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
     Completed,
@@ -29,7 +28,7 @@ from corank.solve.transduction import (
     complete,
     untuned_pull,
 )
-from corank.solve.tuning import Candidates, Training, is_open
+from corank.solve.tuning import Candidates, PullPath, Training, is_open
 
 ALONE = (
     "y has no unscored row and unscored= was not given: there is nothing to complete, so this is"

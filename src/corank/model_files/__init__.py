@@ -22,7 +22,7 @@ from corank.model_files.schema import Contents, check_contents, demand
 
 if TYPE_CHECKING:
     from corank.encode.encoder import TableEncoder
-    from corank.model_files.packing import Packer
+    from corank.model_files.container import Packer
 
 
 class Saveable:
@@ -75,7 +75,7 @@ class Saveable:
             scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
             it see skops (https://skops.readthedocs.io).
         """
-        from corank.model_files.packing import Packer
+        from corank.model_files.container import Packer
 
         check_is_fitted(self)
         name = type(self).__name__
@@ -211,7 +211,7 @@ def _try_out(learner: Any) -> None:
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    from corank.model_files.packing import Unpacker
+    from corank.model_files.container import Unpacker
 
     name = header.get("learner")
     if name not in stored_learners():

@@ -19,7 +19,7 @@ from corank.core.stored_fields import (
 )
 from corank.encode.columns import Column
 from corank.encode.encoder import KINDS, LEARNED, OPTIONS, SCALING, TableEncoder
-from corank.model_files.packing import Packer
+from corank.model_files.container import Packer
 from corank.model_files.schema import demand
 from corank.tables import LARGEST
 

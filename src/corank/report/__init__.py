@@ -1,7 +1,7 @@
 """Pictures of models and comparisons, and pages that show them."""
 
 from corank.report.comparison import write_report
-from corank.report.model import write_model_report
+from corank.report.page import write_model_report
 from corank.report.plots import (
     plot_atoms,
     plot_comparison,

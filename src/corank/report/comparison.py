@@ -15,25 +15,32 @@ from corank.core.messages import in_bytes, measured, rounded
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
-from corank.experiments.data import intake
-from corank.experiments.protocol import JUDGES, WITHIN, Draw, split
+from corank.experiments.protocol import JUDGES, WITHIN, Draw, intake, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
 from corank.metrics import MEASURES, calibration_error
-from corank.report.axes import FAINT, INK, axis
-from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
     Html,
     Section,
     bullets,
+    columns_list,
     figure,
     folded,
+    model_parts,
     origins,
     page,
+    parameters,
     text,
     verdict,
     write,
 )
-from corank.report.plots import plot_comparison, plot_learning_curve, plot_reliability
+from corank.report.plots import (
+    FAINT,
+    INK,
+    axis,
+    plot_comparison,
+    plot_learning_curve,
+    plot_reliability,
+)
 
 WORST_QUERIES = 10  # listed
 # rows of a listed query: of two or three rows all may be in the wrong order by chance

@@ -60,11 +60,11 @@ from corank.solve.holdout import (
     pooled,
     unit_predictions,
 )
-from corank.solve.path import Path
 from corank.solve.spectrum import in_place
 from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import (
     KernelSettings,
+    Path,
     Training,
     best_of,
     constant_error,

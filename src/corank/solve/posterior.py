@@ -263,10 +263,15 @@ def seen_rows(kernel: Kernel, rows: Array, *, each: bool) -> Array:
     return X.toarray() if each and is_sparse(X) else X
 
 
-def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> FloatArray:
-    """Σ_ij weights_ij (x_i − z_j)², one per column (`each`, dense rows) or summed over all columns:
-    (d,) or (1,).
+def weighted_distances(
+    weights: Array, X: Array, Z: Array, *, each: bool, power: int = 2
+) -> FloatArray:
+    """Σ_ij weights_ij |x_i − z_j|^power, one per column (`each`, dense rows) or summed over all
+    columns: (d,) or (1,). The power is 2, or 1 per column of NumPy arrays.
     """
+    if power == 1:
+        gaps = (np.abs(np.subtract.outer(x, z)) for x, z in zip(X.T, Z.T, strict=True))
+        return np.asarray([np.vdot(weights, gap) for gap in gaps])
     xp = namespace(weights)
     if not is_sparse(X) and not is_sparse(
         Z

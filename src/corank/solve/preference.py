@@ -27,8 +27,7 @@ from corank.core.arrays import (
 )
 from corank.core.basis import KernelBasis, pivoted_rows
 from corank.core.kernels import Kernel, finite_values, squared_norms
-from corank.solve.expectation_propagation import SitePosterior, Sites, propagate
-from corank.solve.pair_data import PairData
+from corank.solve.expectation_propagation import PairData, SitePosterior, Sites, propagate
 from corank.solve.posterior import Widths, seen_rows, weighted_distances, widened
 
 # factors of the width at the start, looked at before the search

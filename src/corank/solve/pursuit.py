@@ -33,9 +33,9 @@ from corank.core.observations import ScoredRows
 from corank.solve.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import Atoms, Dictionary, RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solve.path import Path
 from corank.solve.tuning import (
     KernelSettings,
+    Path,
     Training,
     best_of,
     constant_error,

@@ -59,17 +59,19 @@ from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
 from corank.solve.holdout import chosen_position, errors_of, pooled
-from corank.solve.path import Path, PullPath, joined_path
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 from corank.solve.tuning import (
     Candidates,
     HeldProblem,
     KernelSettings,
+    Path,
+    PullPath,
     Settings,
     Solution,
     Training,
     constant_error,
     is_open,
+    joined_path,
     kernels_to_try,
     tune,
     untuned_width,

@@ -1,5 +1,5 @@
 """How alpha, agreement and kernel width are chosen: by held-out error, for one view and for
-several.
+several; and the path of what was tried.
 
 `tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of
 a scan that do not fit into memory (`ScannedProblem` in `corank.streaming.models`) are two kinds of
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from corank.core.arrays import Array, Index, add_diagonal, namespace, take
+from corank.core.arrays import Array, FloatArray, Index, add_diagonal, namespace, take
 from corank.core.basis import BasisSpec, basis_size, candidate_rows
 from corank.core.folds import (
     Folding,
@@ -25,8 +25,10 @@ from corank.core.folds import (
     has_item_form,
     same_scores,
 )
-from corank.core.kernels import Kernel, is_named, scale_gamma
+from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
+from corank.core.storable import storable
+from corank.core.stored_fields import any_floats
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -37,13 +39,12 @@ from corank.solve.holdout import (
     held_out,
     hold_out_way,
 )
-from corank.solve.path import Path, joined_path
 from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
 
 if TYPE_CHECKING:
-    from corank.solve.effect import Evidence
+    from matplotlib.axes import Axes
 
-Candidates: TypeAlias = float | str | tuple[float, ...]
+    from corank.solve.effect import Evidence
 
 GRID = np.logspace(-6, 3, 20)  # of alpha, in units of the mean eigenvalue of the loss
 STEP = GRID[1] / GRID[0]
@@ -52,6 +53,127 @@ AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
 # rows of the matrix of a system that a model keeps to judge fixed parameters with
 MAX_KEPT_SIZE = 2_000
+
+P = TypeVar("P", bound="Path")
+Tried: TypeAlias = Annotated[FloatArray, any_floats("p")]  # one number per choice
+
+
+@storable("Path")
+@dataclass(frozen=True)
+class Path:
+    """Everything that was tried.
+
+    Attributes
+    ----------
+    alpha : (a,) candidates
+    gamma : (a,) kernel widths that go with them, NaN where the kernel has none
+    error : (a,) held-out error
+    standard_error : (a,) of that error, over what was held out
+    best : position of the chosen one
+    scoring : what the error is: "squared" (held-out loss), "rescaled" (the same under the best
+        factor) or "disagreement"
+    constant : the same error of a function that is constant: what any model should beat
+    agreement : (a,) that go with them, for learners with several views
+    n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms
+    """
+
+    alpha: Tried
+    gamma: Tried
+    error: Tried
+    standard_error: Tried
+    best: int
+    scoring: str
+    constant: float
+    agreement: Tried | None = None
+    n_components: Tried | None = None
+    n_atoms: Tried | None = None
+
+    def is_sound(self) -> bool:
+        """Whether the chosen one was tried."""
+        return self.best < max(len(self.error), 1)
+
+    @classmethod
+    def of(
+        cls,
+        errors: HeldOut,
+        best: int,
+        scoring: str,
+        constant: float,
+        *,
+        alpha: FloatArray | float,
+        gamma: float | None,
+        **numbers: FloatArray,
+    ) -> Self:
+        """The path of held-out errors (a,); alpha may be one for all, gamma is None where the
+        kernel has no width.
+        """
+        count = errors.errors.shape[1]
+        return cls(
+            alpha=np.full(count, alpha),
+            gamma=np.full(count, np.nan if gamma is None else gamma),
+            error=errors.mean,
+            standard_error=errors.standard_error,
+            best=best,
+            scoring=scoring,
+            constant=constant,
+            **numbers,
+        )
+
+    @property
+    def least(self) -> float:
+        """The error of what was chosen."""
+        return float(self.error[self.best])
+
+    def of_atoms(self, numbers: Index) -> FloatArray:
+        """The error of numbers of atoms, all else as it was chosen; NaN where one was not tried."""
+        assert self.n_atoms is not None
+        alike = np.isclose(self.gamma, self.gamma[self.best], equal_nan=True)
+        if self.agreement is not None:
+            alike &= self.agreement == self.agreement[self.best]
+        pairs = zip(self.n_atoms[alike].tolist(), self.error[alike].tolist(), strict=True)
+        errors = dict(pairs)
+        return np.asarray([errors.get(float(number), np.nan) for number in numbers])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Held-out error against what was tuned, as `corank.report.plot_path` draws it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        ax
+        """
+        from corank.report.plots import draw_path  # plots are above everything that computes
+
+        return draw_path(self, ax)
+
+
+@storable("PullPath")
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored
+    queries.
+    """
+
+    pull: Tried | None = None
+
+
+def joined_path(paths: Sequence[P], best: int) -> P | None:
+    """The paths of several kernel widths as one; None for no paths. best : number of the path to
+    take.
+    """
+    if not paths:
+        return None
+    arrays = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
+    joined: Any = {name: np.concatenate([vars(path)[name] for path in paths]) for name in arrays}
+    before = sum(len(path.error) for path in paths[:best])
+    return replace(paths[best], **joined, best=before + paths[best].best)
+
+
+Candidates: TypeAlias = float | str | tuple[float, ...]
 
 
 def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> float:
@@ -150,8 +272,8 @@ def kernels_to_try(
         features, n = training.problem.features, len(training.index)
         rows = candidate_rows(training.index, basis_size(spec, n), seed)
         if len(rows) == n:
-            return scale_gamma(features, training.weights)
-        return scale_gamma(take(features, rows), take(training.weights, rows))
+            return kernel.scale_width(features, training.weights)
+        return kernel.scale_width(take(features, rows), take(training.weights, rows))
 
     if not kernel.has_width:
         return [kernel]

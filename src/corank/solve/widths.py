@@ -1,4 +1,4 @@
-"""One width per column of an rbf kernel, by the largest evidence of scored rows or comparisons.
+"""One width per column of a kernel, by the largest evidence of scored rows or comparisons.
 
 With M = J K Jᵀ and t = J s, the log evidence for alpha, the amplitude at its best value, is
 
@@ -19,15 +19,15 @@ import scipy.linalg
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from corank.core.arrays import FloatArray
+from corank.core.arrays import FloatArray, inverse_where
 from corank.core.kernels import Kernel
 from corank.core.observations import ScoredRows
 from corank.solve.posterior import weighted_distances
 
-FIRST_ROWS = 400  # by which the places to begin at are compared
+FIRST_ROWS = 150  # by which the places to begin at are compared
 # gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
 STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
-FIRST_STEPS, LAST_STEPS = 60, 30  # of L-BFGS, on few rows and on all
+FIRST_STEPS, LAST_STEPS = 40, 20  # of L-BFGS, on few rows and on all
 # what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
 PULL = 0.02
 LOG_REACH = (
@@ -41,38 +41,46 @@ UNSOLVABLE = -1e25  # the evidence of widths at which the matrix is not positive
 class ColumnWidths:
     """Widths that were learned.
 
-    gammas : (d,) of an rbf kernel exp(−Σ gamma_j (x_j − x'_j)²)
+    gammas : (d,) as in `Kernel.with_widths`
     alpha : noise over the amplitude of the function
     log_evidence : up to a constant
+    start : of the search that found them
     """
 
     gammas: FloatArray
     alpha: float
     log_evidence: float
+    start: tuple[float, float]
 
 
-def learn_widths(problem: ScoredRows) -> ColumnWidths:
-    """The widths of largest evidence, in dense columns of about unit spread, for scores that differ
-    and weights of about 1. The first rows of the problem should be a random sample of them. O(n²
-    (n + d)) per step.
+def learn_widths(
+    problem: ScoredRows, kernel: str = "rbf", starts: Sequence[tuple[float, float]] = STARTS
+) -> ColumnWidths:
+    """The widths of largest evidence of an "rbf", "exponential" or "laplacian" kernel, in dense
+    columns of about unit spread, for scores that differ and weights of about 1. The first rows of
+    the problem should be a random sample of them. O(n² (n + d)) per step.
     """
     n, d = problem.features.shape
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
-    starts = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in STARTS]
-    best = _search(few, starts, FIRST_STEPS)
+    places = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in starts]
+    best, start = _search(few, kernel, places, FIRST_STEPS)
     if n > FIRST_ROWS:
-        best = _search(problem, [best], LAST_STEPS)
-    value, _ = _evidence_or_least(problem, best)
-    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value)
+        best, _ = _search(problem, kernel, [best], LAST_STEPS)
+    value, _ = _evidence_or_least(problem, kernel, best)
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value, starts[start])
 
 
-def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> FloatArray:
-    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha."""
+def _search(
+    problem: ScoredRows, kernel: str, starts: Sequence[FloatArray], steps: int
+) -> tuple[FloatArray, int]:
+    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha, and
+    the number of its place.
+    """
     low, high = np.log(ALPHA_RANGE)
     reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
 
     def descent(place: FloatArray) -> tuple[float, FloatArray]:
-        value, slopes = _evidence_or_least(problem, place)
+        value, slopes = _evidence_or_least(problem, kernel, place)
         apart = place[:-1] - place[:-1].mean()
         slopes[:-1] -= PULL * apart
         return 0.5 * PULL * float(apart @ apart) - value, -slopes
@@ -88,26 +96,31 @@ def _search(problem: ScoredRows, starts: Sequence[FloatArray], steps: int) -> Fl
         )
         for start in starts
     ]
-    best = min(ends, key=lambda end: float(np.nan_to_num(end.fun, nan=np.inf)))
-    return np.asarray(best.x)
+    best = int(np.argmin([np.nan_to_num(end.fun, nan=np.inf) for end in ends]))
+    return np.asarray(ends[best].x), best
 
 
-def _evidence_or_least(problem: ScoredRows, place: FloatArray) -> tuple[float, FloatArray]:
+def _evidence_or_least(
+    problem: ScoredRows, kernel: str, place: FloatArray
+) -> tuple[float, FloatArray]:
     """The evidence and its slopes; the least one where weights are too far apart to find it."""
     try:
-        return evidence_of_widths(problem, place)
+        return evidence_of_widths(problem, place, kernel)
     except np.linalg.LinAlgError:
         return UNSOLVABLE, np.zeros(len(place))
 
 
-def evidence_of_widths(problem: ScoredRows, place: FloatArray) -> tuple[float, FloatArray]:
+def evidence_of_widths(
+    problem: ScoredRows, place: FloatArray, kernel: str = "rbf"
+) -> tuple[float, FloatArray]:
     """The log evidence up to a constant, and its slopes (d + 1,), at logarithms of gammas and
     alpha: (d + 1,). O(n² (n + d)).
     """
     rows, operator = problem.features, problem.operator
     gammas, alpha = np.exp(place[:-1]), float(np.exp(place[-1]))
-    kernel = Kernel("rbf", gamma=1.0, scales=tuple(np.sqrt(gammas).tolist())).block(rows, rows)
-    matrix = operator.conjugate(kernel.copy())
+    function = Kernel(kernel).with_widths(gammas)
+    values = function.block(rows, rows)
+    matrix = operator.conjugate(values.copy())
     matrix[np.diag_indices_from(matrix)] += alpha
     factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
     targets = problem.targets[:, 0]
@@ -117,10 +130,15 @@ def evidence_of_widths(problem: ScoredRows, place: FloatArray) -> tuple[float, F
     square = float(targets @ duals)
     logarithm = 2 * float(np.sum(np.log(np.diag(factor)))) - n_others * place[-1]
     value = -0.5 * (freedom * np.log(square / freedom) + logarithm)
-    lower, _ = dpotri(factor, lower=1)
-    inverse = np.tril(lower) + np.tril(lower, -1).T
-    pull = (freedom / square) * np.outer(duals, duals) - inverse  # twice the slope in the matrix
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)  # zeros above the diagonal
+    pull = (freedom / square) * np.outer(duals, duals) - lower  # twice the slope in the matrix
+    pull -= lower.T
+    pull[np.diag_indices_from(pull)] += np.diag(lower)
     alpha_slope = 0.5 * (alpha * float(np.trace(pull)) + n_others)
-    weights = operator.root_transposed(operator.root_transposed(pull).T) * kernel
-    slopes = -0.5 * gammas * weighted_distances(weights, rows, rows, each=True)
+    weights = operator.root_transposed(operator.root_transposed(pull).T) * values
+    if kernel == "exponential":  # the slope of a root is half of its inverse; equal rows have none
+        distances = -np.log(np.maximum(values, np.finfo(float).tiny))
+        weights *= 0.5 * inverse_where(distances > 0, distances)
+    power = function.width_power
+    slopes = -0.5 * gammas * weighted_distances(weights, rows, rows, each=True, power=power)
     return float(value), np.append(slopes, alpha_slope)

@@ -17,7 +17,7 @@ from corank.inputs import as_numbers
 from corank.learners.average.coefficients import PointFeatures
 from corank.learners.average.encoding import Encoding
 from corank.learners.average.model import ScoredTable
-from corank.model_files.packing import Packer
+from corank.model_files.container import Packer
 from corank.streaming.passes import JointSumJob, JointSums, Passes, SumJob
 from corank.streaming.scan import Scan
 from corank.streaming.survey import (
@@ -106,6 +106,11 @@ class RowsOfSums:
 
     sampled: SampledScan
     encodings: Sequence[Encoding]
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.sampled.survey.n_scored
 
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float

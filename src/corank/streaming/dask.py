@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank.core.arrays import masked_as_nan, refuse_masked, runs_of_rows, to_numpy
-from corank.core.labels import as_labels
+from corank.core.queries import as_labels
 from corank.inputs import MASKED_FEATURES, is_collection, is_frame
 from corank.streaming.chunks import (
     Chunk,

@@ -30,7 +30,7 @@ from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir
 from corank.inputs import is_scan
-from corank.learners.bases import ViewBases
+from corank.learners.training import ViewBases
 from corank.metrics import disagreement_error
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring

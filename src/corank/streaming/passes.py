@@ -24,7 +24,7 @@ from corank.core.sampling import fold_numbers
 from corank.core.storable import ModelFileError, storable
 from corank.core.sums import Accumulator, Spans
 from corank.core.views import SideBySide
-from corank.model_files.packing import Packer, Unpacker
+from corank.model_files.container import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint, in_words
 from corank.streaming.chunks import Chunk, Cursor, State
 from corank.streaming.dask import batches, chunk_results

@@ -25,7 +25,6 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
 from corank.tables.columns import MISSING, TableError, check_unique, columns_of
-from corank.tables.json_lines import number_of_names, open_shallow
 from corank.tables.limits import (
     MAX_CELLS,
     MAX_COLUMNS,
@@ -33,10 +32,12 @@ from corank.tables.limits import (
     MAX_ZEROS,
     check_expansion,
     check_table_size,
+    number_of_names,
     open_limited,
+    open_shallow,
+    read_parquet,
     too_long_a_line,
 )
-from corank.tables.parquet_files import read_parquet
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")

@@ -20,7 +20,7 @@ from corank.learners.average.model import (
     score_units,
 )
 from corank.learners.average.similarity import Distances, Space, relevance
-from corank.learners.average.weighing import coarse_folds, judge, mix
+from corank.learners.average.weighing import Mixture, coarse_folds, judge, mix
 
 rng = np.random.default_rng(5)
 N, U = 24, 15
@@ -45,7 +45,7 @@ def rbf(A, B, gamma):
     return np.exp(-gamma * ((A[:, None] - B[None]) ** 2).sum(axis=2))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "exponential", "laplacian"])
 def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
     built = SPACE.built(candidate)
@@ -90,7 +90,7 @@ SHARED_KERNELS = [
     Candidate(kernel="cosine", views="sum", second_order=True),
     *(
         Candidate(kernel=kernel, width=width)
-        for kernel in ("rbf", "laplacian")
+        for kernel in ("rbf", "exponential", "laplacian")
         for width in (1.0, 2.0, 3.0, 16.0, 64.0)
     ),
     *(Candidate(width=width, views="sum") for width in (1.0, 4.0)),
@@ -107,7 +107,10 @@ def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     relevant = (
         []
         if rows == "csr"
-        else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+        else [
+            Candidate(kernel=k, relevance=True)
+            for k in ("linear", "rbf", "exponential", "laplacian")
+        ]
     )
     space = Space({STANDARD: as_rows(X)}, {STANDARD: as_rows(UNSCORED)}, VIEWS)
     candidates = [*SHARED_KERNELS, *relevant]
@@ -230,17 +233,46 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
         space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units
     )
     mixtures = (mix(judged, units, ranks=ranks),) * 2
-    fits = coefficients.Fits(judged, mixtures, units)
+    fits = coefficients.Fits(judged, mixtures, units, np.arange(len(units)))
     bases = fits.on_basis([0, 1, 2], space, np.arange(n), coefficients.UnitsToSum(space, units))
-    duals = [fits._dual(number, space) for number in range(3)]
+    duals = fits.all_dual([0, 1, 2], space)
     new = {STANDARD: rows[::3]}
     values, expected = (
-        Expansions(fitted, space.scored, {}).values(new) for fitted in (bases, duals)
+        Expansions([fitted for fitted, _ in found], space.scored, {}).values(new)
+        for found in (bases, duals)
     )
+    for (_, on_basis), (_, exact) in zip(bases, duals, strict=True):
+        np.testing.assert_allclose(on_basis.held_out, exact.held_out, atol=0.03)
     tolerances = 1e-4 * np.maximum(1, expected.std(axis=1, keepdims=True))
     np.testing.assert_array_less(
         np.abs(values - expected), np.broadcast_to(tolerances, values.shape)
     )
+
+
+@pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
+def test_units_are_judged_again_by_fits_without_their_folds(units_of):
+    n = 40
+    rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(8), 5)
+    scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
+    ranks = units_of in ("queries", "comparisons")
+    settings = AverageSettings(ranks=ranks, fit_intercept=units_of != "no level")
+    units = score_units(scores, queries if ranks else None, weights, settings)
+    if units_of == "comparisons":
+        order = np.argsort(-scores)
+        units = compared_units(
+            order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n
+        )
+    space = Space({STANDARD: rows})
+    judged = judge(space, [Candidate()], units)
+    shares = np.zeros((1, len(judged[0].errors)))
+    shares[0, 7] = 1.0
+    mixture = Mixture(shares, np.ones(1), np.ones(1))
+    fits = coefficients.Fits(judged, (mixture,), units, np.arange(len(units)))
+    ((fitted, again),) = fits.all_dual([0], space)
+    assert fitted.alpha == pytest.approx(judged[0].form.alphas[7])
+    np.testing.assert_allclose(again.held_out[:, 0], judged[0].held_out[:, 7], atol=1e-9)
+    variances = judged[0].form.variance[:, 7]
+    np.testing.assert_allclose(again.form.variance[:, 0], variances, rtol=1e-6)
 
 
 def test_csr_is_never_made_dense(monkeypatch):

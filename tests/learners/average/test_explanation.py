@@ -47,6 +47,7 @@ def by_name(parts):
 CANDIDATES = {
     "linear": Candidate(kernel="linear"),
     "cosine": Candidate(kernel="cosine"),
+    "exponential": Candidate(kernel="exponential"),
     "laplacian of ranks": Candidate("normal scores", "laplacian", 2.0),
     "as given": Candidate("as given"),
     "relevance": Candidate(relevance=True),

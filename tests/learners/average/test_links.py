@@ -208,11 +208,9 @@ def test_a_sparse_matrix_that_would_become_too_large_is_refused(monkeypatch):
 @pytest.fixture
 def small_basis(monkeypatch):
     """Sixty scored rows count as so many that 15 of them span the model."""
+    monkeypatch.setattr("corank.learners.average.fitting.FEW_WEIGHED", 20)
     monkeypatch.setattr("corank.learners.average.fitting.MAX_WEIGHED", 20)
-    monkeypatch.setattr("corank.learners.average.fitting.MAX_WEIGHED_OF_MANY", 20)
-    monkeypatch.setattr("corank.learners.average.fitting.MANY_ROWS", 25)
-    monkeypatch.setattr("corank.learners.average.fitting.MAX_DUAL", 30)
-    monkeypatch.setattr("corank.learners.average.fitting.N_BASIS", 15)
+    monkeypatch.setattr("corank.learners.average.fitting.affordable", lambda n: (3, 15))
 
 
 @pytest.mark.usefixtures("small_basis")

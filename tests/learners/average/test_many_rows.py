@@ -42,8 +42,8 @@ def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
 
 @pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
 def test_the_posterior_on_a_basis_has_one_covariance(learner, monkeypatch):
-    for name, number in {"MANY_ROWS": 60, "MAX_DUAL": 80, "N_BASIS": 30}.items():
-        monkeypatch.setattr(fitting, name, number)
+    monkeypatch.setattr(fitting, "FEW_WEIGHED", 40)
+    monkeypatch.setattr(fitting, "affordable", lambda n: (2, 30))
     X, y = rough_surface(140, seed=3)
     model = learner(candidates=[Candidate(), Candidate(kernel="linear")]).fit(X[:100], y[:100])
     posterior, rows = model.posterior_at(X)
@@ -71,11 +71,11 @@ def test_convex_weights_have_the_least_squared_error():
 
 def test_one_good_model_keeps_its_weight_among_many_that_explain_nothing():
     rng = np.random.default_rng(7)
-    X = rng.standard_normal((2_100, 12))
-    y = np.sin(3 * X[:, 0]) * np.sign(X[:, 1]) + 0.8 * rng.standard_normal(2_100)
+    X = rng.standard_normal((1_000, 12))
+    y = np.sin(3 * X[:, 0]) * np.sign(X[:, 1]) + 0.8 * rng.standard_normal(1_000)
     narrow = Candidate(kernel="laplacian", width=0.5)
-    blind = [Candidate(kernel="rbf", width=float(width)) for width in np.geomspace(4, 64, 30)]
-    model = AutoRegressor(candidates=[*blind, narrow], random_state=3).fit(X, y)
+    blind = [Candidate(kernel="rbf", width=float(width)) for width in np.geomspace(4, 64, 15)]
+    model = AutoRegressor(candidates=[*blind, narrow], random_state=0).fit(X, y)
     assert next(line.weight for line in model.candidates_ if line.candidate == narrow) > 0.45
 
 
@@ -112,10 +112,21 @@ def test_widths_do_not_depend_on_the_size_of_all_weights(weight, few_are_many):
     np.testing.assert_allclose(weighed.predict(X), plain.predict(X), atol=1e-5 * spread)
 
 
-def test_widths_per_column_wait_for_many_scores():
-    X, y = rough_surface(60, seed=9)
+def test_too_few_scores_teach_no_widths():
+    X, y = rough_surface(20, seed=9)
     model = AutoRegressor(candidates=[*NARROW, Candidate(per_column=True)]).fit(X, y)
     assert {line.candidate for line in model.candidates_} == set(NARROW)
+
+
+def test_what_fits_may_cost_grows_with_the_rows():
+    counts, points = zip(*map(fitting.affordable, (2_000, 5_000, 9_000)), strict=True)
+    assert points == (2_000, 5_000, 9_000)
+    assert list(counts) == sorted(counts, reverse=True)
+    assert counts[-1] >= 2
+    sizes = [fitting.affordable(n)[1] for n in (12_000, 20_000, 50_000)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] > 2_000
+    assert sizes[-1] < 5_000
 
 
 @pytest.mark.parametrize("wrong", [{"kernel": "linear"}, {"relevance": True}, {"hops": 2}])
@@ -128,19 +139,14 @@ def test_widths_per_column_are_those_of_an_rbf_kernel_alone(wrong):
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Fifty rows count as many, a hundred as too many to be all points of a model."""
-    for name, value in {
-        "MAX_WEIGHED": 20,
-        "MAX_WEIGHED_OF_MANY": 40,
-        "MANY_ROWS": 50,
-        "MAX_DUAL": 100,
-        "N_BASIS": 60,
-    }.items():
-        monkeypatch.setattr(fitting, name, value)
+    monkeypatch.setattr(fitting, "FEW_WEIGHED", 20)
+    monkeypatch.setattr(fitting, "MAX_WEIGHED", 40)
+    monkeypatch.setattr(fitting, "affordable", lambda n: (8, n) if n <= 100 else (3, 60))
 
 
 @pytest.mark.usefixtures("few_are_many")
 @pytest.mark.parametrize(
-    ("n", "weighed", "points"), [(50, 20, 50), (51, 40, 51), (100, 40, 100), (101, 40, 60)]
+    ("n", "weighed", "points"), [(20, 20, 20), (50, 25, 50), (100, 40, 100), (101, 40, 60)]
 )
 def test_rows_that_weigh_candidates_and_points_of_the_model_by_number_of_rows(n, weighed, points):
     X, y = rough_surface(n, seed=3)

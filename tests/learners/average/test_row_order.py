@@ -35,9 +35,8 @@ def assert_alike(predictions, expected, share=1e-6):
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Sixty rows count as many, a hundred as too many to be all points of a model."""
-    sizes = {"MAX_WEIGHED": 30, "MAX_WEIGHED_OF_MANY": 40, "MANY_ROWS": 60}
-    for name, value in (sizes | {"MAX_DUAL": 100, "N_BASIS": 50}).items():
-        monkeypatch.setattr(fitting, name, value)
+    monkeypatch.setattr(fitting, "FEW_WEIGHED", 30)
+    monkeypatch.setattr(fitting, "affordable", lambda n: (4, n) if n <= 100 else (3, 50))
 
 
 SIZES = [150, 500, pytest.param(3_000, marks=pytest.mark.slow)]

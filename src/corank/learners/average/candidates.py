@@ -23,13 +23,16 @@ from corank.learners.average.encoding import (
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
-KERNELS = ("linear", "cosine", "rbf", "laplacian")
-WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
+WIDE_KERNELS = ("rbf", "exponential", "laplacian")  # those that have a width
+KERNELS = ("linear", "cosine", *WIDE_KERNELS)
+PRODUCT_KERNELS = ("rbf", "laplacian")  # that are products of kernels of single columns
 KERNELS_OF_NUMBERS = ("linear", "rbf", "laplacian")
 KERNELS_OF_TEXT = ("linear", "cosine", "rbf")  # and of CSR
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
+# of all learned widths together, which are those of an rbf kernel
+WIDTHS_PER_COLUMN = (("rbf", 1.0), ("exponential", 2.0), ("laplacian", 4.0))
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 HOPS = (2, 16)  # links that columns travel along
 WIDTHS_OF_KINDS = (1.0, 4.0)
@@ -49,8 +52,8 @@ class Candidate:
     Parameters
     ----------
     encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
-    kernel : "linear", "cosine", "rbf" or "laplacian"
-    width : of rbf and laplacian kernels, in units of the median distance between scored rows
+    kernel : "linear", "cosine", "rbf", "exponential" or "laplacian"
+    width : of the last three, in units of the median distance between scored rows
     views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of
         views), or "agreement" (views that agree on unscored rows)
     of : numbers of the views, in ascending order; none stands for all
@@ -99,10 +102,15 @@ class Candidate:
         return self.second_order or self.views == "agreement"
 
     @property
+    def learns_factors(self) -> bool:
+        """Whether columns are multiplied by what is learned from the scores."""
+        return self.relevance or self.per_column
+
+    @property
     def can_have_widths(self) -> bool:
         """Whether every column of its kernel can have a width of its own."""
         others = self.relevance or self.second_order or self.hops or self.identity
-        of_all = self.kernel == "rbf" and self.views == "all"
+        of_all = self.kernel in WIDE_KERNELS and self.views == "all"
         return of_all and self.encoding in (STANDARD, RANKS) and not others
 
     def describe(self, view_names: Sequence[str] = ()) -> str:
@@ -176,7 +184,7 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
                 "candidates: second_order goes with neither relevance nor agreement, got"
                 f" {candidate!r}."
             )
-        if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
+        if candidate.views == "product" and candidate.kernel not in PRODUCT_KERNELS:
             raise ValueError(
                 "candidates: a product of views takes an rbf or laplacian kernel, got"
                 f" {candidate!r}."
@@ -242,7 +250,11 @@ def default_candidates(
             is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree
         )
         if per_column and not is_csr and not view_kernels:
-            candidates += [Candidate(name, "rbf", per_column=True) for name in (STANDARD, RANKS)]
+            candidates += [
+                Candidate(encoding, kernel, width, per_column=True)
+                for encoding in (STANDARD, RANKS)
+                for kernel, width in WIDTHS_PER_COLUMN
+            ]
     if links_prior:
         candidates += [
             replace(candidate, hops=hops, beside=beside)
@@ -352,7 +364,7 @@ def _own_candidates(
                     Candidate(encoding, kernel, width, "one", (view,))
                     for view in range(len(view_kernels))
                 ]
-                if kernel in WIDE_KERNELS:
+                if kernel in PRODUCT_KERNELS:
                     candidates.append(Candidate(encoding, kernel, width, "product"))
             if agree and kernel == "cosine":
                 candidates.append(Candidate(encoding, kernel, views="sum", second_order=True))
@@ -402,7 +414,7 @@ def _candidates_by_kinds(
             for kernel in KERNELS_OF_NUMBERS
             for width in _widths(kernel, WIDTHS_OF_KINDS)
             for combination in ("sum", "product")
-            if combination == "sum" or kernel in WIDE_KERNELS
+            if combination == "sum" or kernel in PRODUCT_KERNELS
         ]
     return candidates
 

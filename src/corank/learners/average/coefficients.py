@@ -15,7 +15,7 @@ import scipy.linalg
 
 from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
 from corank.core.basis import WHITEN_INSIDE
-from corank.core.loss import Loss, Pointwise, WithinQueries
+from corank.core.loss import Loss, Pointwise, QueryLoss, WithinQueries
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, pair
 from corank.core.sums import N_TARGETS, Statistics, gather
@@ -27,7 +27,7 @@ from corank.learners.average.similarity import (
     Space,
     second_order_features,
 )
-from corank.learners.average.weighing import Judged, Mixture
+from corank.learners.average.weighing import Judged, LeftOutUnits, Mixture
 from corank.solve.spectrum import LEAST
 
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
@@ -104,11 +104,15 @@ def at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> 
 
 @dataclass(frozen=True)
 class Fits:
-    """Fits coefficients of candidates, which were judged and weighed on a sample, to units."""
+    """Fits coefficients of candidates, which were judged and weighed on a sample, to units.
+
+    weighing : numbers of the units of that sample, by which they are judged again
+    """
 
     judged: Sequence[Judged]
     mixtures: Sequence[Mixture]
     units: Observations
+    weighing: Index | None = None
 
     def _fitted(
         self,
@@ -154,7 +158,7 @@ class Fits:
         level = float(units.centre(space.kernel(judgement) @ coefficients))
         return self._fitted(number, coefficients, space, level)
 
-    def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
+    def all_dual(self, chosen: Sequence[int], space: Space) -> list[tuple[FittedCandidate, Judged]]:
         """Fit candidates on all rows, those that are functions of the same distances one after the
         other.
         """
@@ -172,23 +176,26 @@ class Fits:
                 fitted[number] = self._dual(number, shared)
         return [fitted[number] for number in chosen]
 
-    def _dual(self, number: int, space: Space) -> FittedCandidate:
-        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ /
-        3).
+    def _dual(self, number: int, space: Space) -> tuple[FittedCandidate, Judged]:
+        """Coefficients of all rows, at the alpha that the candidate was given on a sample, and how
+        the units of the sample are predicted without each other. O(n³ / 3 + n² N).
         """
-        units = self.units
-        judgement = self.judged[number]
+        units, judgement = self.units, self.judged[number]
         kernel = space.new_kernel(judgement)
         alpha = mean_alpha(judgement, alpha_shares(self.mixtures, number))
         factor = dual_factor(kernel, units, alpha)
         dual = scipy.linalg.cho_solve(factor, units.targets[:, None], check_finite=False)
         coefficients = units.root_transposed(dual)[:, 0]
         level = float(units.centre(kernel @ coefficients))
-        return self._fitted(number, coefficients, space, level)
+        fitted = self._fitted(number, coefficients, space, level)
+        assert self.weighing is not None
+        left = left_out_of_dual(factor[0], dual[:, 0], units, self.weighing, alpha)
+        sample = units.take(self.weighing)
+        return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
 
     def on_basis(
         self, chosen: Sequence[int], space: Space, points: Index, rows: RowsToSum
-    ) -> list[FittedCandidate]:
+    ) -> list[tuple[FittedCandidate, Judged]]:
         """Coefficients of r points from all rows. O(n r (r + d)) per candidate, less where k is
         small.
 
@@ -204,28 +211,41 @@ class Fits:
         ]
         sums = rows.summed(features, sum_loss(self.units), self.units.base)
         return [
-            self._solved(number, each, statistics)
+            self._solved(number, each, statistics, held)
             for number, each, statistics in zip(chosen, features, sums, strict=True)
         ]
 
     def _solved(
-        self, number: int, features: PointFeatures, statistics: Statistics
-    ) -> FittedCandidate:
-        """Coefficients from the sums over all rows. O(r³)."""
-        directions = features.directions
+        self, number: int, features: PointFeatures, statistics: Statistics, held: UnitsToSum
+    ) -> tuple[FittedCandidate, Judged]:
+        """Coefficients from the sums over all rows, and how the units of the sample are predicted
+        without each other. O(r³ + r² N).
+        """
+        units, directions = self.units, features.directions
         gram = (statistics if features.projected else statistics.mapped(directions)).total()
         matrix, offsets, level = gram.features, np.zeros(len(directions.T)), 0.0
-        if has_one_level(self.units):
+        if has_one_level(units):
             offsets = gram.matrix[:-N_TARGETS, -1] / gram.weight
             level = gram.mean_score
             matrix = matrix - gram.weight * np.outer(offsets, offsets)
         matrix = symmetrised(matrix)
         alpha = mean_alpha(self.judged[number], alpha_shares(self.mixtures, number))
         right = gram.right(level)[:, 0]
-        solution = scipy.linalg.cho_solve(basis_factor(matrix, alpha), right, check_finite=False)
+        factor = basis_factor(matrix, alpha)
+        solution = scipy.linalg.cho_solve(factor, right, check_finite=False)
         coefficients = directions @ solution
+        assert self.weighing is not None
+        sample = units.take(self.weighing)
+        rows = held.features(features, self.weighing)
+        rows = (rows if features.projected else rows @ directions) - offsets
+        left = left_out_of_basis(
+            factor[0], solution, rows, sample, alpha, gram.weight, units.base + level
+        )
         level -= float(features.centre @ coefficients + offsets @ solution)
-        return self._fitted(number, coefficients, features.basis, level, (matrix, directions))
+        basis = matrix, directions
+        fitted = self._fitted(number, coefficients, features.basis, level, basis)
+        judgement = self.judged[number]
+        return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
 
 
 # ---------------------------------------------------------------- sums over all rows
@@ -282,6 +302,11 @@ class PointFeatures:
 class RowsToSum(Protocol):
     """All rows that are learned from, of which candidates may have been weighed on a few."""
 
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        ...
+
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> Sequence[Statistics]:
@@ -295,6 +320,11 @@ class UnitsToSum:
 
     space: Space
     units: Observations
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.units.size
 
     def centred(self, features: PointFeatures) -> PointFeatures:
         """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
@@ -320,12 +350,13 @@ class UnitsToSum:
         codes = units.groups if loss.needs_queries else None
         sums = []
         for each in features:
-            of_numbers = partial(self._features, each)
+            of_numbers = partial(self.features, each)
             scores = units.scores - level
             sums.append(gather(numbers, scores, codes, weights, loss, of_numbers, each.size))
         return sums
 
-    def _features(self, features: PointFeatures, numbers: Index) -> FloatArray:
+    def features(self, features: PointFeatures, numbers: Index) -> FloatArray:
+        """Features of units: (n, r), differences for comparisons."""
         units = self.units
         values = features.of_rows(self._encoded(features, units.first[numbers]))
         if units.second is None:
@@ -346,6 +377,76 @@ def sum_loss(units: Observations) -> Loss:
     if units.groups is None or has_one_level(units):
         return Pointwise()
     return WithinQueries("size")
+
+
+def left_out_of_dual(
+    factor: FloatArray, dual: FloatArray, units: Observations, chosen: Index, alpha: float
+) -> LeftOutUnits:
+    """Units predicted without their folds, all of which are among the chosen ones. O(n² N).
+
+    factor : (n, n) lower Cholesky factor of A K Aᵀ + alpha I; dual : (n,) the solution
+    """
+    columns = np.zeros((len(units), len(chosen)), order="F")
+    columns[chosen, np.arange(len(chosen))] = 1.0
+    half = scipy.linalg.solve_triangular(
+        factor, columns, lower=True, overwrite_b=True, check_finite=False
+    )
+    sample = units.take(chosen)
+    levels = free_levels(units)[chosen]  # their directions have nothing but alpha
+    alone = np.zeros(len(chosen)) if units.whole else levels / np.sqrt(alpha)
+    residuals, variances = np.zeros(len(chosen)), np.zeros(len(chosen))
+    for block in sample.blocks:
+        inner = half[:, block].T @ half[:, block] - np.outer(alone[block], alone[block])
+        covariance = np.linalg.inv(inner)
+        residuals[block] = covariance @ dual[chosen[block]]
+        variances[block] = np.diag(covariance)
+    if units.whole:
+        variances -= alpha * levels**2
+    return LeftOutUnits(residuals, np.maximum(variances, LEAST))
+
+
+def free_levels(units: Observations) -> FloatArray:
+    """The unit vectors of the levels that are free, (n,) with those of other queries in other
+    entries; zeros where none is.
+    """
+    operator = units.operator
+    if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
+        return np.asarray(operator.direction)
+    return np.zeros(len(units))
+
+
+def left_out_of_basis(
+    factor: FloatArray,
+    solution: FloatArray,
+    rows: FloatArray,
+    sample: Observations,
+    alpha: float,
+    weight: float,
+    level: float,
+) -> LeftOutUnits:
+    """Units predicted without their folds, by points that stay what they are. O(N k²).
+
+    factor : (k, k) lower Cholesky factor of the system; solution : (k,); rows : (N, k) the units in
+        its directions; weight : of all rows; level : of the scores
+    """
+    features = sample.roots[:, None] * rows
+    targets = sample.roots * (sample.scores - level)
+    one = np.zeros(len(sample))  # a level that every unit has a part in
+    if sample.whole and sample.second is None:
+        features, targets = sample.centred(features), sample.targets
+    elif has_one_level(sample):
+        one = sample.roots / np.sqrt(weight)
+    errors = targets - features @ solution
+    half = scipy.linalg.solve_triangular(factor, features.T, lower=True, check_finite=False)
+    residuals, variances = np.zeros(len(sample)), np.zeros(len(sample))
+    for block in sample.blocks:
+        inner = half[:, block].T @ half[:, block] + np.outer(one[block], one[block])
+        covariance = np.linalg.inv((1 + LEAST_EIGENVALUE) * np.eye(len(block)) - inner)
+        residuals[block] = covariance @ errors[block]
+        variances[block] = alpha * np.diag(covariance)
+    if sample.whole:
+        variances -= alpha * free_levels(sample) ** 2
+    return LeftOutUnits(residuals, np.maximum(variances, LEAST))
 
 
 def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[FloatArray, bool]:

@@ -1,8 +1,8 @@
 """Values of the functions of many candidates at once: distances once per view, one exponential for
 all widths of a kernel.
 
-An rbf or laplacian kernel of half the width is the fourth or second power of the wider one: it is
-squared instead of computed again.
+A kernel of half the width is the fourth (rbf) or second power (exponential, laplacian) of the wider
+one: it is squared instead of computed again.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class _ItemEffects:
 
 
 class _Powers:
-    """Functions of rbf or laplacian kernels of the same columns that are powers of the widest
-    kernel.
+    """Functions of kernels with a width, of the same columns, that are powers of the widest kernel.
 
     chain : summands, with the gamma of the first times 1, 2, 4, ... up to 2^MAX_DOUBLINGS in
         ascending order

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
+from corank.core.kernels import UNIT_KERNELS
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
@@ -33,7 +34,6 @@ from corank.learners.pair_explanation import (
 
 MAX_ANSWERS = 400  # scores or comparisons whose parts are worked out one by one
 LEAST_SIZE = 1e-9  # of the largest: what is smaller is rounding
-ALIKE_KERNELS = ("rbf", "laplacian", "cosine")  # that are 1 for a row with itself
 
 
 def explain_average(
@@ -149,7 +149,7 @@ class _PairTerms:
             for number, (similarity, view) in enumerate(zip(similarities, views, strict=True)):
                 kernel = block.to_points.kernel(similarity)
                 values = share / n_agreeing**2 * fitted.coefficients * (kernel[0] - kernel[1])
-                knows = similarity.kernel in ALIKE_KERNELS
+                knows = similarity.kernel in UNIT_KERNELS
                 alike = kernel / similarity.scale
                 yield PartTerms(view, values, numbers, labels, alike, weight if knows else 0.0)
                 if of_unscored is not None:

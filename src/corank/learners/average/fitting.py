@@ -2,14 +2,15 @@
 new rows is.
 
 Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows:
-candidates are weighed on a sample of them, then fitted on all rows with their alphas, each exactly.
-More than MANY_ROWS: the sample is larger, and only the heaviest candidates are fitted. More than
-MAX_DUAL rows: they are fitted in a basis.
+some teach, by which candidates are shortlisted and widths per column learned; others weigh the
+shortlist and choose alphas. Then all rows give coefficients, exactly or in a basis as far as that
+is affordable, and weights follow from how the weighing rows are predicted, each left out of that
+fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from corank.learners.average.coefficients import (
     at_mean_alpha,
 )
 from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.similarity import Space, factors_per_column
+from corank.learners.average.similarity import LearnedWidths, Space, widths_per_column
 from corank.learners.average.weighing import (
     Judged,
     Mixture,
@@ -37,20 +38,23 @@ from corank.learners.average.weighing import (
     trust_in,
 )
 from corank.solve.spectrum import LEAST
+from corank.solve.widths import STARTS
 
-MANY_ROWS = 2_000  # beyond which a fit takes seconds
-MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
-# from which widths per column are learned, all of them others than those that weigh candidates
-WIDTH_ROWS = 800
+# Scored rows by which candidates are weighed: all up to the first number, beyond half of the rows up
+# to the second. The others teach: by some of them candidates are shortlisted, from more of them
+# widths are learned.
+FEW_WEIGHED, MAX_WEIGHED = 300, 1_000
+MAX_TEACHING = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
+FEWEST_WIDTHS = 30  # scored rows from which widths per column are learned
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
-MAX_DUAL = 5_000  # rows that are all points of the model
-N_BASIS = 2_000  # rows that span the model beyond
-# candidates that are fitted to many rows; each with a basis adds 64 MB to a file
-MAX_HEAVIEST, MAX_IN_BASIS = 8, 4
-# rows times candidates that are read in a basis, but for one candidate per side
-MAX_BASIS_WORK = 100_000
+# What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
+WORK_PER_ROW, MANY_ROWS = 8e7, 100_000
+FEWEST_EXACT = 2  # candidates whose points are all rows, else
+FEW_IN_BASIS = 3  # have some of the rows as points
+MAX_BASIS = 10_000
+BASIS_COST = 4  # cubes of the number of points, to solve for their coefficients
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
 PRIOR_RESIDUALS = 3.0
@@ -112,43 +116,47 @@ def fit_average(
         else they are NaN
     rows : what is fitted, where that is not in memory
     """
-    sampled, sample_space = _sample(space, units, seed)
+    weighing, teaching = split(units, seed)
+    sampled, sample_space = _sample(space, units, weighing)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
+        candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
         judged = judge(sample_space, candidates, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
-        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
-    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
-    del sample_space  # and its kernels
-    fits, chosen = Fits(judged, mixtures, units), _carriers(mixtures)
+    chosen = _carriers(mixtures)
+    folds = honest_folds(sampled) if honest else []
     points = np.arange(units.n_points)
     if rows is None and sampled is units:
+        fits = Fits(judged, mixtures, units)
         fitted = [fits.closed(number, space) for number in chosen]
-    elif rows is None and not _are_many(units):
-        fitted = fits.all_dual(chosen.tolist(), space)
-    elif rows is None and units.size <= MAX_DUAL:
-        fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
+        with in_one_thread(units.scores):
+            held_out = honest_predictions(space, candidates, units, folds, ranks=ranks)
     else:
-        if units.n_points > N_BASIS:
-            points = np.sort(
-                np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False)
-            )
-        count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
+        del sample_space  # and its kernels
+        all_rows = rows or UnitsToSum(space, units)
+        count, n_points = affordable(all_rows.n_rows)
         heaviest = _heaviest(mixtures, chosen, count)
-        fitted = fits.on_basis(heaviest, space, points, rows or UnitsToSum(space, units))
+        lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
+        fits = Fits(judged, mixtures, units, weighing)
+        if rows is None and n_points >= units.size:
+            found = fits.all_dual(heaviest, space)
+        else:
+            rng = np.random.default_rng([seed, 2])
+            points = np.sort(rng.permutation(points)[:n_points])
+            found = fits.on_basis(heaviest, space, points, all_rows)
+        fitted, judged = map(list, zip(*found, strict=True))
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        fitted = [_weighed(each, mixtures, number) for number, each in enumerate(fitted)]
+        held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
+    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+    fitted = sorted((each for each in fitted if any(each.weights)), key=lambda f: -f.weights[0])
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
-    table = [
-        (judgement.candidate, float(weight), float(error))
-        for judgement, weight, error in zip(
-            judged, mixtures[0].weights, mixtures[0].errors, strict=True
-        )
-    ]
+    lines += _table(judged, mixtures[0], range(len(judged)))
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
         candidates=[
             replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted
         ],
-        table=sorted(table, key=lambda line: -line[1]),
+        table=sorted(lines, key=lambda line: -line[1]),
         points=points,
         low=low,
         high=high,
@@ -158,43 +166,50 @@ def fit_average(
     )
 
 
-def _are_many(units: Observations) -> bool:
-    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by
-    more rows.
+def affordable(n: int) -> tuple[int, int]:
+    """How many candidates are fitted to n rows, and how many of the rows are their points: all, as
+    long as at least two candidates can have them.
     """
-    return units.size > MANY_ROWS
+    work = WORK_PER_ROW * n / (1 + n / MANY_ROWS)
+    n_exact = int(3 * work / n**3)
+    if n_exact >= FEWEST_EXACT:
+        return n_exact, n
+    size = np.arange(1, MAX_BASIS + 1, dtype=np.float64)
+    cost = FEW_IN_BASIS * (n * size**2 + BASIS_COST * size**3)
+    return FEW_IN_BASIS, int(np.searchsorted(cost, work))
 
 
-def column_factors(
-    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
-) -> dict[str, FloatArray]:
-    """`Space.column_factors` for the candidates that have widths per column, where there are many
-    scored rows; learned from rows that candidates are not weighed by.
-    """
-    names = {candidate.rows for candidate in candidates if candidate.per_column}
-    names = {
-        name for name in names & set(space.scored) if 0 < space.scored[name].shape[1] <= MAX_WIDTHS
-    }
-    has_one_level = units.groups is None or int(units.groups.max()) == 0
-    if not names or units.second is not None or not has_one_level or not _are_many(units):
-        return {}
-    others = np.setdiff1d(np.arange(len(units)), _sampled(units, seed))
-    rng = np.random.default_rng([seed, 5])
-    chosen = units.take(rng.choice(others, min(WIDTH_ROWS, len(others)), replace=False))
-    if np.ptp(chosen.scores) <= TIED * np.max(np.abs(units.scores)):
-        return {}
-    with in_one_thread(units.scores):
-        return {name: factors_per_column(chosen, space.scored[name]) for name in names}
+def _table(
+    judged: Sequence[Judged], mixture: Mixture, numbers: Iterable[int]
+) -> list[tuple[Candidate, float, float]]:
+    """What was tried, its weight and its held-out error."""
+    return [
+        (judged[number].candidate, float(mixture.weights[number]), float(mixture.errors[number]))
+        for number in numbers
+    ]
 
 
-def _sampled(units: Observations, seed: int) -> Index:
-    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of
-    all rows.
-    """
-    most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
+def _weighed(fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int) -> FittedCandidate:
+    return replace(
+        fitted,
+        weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
+        multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
+    )
+
+
+def split(units: Observations, seed: int) -> tuple[Index, Index]:
+    """The units that weigh candidates, and those that teach."""
+    n_weighing = int(np.clip(len(units) // 2, FEW_WEIGHED, MAX_WEIGHED))
+    weighing = _some(units, n_weighing, [seed, 1])
+    others = np.setdiff1d(np.arange(len(units)), weighing)
+    return weighing, others if len(others) >= FEW_WEIGHED else others[:0]
+
+
+def _some(units: Observations, most: int, seed: list[int]) -> Index:
+    """All units, or whole folds as long as they fit, or some of all rows."""
     if len(units) <= most:
         return np.arange(len(units))
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng(seed)
     order = rng.permutation(int(units.folds.max()) + 1)
     sizes = np.bincount(units.folds)[order]
     whole = order[np.cumsum(sizes) <= most]
@@ -203,9 +218,13 @@ def _sampled(units: Observations, seed: int) -> Index:
     return np.sort(rng.choice(len(units), most, replace=False))
 
 
-def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations, Space]:
-    """The units that candidates are weighed by, and the space of their rows."""
-    chosen = _sampled(units, seed)
+def honest_folds(units: Observations) -> list[Index]:
+    """Folds by which the average is judged."""
+    return coarse_folds(units, 5 if len(units) < FEW_UNITS else 3)
+
+
+def _sample(space: Space, units: Observations, chosen: Index) -> tuple[Observations, Space]:
+    """The chosen units, and the space of their rows."""
     if len(chosen) == len(units):
         return units, space
     sample = units.take(chosen)
@@ -213,6 +232,72 @@ def _sample(space: Space, units: Observations, seed: int) -> tuple[Observations,
         sample.first if sample.second is None else np.concatenate([sample.first, sample.second])
     )
     return sample.renumbered(rows), space.take(rows)
+
+
+def learned_widths(
+    space: Space, candidates: Sequence[Candidate], units: Observations, seed: int
+) -> LearnedWidths | None:
+    """The widths of the candidates that have one per column, from units that teach. Where there are
+    too few, from those that weigh candidates, and without each of their folds.
+    """
+    names = {c.rows for c in candidates if c.per_column} & set(space.scored)
+    names = {name for name in names if 0 < space.scored[name].shape[1] <= MAX_WIDTHS}
+    has_one_level = units.groups is None or int(units.groups.max()) == 0
+    if not names or units.second is not None or not has_one_level or len(units) < FEWEST_WIDTHS:
+        return None
+    weighing, teaching = split(units, seed)
+    rng = np.random.default_rng([seed, 5])
+    blocks = [weighing[fold] for fold in honest_folds(units.take(weighing))]
+    if len(teaching):
+        weighing, blocks = teaching, []
+    parts = [weighing, *(np.setdiff1d(weighing, block) for block in blocks)]
+    parts = [rng.permutation(part)[:MAX_TEACHING] for part in parts]
+    if min(np.ptp(units.scores[part]) for part in parts) <= TIED * np.max(np.abs(units.scores)):
+        return None
+    factors: list[dict[str, FloatArray]] = [{} for _ in parts]
+    with in_one_thread(units.scores):
+        for name in sorted(names):
+            starts: Sequence[tuple[float, float]] = STARTS
+            for each, part in zip(factors, parts, strict=True):
+                widths = widths_per_column(units.take(part), space.scored[name], starts)
+                each[name] = np.sqrt(widths.gammas)
+                starts = (widths.start,)  # what begins best with all rows does without a fold
+    folds = np.zeros(units.n_points, dtype=np.int64)
+    for number, block in enumerate(blocks):
+        folds[units.first[block]] = number
+    return LearnedWidths(factors[0], factors[1:], folds if blocks else None)
+
+
+def _shortlisted(
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Observations,
+    teaching: Index,
+    seed: int,
+    *,
+    ranks: bool,
+) -> tuple[Sequence[Candidate], list[tuple[Candidate, float, float]]]:
+    """The candidates that carry weight by some of the units that teach, and the others with their
+    errors; all of them where no units teach.
+    """
+    if not len(teaching):
+        return candidates, []
+    few = teaching[_some(units.take(teaching), FEW_WEIGHED, [seed, 6])]
+    rows, few_space = _sample(space, units, few)
+    # widths were learned from these rows, so they cannot be judged by them
+    taught = [candidate for candidate in candidates if candidate.per_column]
+    others = [candidate for candidate in candidates if not candidate.per_column]
+    if not others:
+        return candidates, []
+    judged = judge(few_space, others, rows)
+    mixtures = _mixtures(judged, rows, ranks=ranks)
+    chosen = set(_carriers(mixtures).tolist())
+    failed = [
+        (candidate, 0.0, float(error))
+        for number, (candidate, error) in enumerate(zip(others, mixtures[0].errors, strict=True))
+        if number not in chosen
+    ]
+    return [*taught, *(others[number] for number in sorted(chosen))], failed
 
 
 def _mixtures(judged: Sequence[Judged], units: Observations, *, ranks: bool) -> Sequence[Mixture]:
@@ -281,6 +366,24 @@ def honest_predictions(
         if int(train.folds.max()) < 1:
             continue
         predictions[fold] = left.left_out(values_at_points(space, candidates, train, ranks=ranks))
+    return predictions
+
+
+def mixed_predictions(
+    judged: Sequence[Judged], units: Observations, folds: Sequence[Index], *, ranks: bool
+) -> FloatArray:
+    """Held-out predictions of the average (N,), whose weights are chosen without the fold that is
+    predicted.
+    """
+    predictions = np.full(len(units), np.nan)
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(len(units)), fold)
+        train = units.take(kept)
+        if int(train.folds.max()) < 1:
+            continue
+        mixture = mix([judgement.take(kept, train) for judgement in judged], train, ranks=ranks)
+        held_out = np.stack([judgement.held_out[fold, judgement.best] for judgement in judged])
+        predictions[fold] = (mixture.weights * mixture.multipliers) @ held_out
     return predictions
 
 

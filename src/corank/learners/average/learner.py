@@ -22,9 +22,9 @@ from corank.core.arrays import (
     with_precision_of,
 )
 from corank.core.kernels import is_named
-from corank.core.labels import encode_queries
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
+from corank.core.queries import encode_queries
 from corank.core.storable import storable
 from corank.core.stored_fields import (
     COUNT,
@@ -53,7 +53,7 @@ from corank.inputs import (
     read_weights,
     scans,
 )
-from corank.learners.average.candidates import Candidate
+from corank.learners.average.candidates import KERNELS, Candidate
 from corank.learners.average.encoding import QUERY_RANKS
 from corank.learners.average.explanation import explain_average
 from corank.learners.average.fitting import FittedAverage
@@ -341,11 +341,11 @@ class AverageLearner(Saveable, QueryEstimator):
             views = found
             kinds = [group.kind for group in groups]
         for view in views:
-            if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
+            if view.kernel not in KERNELS:
                 raise ValueError(
                     f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use"
-                    " 'linear', 'cosine', 'rbf' (which stands for several kernels) or 'laplacian',"
-                    " or fit CoRankRLS or CoRLS."
+                    " 'linear', 'cosine', 'rbf' (which stands for several kernels), 'exponential'"
+                    " or 'laplacian', or fit CoRankRLS or CoRLS."
                 )
         return AverageSettings(
             ranks=self._ranks,

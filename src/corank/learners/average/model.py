@@ -23,7 +23,6 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import unit_rows
 from corank.core.row_order import Digests, Edges, canonical_order, row_digests
-from corank.core.spreading import propagated, spread_matrix
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
 from corank.core.views import View
@@ -47,8 +46,8 @@ from corank.learners.average.encoding import (
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
     FittedAverage,
-    column_factors,
     fit_average,
+    learned_widths,
     sees,
     side_of,
 )
@@ -63,6 +62,7 @@ from corank.learners.average.similarity import (
     row_products,
     view_positions,
 )
+from corank.links import propagated, spread_matrix
 from corank.solve.posterior import Posterior
 from corank.solve.spectrum import LEAST
 
@@ -628,7 +628,7 @@ def fit_space(
     """Fit the average to units between encoded rows; honest : as in `fit_average`; all_rows : as in
     `ScoredTable`.
     """
-    space.column_factors = column_factors(space, candidates, units, settings.seed)
+    space.widths = learned_widths(space, candidates, units, settings.seed)
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
     is_kept = all_rows is None and units.n_points <= MAX_KEPT
     constant = AverageModel(

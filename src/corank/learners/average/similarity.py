@@ -21,16 +21,16 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
-from corank.core.kernels import Kernel, manhattan_distances, product, squared_norms, unit_rows
+from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import Rows, ScoredRows
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, floats, whole
-from corank.learners.average.candidates import Candidate
+from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
 from corank.solve.systems import contrasts
-from corank.solve.widths import learn_widths
+from corank.solve.widths import STARTS, ColumnWidths, learn_widths
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
 
@@ -38,6 +38,7 @@ METRICS = {
     "linear": "product",
     "cosine": "cosine",
     "rbf": "squared distance",
+    "exponential": "Euclidean distance",
     "laplacian": "distance",
     IDENTITY: "same item",
 }
@@ -120,7 +121,7 @@ class Distances:
     def kernel(self, similarity: Similarity) -> FloatArray:
         """Kernel values (n, r)."""
         values = self.values(similarity.sight, similarity.kernel)
-        if similarity.kernel in ("rbf", "laplacian"):
+        if similarity.kernel in WIDE_KERNELS:
             scaled = values * -similarity.gamma
             np.exp(scaled, out=scaled)
             return scaled if similarity.scale == 1 else similarity.scale * scaled
@@ -128,8 +129,8 @@ class Distances:
 
 
 def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
-    if kernel == "laplacian":
-        return np.asarray(manhattan_distances(left, right))
+    if kernel in NORMS:
+        return np.asarray(distances(left, right, NORMS[kernel]))
     if kernel == IDENTITY:
         columns = [
             np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)
@@ -203,20 +204,46 @@ def _mixed(kernels: Sequence[FloatArray], shares: FloatArray) -> FloatArray:
     )
 
 
+@dataclass(frozen=True)
+class LearnedWidths:
+    """What columns are multiplied by so that each has its width: (k,) by the name of their encoding.
+
+    all : learned from all rows that were to be learned from
+    without : learned without every fold of them; none where no candidate is weighed by those rows
+    folds : (n_points,) the fold of every scored row
+    """
+
+    all: Mapping[str, FloatArray]
+    without: Sequence[Mapping[str, FloatArray]] = ()
+    folds: Index | None = None
+
+    def take(self, rows: Index) -> LearnedWidths:
+        """The widths for some of the scored rows."""
+        return replace(self, folds=take(self.folds, rows))
+
+    def learned_without(self, units: Observations) -> Mapping[str, FloatArray]:
+        """The widths for units of which a fold may be missing, learned without that fold."""
+        missing = np.setdiff1d(np.arange(len(self.without)), self.blocks(units))
+        return self.without[missing[0]] if len(missing) else self.all
+
+    def blocks(self, units: Observations) -> Index:
+        """The folds (n_units,) of units, none where no candidate is weighed by rows that taught."""
+        return np.zeros(0, dtype=np.int64) if self.folds is None else self.folds[units.first]
+
+
 @dataclass
 class Space:
     """Encoded scored rows (or items) and unscored rows, and the kernels of candidates between them.
 
     scored, unscored : by the name of the encoding; of unscored rows those on which views agree
     view_columns : by the name of the encoding, the encoded columns of every view
-    column_factors : by the name of the encoding, what columns are multiplied by (k,) so that each
-        has its width; no name where no widths were learned
+    widths : of every column, None where none were learned
     """
 
     scored: Encoded
     unscored: Encoded = field(default_factory=dict)
     view_columns: Mapping[str, Sequence[Index]] = field(default_factory=dict)
-    column_factors: Mapping[str, FloatArray] = field(default_factory=dict)
+    widths: LearnedWidths | None = None
 
     def __post_init__(self) -> None:
         self.distances = Distances(self.scored, self.scored)
@@ -225,18 +252,22 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self._relevant: tuple[FloatArray, Space] | None = None
+        self._scaled: tuple[FloatArray, Space] | None = None
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
-        return self._with_scored({name: take(matrix, rows) for name, matrix in self.scored.items()})
+        space = self._with_scored(
+            {name: take(matrix, rows) for name, matrix in self.scored.items()}
+        )
+        space.widths = None if self.widths is None else self.widths.take(rows)
+        return space
 
     def emptied(self) -> Space:
         """The space without the distances and kernels between scored rows that it keeps."""
         return self._with_scored(self.scored)
 
     def _with_scored(self, scored: Encoded) -> Space:
-        space = Space(scored, self.unscored, self.view_columns, self.column_factors)
+        space = Space(scored, self.unscored, self.view_columns, self.widths)
         space._among_unscored, space._eigensystems = self._among_unscored, self._eigensystems
         return space
 
@@ -246,7 +277,7 @@ class Space:
             return False
         if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
-        if candidate.per_column and candidate.rows not in self.column_factors:
+        if candidate.per_column and (self.widths is None or candidate.rows not in self.widths.all):
             return False
         if candidate.needs_unscored and candidate.rows not in self.unscored:
             return False
@@ -272,7 +303,7 @@ class Space:
     ) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
 
-        factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
+        factors : (k,) what the encoded columns are multiplied by, for candidates that learn it
         """
         if candidate.identity:
             same_item = Similarity(Sight(IDENTITY, IDENTITY), IDENTITY, 0.0, candidate.identity)
@@ -288,8 +319,9 @@ class Space:
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.per_column:
-            sight = Sight(f"{name}, widths", name, None, self.column_factors[name])
-            return [Similarity(sight, kernel, candidate.width**-2, 1.0)]
+            sight = Sight(f"{name}, widths", name, None, factors)
+            power = 2 if kernel == "rbf" else 1
+            return [Similarity(sight, kernel, candidate.width**-power, 1.0)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
         columns = self.view_columns[candidate.encoding]
@@ -321,22 +353,22 @@ class Space:
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
-        space = self._relevant_space(sight) if candidate.relevance else self
-        if kernel in ("rbf", "laplacian"):
+        space = self._scaled_space(sight) if candidate.relevance else self
+        if kernel in WIDE_KERNELS:
             power = 2 if kernel == "rbf" else 1
             gamma = 1 / (candidate.width**power * space._median(sight, kernel))
             return Similarity(sight, kernel, gamma, 1.0)
         mean = float(np.mean(squared_norms(sight.rows(self.scored)))) if kernel == "linear" else 1.0
         return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
 
-    def _relevant_space(self, sight: Sight) -> Space:
-        """A space for the relevance that was asked for last: it differs between folds, and
-        distances with it.
+    def _scaled_space(self, sight: Sight) -> Space:
+        """A space for the factors that were asked for last: they differ between folds, and distances
+        with them.
         """
         assert sight.factors is not None
-        if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
-            self._relevant = sight.factors, Space(self.scored)
-        return self._relevant[1]
+        if self._scaled is None or not np.array_equal(self._scaled[0], sight.factors):
+            self._scaled = sight.factors, Space(self.scored)
+        return self._scaled[1]
 
     def _median(self, sight: Sight, kernel: str) -> float:
         """The median distance (rbf: squared) between scored rows that differ."""
@@ -382,7 +414,7 @@ class Space:
     def kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows: (n, n)."""
         candidate = built.candidate
-        if candidate.relevance:  # scaled differently from fold to fold
+        if candidate.learns_factors:  # which differ from fold to fold
             return self.new_kernel(built)
         if candidate not in self._kernels:
             self._kernels[candidate] = self.new_kernel(built)
@@ -391,7 +423,9 @@ class Space:
     def new_kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows, which is not kept: (n, n)."""
         space = (
-            self._relevant_space(built.similarities[0].sight) if built.candidate.relevance else self
+            self._scaled_space(built.similarities[0].sight)
+            if built.candidate.learns_factors
+            else self
         )
         return self._between(built, space.distances, self.to_unscored, self.to_unscored)
 
@@ -483,16 +517,20 @@ def relevance(units: Observations, rows: FloatArray) -> FloatArray:
     return factors if factors.any() else np.ones(len(factors))
 
 
-def factors_per_column(units: Observations, rows: FloatArray) -> FloatArray:
-    """What encoded columns (n_points, k) are multiplied by, so that each has the width in an rbf
-    kernel under which scored rows, in random order, have the largest evidence: (k,).
+def widths_per_column(
+    units: Observations, rows: FloatArray, starts: Sequence[tuple[float, float]] = STARTS
+) -> ColumnWidths:
+    """The width of every encoded column (n_points, k) in an rbf kernel under which scored rows, in
+    random order, have the largest evidence.
+
+    starts : as in `learn_widths`
     """
     weights = units.roots**2 / np.mean(units.roots**2)
     observed = Rows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
     loss = Pointwise() if units.groups is None else WithinQueries()
     problem = ScoredRows(observed.lowered(units.base), loss)
-    return np.sqrt(learn_widths(problem).gammas)
+    return learn_widths(problem, starts=starts)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:

@@ -8,7 +8,7 @@ as they go together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import nnls
@@ -41,6 +41,17 @@ BELIEF = 0.5  # least weight of agreement between declared views, unless scores 
 
 
 @dataclass(frozen=True)
+class LeftOutUnits:
+    """How units are predicted that a fit to all rows leaves out, each with its fold.
+
+    residuals : (N,); variances : (N,) of them, in units of the kernel
+    """
+
+    residuals: FloatArray
+    variances: FloatArray
+
+
+@dataclass(frozen=True)
 class Judged(CandidateKernel):
     """A candidate with its closed form, and held-out predictions that took no part in making it.
 
@@ -59,6 +70,27 @@ class Judged(CandidateKernel):
         """
         least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
         return int(least[len(least) // 2])
+
+    def take(self, chosen: Index, units: Observations) -> Judged:
+        """Judged by the chosen units, which are given too."""
+        held_out = self.held_out[chosen]
+        return replace(self, held_out=held_out, errors=mean_squares(held_out, units))
+
+    def again(
+        self, alpha: float, amplitude: float, left: LeftOutUnits, units: Observations
+    ) -> Judged:
+        """Judged by how units were predicted, each left out of a fit to all rows at one alpha."""
+        held_out = _cut((units.truth - left.residuals)[:, None], units)
+        form = ClosedForm(
+            alphas=np.asarray([alpha]),
+            log_evidence=np.asarray([2 * logsumexp(self.form.log_evidence / 2)]),
+            amplitude=np.asarray([amplitude]),
+            held_out=held_out,
+            variance=amplitude * left.variances[:, None],
+            duals=np.zeros((len(units), 1)),
+        )
+        errors = mean_squares(held_out, units)
+        return Judged(self.candidate, self.similarities, form, held_out, errors)
 
 
 @dataclass(frozen=True)
@@ -105,28 +137,48 @@ def _variance(units: Observations) -> float:
 def judge(space: Space, candidates: Sequence[Candidate], units: Observations) -> list[Judged]:
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
-    total = float(np.sum(units.roots**2))
-    relevant = [candidate for candidate in candidates if candidate.relevance]
-    cross_fitted = _cross_fitted(space, relevant, units)
-    relevances = _relevances(space, relevant, units)
+    cross_fitted = _cross_fitted(space, candidates, units)
+    factors = _learned_factors(space, candidates, units)
     for candidate in candidates:
-        factors = relevances[candidate.rows] if candidate.relevance else None
-        built = space.built(candidate, factors)
+        built = space.built(candidate, factors.get(candidate))
         form = solve_kernel(space.kernel(built), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
-        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
+        errors = mean_squares(held_out, units)
+        if candidate.per_column and candidate in cross_fitted:
+            form = _without_optimism(form, errors, units)
         judged.append(Judged(candidate, built.similarities, form, held_out, errors))
     return judged
 
 
-def _relevances(
+def _without_optimism(form: ClosedForm, errors: FloatArray, units: Observations) -> ClosedForm:
+    """The evidence less what a kernel gains on the rows that it was learned from, by its errors
+    there and on rows that it was not learned from: (a,) of both.
+    """
+    own = mean_squares(_cut(form.held_out, units), units)
+    gain = np.log(np.maximum(errors, LEAST) / np.maximum(own, LEAST))
+    return replace(form, log_evidence=form.log_evidence - units.n_free / 2 * np.maximum(gain, 0.0))
+
+
+def _learned_factors(
     space: Space, candidates: Sequence[Candidate], units: Observations
-) -> dict[str, FloatArray]:
-    """The relevance of columns, by the name of the rows that candidates see."""
-    return {
+) -> dict[Candidate, FloatArray]:
+    """What columns are multiplied by, for the candidates that learn it from the units."""
+    relevances = {
         name: relevance(units, space.scored[name])
-        for name in {candidate.rows for candidate in candidates}
+        for name in {candidate.rows for candidate in candidates if candidate.relevance}
     }
+    widths = {} if space.widths is None else space.widths.learned_without(units)
+    return {
+        candidate: (relevances if candidate.relevance else widths)[candidate.rows]
+        for candidate in candidates
+        if candidate.learns_factors
+    }
+
+
+def mean_squares(held_out: FloatArray, units: Observations) -> FloatArray:
+    """Mean squared errors (a,) of held-out predictions (N, a)."""
+    squares = np.sum((units.truth[:, None] - held_out) ** 2, axis=0)
+    return np.asarray(squares / float(np.sum(units.roots**2)))
 
 
 def _cut(held_out: FloatArray, units: Observations) -> FloatArray:
@@ -142,18 +194,33 @@ def _cut(held_out: FloatArray, units: Observations) -> FloatArray:
 def _cross_fitted(
     space: Space, candidates: Sequence[Candidate], units: Observations
 ) -> dict[Candidate, FloatArray]:
-    """Held-out predictions (N, a) of candidates, relevance computed without the units that are
-    predicted.
+    """Held-out predictions (N, a) of candidates whose factors are learned from the units, without
+    those that are predicted.
     """
+    by_widths = [candidate for candidate in candidates if candidate.per_column]
+    by_relevance = [candidate for candidate in candidates if candidate.relevance]
+    predictions: dict[Candidate, FloatArray] = {}
+    if by_relevance:
+        blocks = coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS])
+        predictions |= _cross_fitted_by(space, by_relevance, units, blocks)
+    if by_widths and space.widths is not None:
+        folds = space.widths.blocks(units)
+        blocks = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
+        if len(blocks) > 1:
+            predictions |= _cross_fitted_by(space, by_widths, units, blocks)
+    return predictions
+
+
+def _cross_fitted_by(
+    space: Space, candidates: Sequence[Candidate], units: Observations, blocks: Sequence[Index]
+) -> dict[Candidate, FloatArray]:
     predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
-    if not candidates:
-        return predictions
-    for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
+    for block in blocks:
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
-        relevances = _relevances(space, candidates, train)
+        factors = _learned_factors(space, candidates, train)
         for candidate in candidates:
-            kernel = space.kernel(space.built(candidate, relevances[candidate.rows]))
+            kernel = space.kernel(space.built(candidate, factors[candidate]))
             spectrum, alphas = spectrum_of(kernel, train)
             duals = spectrum.solve(train.targets[:, None], alphas)
             values = kernel @ train.root_transposed(duals)
