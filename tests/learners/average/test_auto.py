@@ -435,7 +435,7 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
             np.testing.assert_array_equal(model.predict(table[columns]), expected.predict(matrix))
             assert model.counts() == expected.counts()
             monkeypatch.setattr(
-                "corank.learners.average.model.fit_encoding", None
+                "corank.learners.average.scored_table.fit_encoding", None
             )  # it was called for the first fit alone
             model = (
                 fits.to_scores(scores)

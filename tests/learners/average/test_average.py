@@ -12,13 +12,8 @@ from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import STANDARD, fit_encoding
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import fit_average, honest_predictions
-from corank.learners.average.model import (
-    AverageSettings,
-    ScoredTable,
-    compared_units,
-    fit_table,
-    score_units,
-)
+from corank.learners.average.model import compared_units, fit_table, score_units
+from corank.learners.average.scored_table import AverageSettings, ScoredTable
 from corank.learners.average.similarity import Distances, Space, relevance
 from corank.learners.average.weighing import Mixture, coarse_folds, judge, mix
 

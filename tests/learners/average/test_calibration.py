@@ -7,7 +7,8 @@ from scipy.stats import norm
 from corank import AutoRanker, AutoRegressor, Candidate
 from corank.core.arrays import take
 from corank.learners.average.fitting import fit_average
-from corank.learners.average.model import AverageSettings, score_units
+from corank.learners.average.model import score_units
+from corank.learners.average.scored_table import AverageSettings
 from corank.learners.average.similarity import Space
 
 N, N_NEW = 30, 20

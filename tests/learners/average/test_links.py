@@ -14,12 +14,11 @@ from corank.learners.average.encoding import QUERY_RANKS, RANKS, STANDARD, fit_e
 from corank.learners.average.model import (
     LIKELY_LINKS,
     UNLIKELY_LINKS,
-    AverageSettings,
-    ScoredTable,
     fit_table,
     prior_of_links,
     rows_beyond,
 )
+from corank.learners.average.scored_table import AverageSettings, ScoredTable
 from corank.learners.average.similarity import Space
 from corank.links import read_links
 

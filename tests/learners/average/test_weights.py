@@ -7,7 +7,8 @@ from scipy import sparse
 from corank import AutoRegressor, Candidate
 from corank.learners.average.closed_form import ClosedForm
 from corank.learners.average.fitting import fit_average, honest_predictions
-from corank.learners.average.model import AverageSettings, prior_of_links, score_units
+from corank.learners.average.model import prior_of_links, score_units
+from corank.learners.average.scored_table import AverageSettings
 from corank.learners.average.similarity import Space
 from corank.learners.average.weighing import Judged, coarse_folds, judge, mix
 

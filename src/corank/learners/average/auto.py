@@ -23,11 +23,10 @@ from corank.inputs import (
 from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner, read_link_matrix
-from corank.learners.average.model import (
+from corank.learners.average.model import compared_units, fit_encoded
+from corank.learners.average.scored_table import (
     EncodedTable,
     ScoredTable,
-    compared_units,
-    fit_encoded,
     link_edges,
     reordered_links,
 )
@@ -61,7 +60,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     fit_intercept : bool, default=True
         Whether the level of the scores is free.
     random_state : int, default=None
-        For samples of rows where there are many; None makes the same choice every time.
+        For samples of rows where there are many; None makes the same choice every time. The order
+        of the rows does not matter, nor do the names of queries.
     encoder : TableEncoder, default=None
         How a table with text, dates, categories or missing values becomes numbers; None stands for
         `TableEncoder()`. One that is fitted is taken as it is, and X may then be what it made of a
@@ -157,7 +157,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     random_state : int, default=None
-        For samples of rows where there are many; None makes the same choice every time.
+        For samples of rows where there are many; None makes the same choice every time. The order
+        of the rows does not matter, nor do the names of queries.
     encoder : TableEncoder, default=None
         How a table with text, dates, categories or missing values becomes numbers; None stands for
         `TableEncoder()`. One that is fitted is taken as it is, and X may then be what it made of a

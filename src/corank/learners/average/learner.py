@@ -57,15 +57,9 @@ from corank.learners.average.candidates import KERNELS, Candidate
 from corank.learners.average.encoding import QUERY_RANKS
 from corank.learners.average.explanation import explain_average
 from corank.learners.average.fitting import FittedAverage
-from corank.learners.average.model import (
-    AverageModel,
-    AverageSettings,
-    EncodedTable,
-    ScoredTable,
-    extended,
-    fit_table,
-)
+from corank.learners.average.model import AverageModel, extended, fit_table
 from corank.learners.average.posterior import RowsToEncode
+from corank.learners.average.scored_table import AverageSettings, EncodedTable, ScoredTable
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED, seed

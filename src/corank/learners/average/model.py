@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,6 @@ from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
-    first_appearance,
     in_order,
     is_sparse,
     runs_of_rows,
@@ -22,10 +21,8 @@ from corank.core.arrays import (
     take,
 )
 from corank.core.kernels import unit_rows
-from corank.core.row_order import Digests, Edges, canonical_order, row_digests
 from corank.core.storable import storable
 from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
-from corank.core.views import View
 from corank.learners.average.candidates import (
     MAX_HOPS,
     Candidate,
@@ -33,13 +30,12 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.coefficients import FittedCandidate, RowsToSum
+from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
     STANDARD,
     Encoding,
-    ItemIdentity,
     fit_encoding,
     rows_over_links,
 )
@@ -55,6 +51,12 @@ from corank.learners.average.posterior import (
     CandidateProcess,
     ConstantProcess,
     RowsToEncode,
+)
+from corank.learners.average.scored_table import (
+    AverageSettings,
+    EncodedTable,
+    RowsOfScan,
+    ScoredTable,
 )
 from corank.learners.average.similarity import (
     Encoded,
@@ -80,165 +82,6 @@ MAX_JUDGED_LINKS = 20_000
 KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
-
-# all rows of a scan, by the encodings that a sample of them gave
-RowsOfScan: TypeAlias = Callable[[Sequence[Encoding]], RowsToSum]
-
-
-@dataclass(frozen=True)
-class ScoredTable:
-    """Rows with their scores.
-
-    all_rows : all scored rows, where those of the table are a sample of more than fit into memory
-
-    features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None;
-        weights : (n,) or None
-    links : (n, n) CSR, or None
-    numbers : (n,) those that rows had before they were ordered; None as they were given
-    """
-
-    features: Array
-    scores: FloatArray
-    queries: Index | None = None
-    weights: FloatArray | None = None
-    links: sparse.csr_array | None = None
-    all_rows: RowsOfScan | None = None
-    numbers: Index | None = None
-
-    @property
-    def scored(self) -> Index:
-        """Numbers of the rows that have a score and a weight above 0."""
-        counted = ~np.isnan(self.scores)
-        if self.weights is not None:
-            counted &= self.weights > 0
-        return np.flatnonzero(counted)
-
-    def take(self, rows: Index) -> ScoredTable:
-        """The chosen rows, without links; the table itself where they are all of them."""
-        if np.array_equal(rows, np.arange(len(self.scores))):
-            return self
-        columns = (self.features, self.scores, self.queries, self.weights)
-        chosen = ScoredTable(*(take(values, rows) for values in columns))
-        return replace(chosen, numbers=take(self.numbers, rows))
-
-    def ordered(self, settings: AverageSettings, digests: Digests | None = None) -> ScoredTable:
-        """The rows in an order that does not depend on the one in which they were given, queries
-        numbered as they come.
-
-        Samples, folds and sums are then the same for every permutation of the rows.
-
-        digests : of the features, where they are known
-        """
-        weights = np.ones(len(self.scores)) if self.weights is None else self.weights
-        order = canonical_order(
-            settings.digests(self.features) if digests is None else digests,
-            np.column_stack([self.scores, weights]),
-            queries=self.queries,
-            edges=link_edges(self.links),
-        )
-        queries = take(self.queries, order)
-        return ScoredTable(
-            features=take(self.features, order),
-            scores=self.scores[order],
-            queries=None if queries is None else first_appearance(queries)[0],
-            weights=take(self.weights, order),
-            links=reordered_links(self.links, order),
-            all_rows=self.all_rows,
-            numbers=order,
-        )
-
-
-@dataclass(frozen=True)
-class AverageSettings:
-    """What an average is made of.
-
-    ranks : whether only the order within queries counts
-    views : with columns as numbers; kinds : what each of them holds, where they were found and not
-        declared
-    groups : numbers of the columns that share one scale; identity : of those that say which item a
-        row is
-    candidates : None for the default list
-    """
-
-    ranks: bool
-    fit_intercept: bool = True
-    views: Sequence[View] = ()
-    kinds: Sequence[str] = ()
-    groups: Sequence[Index] = ()
-    candidates: Sequence[Candidate] | None = None
-    seed: int = 0
-    identity: Sequence[int] = ()
-
-    def without_identity(self, features: Array) -> Array:
-        """Features (n, d) in which it does not show which item a row is: encodings leave out
-        columns of one value.
-        """
-        if not self.identity:
-            return features
-        hidden = features.copy()
-        hidden[:, self.identity] = 0.0
-        return hidden
-
-    def digests(self, features: Array) -> Digests:
-        """Digests of features (n, d), in which rows without a name are not told apart by where they
-        stand.
-        """
-        if self.identity:
-            features = features.copy()
-            features[:, self.identity] = np.maximum(features[:, self.identity], -1.0)
-        return row_digests(features, self.seed)
-
-
-class EncodedTable:
-    """All rows of a table by every encoding, each made when it is first asked for, and kept.
-
-    features : (n, d) float64 or CSR; queries : (n,) codes, None without
-    learned : from which encodings are learned, None for this table itself
-    Encodings depend on neither scores nor comparisons: one table serves fits to different ones.
-    """
-
-    def __init__(
-        self,
-        features: Array,
-        queries: Index | None,
-        settings: AverageSettings,
-        learned: EncodedTable | None = None,
-    ) -> None:
-        self.features = features
-        self.queries = queries
-        self.settings = settings
-        self._learned = learned
-        self._encodings: dict[str, Encoding | None] = {}
-        self._rows: dict[str, Array] = {}
-
-    def __len__(self) -> int:
-        return int(self.features.shape[0])
-
-    def encoding(self, name: str) -> Encoding | None:
-        """What columns become, learned from all rows; None where it cannot be had."""
-        if self._learned is not None:
-            return self._learned.encoding(name)
-        if name not in self._encodings:
-            settings = self.settings
-            if name == IDENTITY:
-                fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
-            else:
-                columns = settings.without_identity(self.features)
-                centred = settings.fit_intercept
-                groups = settings.groups
-                fitted = fit_encoding(name, columns, self.queries, centred=centred, groups=groups)
-            self._encodings[name] = fitted
-        return self._encodings[name]
-
-    def rows(self, name: str) -> Array:
-        """The encoded rows, (n, k); k is 0 where the encoding cannot be had."""
-        if name not in self._rows:
-            encoding = self.encoding(name)
-            none = np.empty((len(self), 0))
-            self._rows[name] = (
-                none if encoding is None else encoding.encode(self.features, self.queries)
-            )
-        return self._rows[name]
 
 
 @storable("AverageModel")
@@ -677,23 +520,6 @@ def fit_space(
         ),
     )
     return model, average
-
-
-def link_edges(links: sparse.csr_array | None) -> list[Edges]:
-    """Links as what joins pairs of rows."""
-    if links is None:
-        return []
-    first = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
-    return [(first, links.indices.astype(np.int64), links.data[:, None])]
-
-
-def reordered_links(links: sparse.csr_array | None, order: Index) -> sparse.csr_array | None:
-    """Links between rows in another order."""
-    if links is None:
-        return None
-    result = links[order][:, order]
-    result.sort_indices()
-    return result
 
 
 def rows_beyond(
