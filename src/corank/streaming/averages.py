@@ -16,7 +16,7 @@ from corank.core.sums import Statistics
 from corank.inputs import as_numbers
 from corank.learners.average.coefficients import PointFeatures
 from corank.learners.average.encoding import Encoding
-from corank.learners.average.model import ScoredTable
+from corank.learners.average.scored_table import ScoredTable
 from corank.model_files.container import Packer
 from corank.streaming.passes import JointSumJob, JointSums, Passes, SumJob
 from corank.streaming.scan import Scan
