@@ -480,6 +480,7 @@ class PassOptions:
         "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.",
         panel=MANY_ROWS,
     )
+    passes: bool = flag("Read the rows of FILE in passes, however few.", panel=MANY_ROWS)
     checkpoint: File = option(
         "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
     )
@@ -495,7 +496,12 @@ class PassOptions:
     @property
     def given(self) -> dict[str, Any]:
         """The options that ask for passes."""
-        options = {"unscored": self.unscored, "checkpoint": self.checkpoint, "dask": self.dask}
+        options = {
+            "unscored": self.unscored,
+            "passes": self.passes or None,
+            "checkpoint": self.checkpoint,
+            "dask": self.dask,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -513,11 +519,11 @@ def _methods(has: Callable[[LearnerRecord], bool]) -> tuple[MethodName, ...]:
 
 
 AGREEING = _methods(lambda record: record.views)  # views that agree on unscored rows
-STREAMED = _methods(lambda record: record.scans)  # that learn from files in passes
+STREAMED = (AUTO, *_methods(lambda record: record.scans))  # that learn from files in passes
 RANKERS = _methods(lambda record: record.ranks)
 METHODS_WITH = {  # option → methods that it goes with, where learners do not list it among theirs
     **dict.fromkeys(("view", "unscored"), AGREEING),
-    **dict.fromkeys(("checkpoint", "dask"), STREAMED),
+    **dict.fromkeys(("passes", "checkpoint", "dask"), STREAMED),
     "scoring": _methods(lambda record: "amplitude" not in record.options),
     "comparisons": _methods(lambda record: record.comparisons),
 }

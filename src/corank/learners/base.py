@@ -205,6 +205,40 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """A table as the features of a model that has a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
+    def predict_to(
+        self,
+        X: Any,
+        path: Any,
+        *,
+        columns: Any = None,
+        name: str = "prediction",
+        overwrite: bool = False,
+    ) -> int:
+        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the
+        rows.
+
+        Parameters
+        ----------
+        X : corank.scan
+        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is
+            complete, or not at all. Where the scan has a Dask client: a folder, in which every
+            worker writes Parquet files of its own
+        columns : names of columns of the scanned files to write beside the scores; None takes the
+            query column, if any
+        name : what to call the scores
+        overwrite : whether a file that is already there may be replaced
+
+        Returns
+        -------
+        int, the number of rows
+        """
+        check_is_fitted(self)
+        X, _, _ = as_scan(X)
+        if not is_scan(X):
+            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
+        n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
+        return n_rows
+
     def at_a_glance(self) -> Self:
         """The estimator without what is found out only when it is asked for."""
         return self
@@ -287,9 +321,14 @@ class Learner(Saveable, QueryEstimator):
         return self._shown([getattr(part.span, name) for part in self.function_.parts])
 
     @property
+    def coefficients(self) -> list[Array]:
+        """Those of all parts of what was fitted: (r,) each."""
+        return [part.coefficients for part in self.function_.parts]
+
+    @property
     def coef_(self) -> Any:
         """(r,) coefficients of the basis functions, one array per view where there are several."""
-        return self._shown([part.coefficients for part in self.function_.parts])
+        return self._shown(self.coefficients)
 
     @property
     def intercept_(self) -> float:
@@ -392,40 +431,6 @@ class Learner(Saveable, QueryEstimator):
             values: Array = scans().predict_scan(self, X)
             return values
         return self.predicted(self._read(X))
-
-    def predict_to(
-        self,
-        X: Any,
-        path: Any,
-        *,
-        columns: Any = None,
-        name: str = "prediction",
-        overwrite: bool = False,
-    ) -> int:
-        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the
-        rows.
-
-        Parameters
-        ----------
-        X : corank.scan
-        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is
-            complete, or not at all. Where the scan has a Dask client: a folder, in which every
-            worker writes Parquet files of its own
-        columns : names of columns of the scanned files to write beside the scores; None takes the
-            query column, if any
-        name : what to call the scores
-        overwrite : whether a file that is already there may be replaced
-
-        Returns
-        -------
-        int, the number of rows
-        """
-        check_is_fitted(self)
-        X, _, _ = as_scan(X)
-        if not is_scan(X):
-            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
-        n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
-        return n_rows
 
     def predicted(self, features: Array) -> Array:
         """Scores of checked features."""

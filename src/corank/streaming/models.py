@@ -36,6 +36,7 @@ from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
 from corank.solve.systems import JointFeatures, PrimalSystem, ViewData
 from corank.solve.tuning import Settings, Trial, evidence_of
+from corank.streaming.averages import SampledScan  # noqa: F401 - asked for by learners
 from corank.streaming.checkpoint import Checkpoint, digest_of, in_words, stopping_at_sigterm
 from corank.streaming.chunks import Chunk, ClosedQueries
 from corank.streaming.dask import unit_results
@@ -49,6 +50,7 @@ from corank.streaming.passes import (
 )
 from corank.streaming.scan import Scan, with_extra
 from corank.streaming.survey import (
+    NO_SCORES,
     NumberedRows,
     Survey,
     SurveyJob,
@@ -61,7 +63,6 @@ from corank.tables.write import table_writer
 
 NO_SPREAD = 1e-28  # of scores that are all the same: sum of squares per row
 NO_ROWS = "the scan has no rows."
-NO_SCORES = "the scan has no scored row: its score column is empty."
 
 
 # ---------------------------------------------------------------- fits
@@ -82,7 +83,7 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         try:
             with stopping_at_sigterm():
                 yield passes
-                _check_finite(learner.coef_)
+                _check_finite(learner.coefficients)
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
             if not passes.resumed or isinstance(error, ModelFileError):
                 raise
@@ -113,9 +114,8 @@ def _about(learner: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_finite(coefficients: Any) -> None:
-    views = coefficients if isinstance(coefficients, list) else [coefficients]
-    for values in map(to_numpy, views):
+def _check_finite(coefficients: Sequence[Array]) -> None:
+    for values in map(to_numpy, coefficients):
         if not np.isfinite(values).all():
             raise ValueError("coefficients are not finite")
 

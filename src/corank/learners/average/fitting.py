@@ -134,7 +134,8 @@ def fit_average(
             held_out = honest_predictions(space, candidates, units, folds, ranks=ranks)
     else:
         del sample_space  # and its kernels
-        count, n_points = affordable(units.size)
+        all_rows = rows or UnitsToSum(space, units)
+        count, n_points = affordable(all_rows.n_rows)
         heaviest = _heaviest(mixtures, chosen, count)
         lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
         fits = Fits(judged, mixtures, units, weighing)
@@ -143,7 +144,7 @@ def fit_average(
         else:
             rng = np.random.default_rng([seed, 2])
             points = np.sort(rng.permutation(points)[:n_points])
-            found = fits.on_basis(heaviest, space, points, rows or UnitsToSum(space, units))
+            found = fits.on_basis(heaviest, space, points, all_rows)
         fitted, judged = map(list, zip(*found, strict=True))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
         fitted = [_weighed(each, mixtures, number) for number, each in enumerate(fitted)]
