@@ -28,7 +28,6 @@ from corank.learners.average.scored_table import (
     EncodedTable,
     ScoredTable,
     link_edges,
-    reordered_links,
 )
 from corank.learners.base import R2Mixin, RankerMixin
 from corank.metrics import disagreement_error, misplaced_shares
@@ -281,7 +280,6 @@ class AutoRanker(RankerMixin, AverageLearner):
         order = canonical_order(digests, edges=[compared, *link_edges(links)])
         places = np.argsort(order)
         chosen = np.lexsort((weights, margins, places[losers], places[winners]))
-        chosen = chosen[np.random.default_rng([items.settings.seed, 0]).permutation(len(chosen))]
         first = places[winners[chosen]]
         second = places[losers[chosen]]
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
@@ -293,7 +291,8 @@ class AutoRanker(RankerMixin, AverageLearner):
             first_appearance(groups[chosen])[0],
             len(used),
         )
-        links = reordered_links(links, order)
+        if links is not None:
+            links = links[order][:, order].sorted_indices()
         others = np.setdiff1d(np.arange(len(items)), used)
         model, average = fit_encoded(items, used, others, units, links, honest=honest)
         model = model.as_given(average, order[used], chosen)

@@ -74,12 +74,13 @@ class ScoredTable:
             edges=link_edges(self.links),
         )
         queries = take(self.queries, order)
+        links = self.links
         return ScoredTable(
             features=take(self.features, order),
             scores=self.scores[order],
             queries=None if queries is None else first_appearance(queries)[0],
             weights=take(self.weights, order),
-            links=reordered_links(self.links, order),
+            links=None if links is None else links[order][:, order].sorted_indices(),
             all_rows=self.all_rows,
             numbers=order,
         )
@@ -184,12 +185,3 @@ def link_edges(links: sparse.csr_array | None) -> list[Edges]:
         return []
     first = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
     return [(first, links.indices.astype(np.int64), links.data[:, None])]
-
-
-def reordered_links(links: sparse.csr_array | None, order: Index) -> sparse.csr_array | None:
-    """Links between rows in another order."""
-    if links is None:
-        return None
-    result = links[order][:, order]
-    result.sort_indices()
-    return result
