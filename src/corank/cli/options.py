@@ -261,10 +261,12 @@ class RoleOptions:
         from corank.streaming.sources import find_files
         from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
 
-        path, is_svmlight = file.path, file.is_svmlight
+        path = file.path
+        is_svmlight = file.is_svmlight
         if path.is_dir() and self.score is None and not compared:
             files, kind = find_files(path, None)
-            path, is_svmlight = Path(files[0].path), kind == "svmlight"
+            path = Path(files[0].path)
+            is_svmlight = kind == "svmlight"
         if not is_svmlight:
             return self
         roles = self
@@ -423,7 +425,8 @@ class LearnerOptions:
     )
     gamma: Word = setting(
         "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"
-        " few rows are scored; preference and difference also take columns, one width per column.",
+        " few rows are scored; they, preference and difference also take columns, one width per"
+        " column.",
         shown="the method's own",
     )
     basis: Word = setting(

@@ -12,12 +12,12 @@ from typing import Annotated, Protocol
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpstrf, dtrtri
 
-from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
+from corank.core.arrays import FloatArray, Index, in_order, runs_of_rows, symmetrised, take
 from corank.core.basis import WHITEN_INSIDE
 from corank.core.loss import Loss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, pair
+from corank.core.storable import Finite, floats, pair, storable
 from corank.core.sums import N_TARGETS, Statistics, gather
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.similarity import (
@@ -34,6 +34,7 @@ from corank.solve.spectrum import LEAST
 LEAST_EIGENVALUE = 1e-8
 FEW_DIRECTIONS = 0.4  # of the points: fewer make features cheaper to sum
 CENTRED_ROWS = 1_000  # at a time
+MAX_AT_ONCE = 2_500  # rows up to which every thread has a matrix of its own: beyond, all share one
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -169,12 +170,16 @@ class Fits:
                 for similarity in self.judged[number].similarities
             ]
 
-        fitted = {}
-        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+        def fit(numbers: Sequence[int]) -> list[tuple[FittedCandidate, Judged]]:
             shared = space.emptied()
-            for number in numbers:
-                fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen]
+            return [self._dual(number, shared) for number in numbers]
+
+        order = sorted(chosen, key=distances)
+        groups = [list(numbers) for _, numbers in groupby(order, key=distances)]
+        at_once = self.units.size <= MAX_AT_ONCE
+        results = in_order(fit, groups, self.units.scores) if at_once else map(fit, groups)
+        fitted = [each for group in results for each in group]
+        return [fitted[order.index(number)] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> tuple[FittedCandidate, Judged]:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample, and how
@@ -457,15 +462,19 @@ def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[
 
 
 def basis_directions(kernel: FloatArray, *, centred: bool) -> FloatArray:
-    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I.
+    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I: of those
+    points that say something beside those picked before, most first.
 
     centred : whether levels are free, so that a constant may be taken out of the kernel: most of a
         wide one is
     """
-    varying = kernel - kernel.mean(axis=0) if centred else kernel
-    values, vectors = np.linalg.eigh(kernel)
-    kept = values > LEAST_EIGENVALUE * np.linalg.norm(varying, 2)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+    varying = kernel.diagonal() - 2 * kernel.mean(axis=0) * centred + kernel.mean() * centred
+    least = LEAST_EIGENVALUE * float(np.sum(varying))
+    lower, pivots, rank, _ = dpstrf(kernel, tol=least, lower=1)
+    kept = np.tril(lower[:rank, :rank])
+    directions = np.zeros((len(kernel), rank))
+    directions[pivots[:rank] - 1] = dtrtri(kept, lower=1, overwrite_c=1)[0].T
+    return directions
 
 
 def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
@@ -475,17 +484,16 @@ def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
 
 def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
     """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
-    as it takes.
+    as it takes. The matrix may be overwritten.
     """
-    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
+    diagonal = np.diag(matrix).copy()
+    size = max(float(diagonal.mean()), LEAST)
     for jitter in JITTERS:
-        system = matrix.copy()
-        system.flat[:: len(system) + 1] += jitter * size
-        try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system, lower=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            continue
-        return factor
+        np.fill_diagonal(matrix, diagonal + jitter * size)
+        # LAPACK takes its transpose for a matrix by columns: what is below the diagonal stays
+        factor, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return factor, True
+        below = np.tril(matrix, -1)
+        matrix = below + below.T
     raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")

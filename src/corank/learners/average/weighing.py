@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import nnls
 from scipy.special import logsumexp, softmax
 
-from corank.core.arrays import FloatArray, Index, Mask
+from corank.core.arrays import FloatArray, Index, Mask, in_order
 from corank.core.folds import fold_blocks
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import (
     ALPHAS,
     ClosedForm,
     Observations,
+    predict_of_kernel,
     solve_kernel,
-    spectrum_of,
 )
 from corank.learners.average.similarity import CandidateKernel, Space, relevance
 from corank.solve.spectrum import LEAST
@@ -134,19 +135,29 @@ def _variance(units: Observations) -> float:
     return float(np.sum(units.targets**2) / np.sum(units.roots**2))
 
 
-def judge(space: Space, candidates: Sequence[Candidate], units: Observations) -> list[Judged]:
-    """The closed form and the held-out errors of every candidate. O(C N³)."""
+def judge(
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Observations,
+    *,
+    with_variances: bool = True,
+) -> list[Judged]:
+    """The closed form and the held-out errors of every candidate. O(C N³).
+
+    with_variances : as in `solve_kernel`
+    """
     judged = []
     cross_fitted = _cross_fitted(space, candidates, units)
     factors = _learned_factors(space, candidates, units)
-    for candidate in candidates:
-        built = space.built(candidate, factors.get(candidate))
-        form = solve_kernel(space.kernel(built), units)
-        held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
+    built = [space.built(candidate, factors.get(candidate)) for candidate in candidates]
+    solve = partial(solve_kernel, observations=units, with_variances=with_variances)
+    forms = in_order(solve, map(space.kernel, built), units.scores)
+    for kernel, form in zip(built, forms, strict=True):
+        held_out = _cut(cross_fitted.get(kernel.candidate, form.held_out), units)
         errors = mean_squares(held_out, units)
-        if candidate.per_column and candidate in cross_fitted:
+        if kernel.candidate.per_column and kernel.candidate in cross_fitted:
             form = _without_optimism(form, errors, units)
-        judged.append(Judged(candidate, built.similarities, form, held_out, errors))
+        judged.append(Judged(kernel.candidate, kernel.similarities, form, held_out, errors))
     return judged
 
 
@@ -219,14 +230,12 @@ def _cross_fitted_by(
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
         factors = _learned_factors(space, candidates, train)
-        for candidate in candidates:
-            kernel = space.kernel(space.built(candidate, factors[candidate]))
-            spectrum, alphas = spectrum_of(kernel, train)
-            duals = spectrum.solve(train.targets[:, None], alphas)
-            values = kernel @ train.root_transposed(duals)
-            predictions[candidate][block] = left.left_out(
-                values + train.base + train.centre(values)
-            )
+        built = [space.built(candidate, factors[candidate]) for candidate in candidates]
+        values = in_order(
+            partial(predict_of_kernel, observations=train), map(space.kernel, built), units.scores
+        )
+        for candidate, of_points in zip(candidates, values, strict=True):
+            predictions[candidate][block] = left.left_out(of_points)
     return predictions
 
 
