@@ -71,8 +71,8 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     if is_scan(X) or is_collection(X):
         raise TypeError(
             f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
-            " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
-            " CoRankRLS."
+            " goes to fit, predict, predict_to and score of AutoRegressor, AutoRanker, RLS, RankRLS,"
+            " CoRLS and CoRankRLS, and to unscored= of the last two."
         )
     refuse_masked(X, "X", MASKED_FEATURES)
     if is_foreign(X):

@@ -18,11 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_precision_of
-from corank.core.basis import (
-    AUTO_LIMIT,
-    AUTO_SIZE,
-    read_basis,
-)
+from corank.core.basis import AUTO_LIMIT, AUTO_SIZE, read_basis
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
@@ -428,8 +424,7 @@ class Learner(Saveable, QueryEstimator):
         X, _, _ = as_scan(X)
         if is_scan(X):
             check_is_fitted(self)
-            values: Array = scans().predict_scan(self, X)
-            return values
+            return scans().predict_scan(self, X)
         return self.predicted(self._read(X))
 
     def predicted(self, features: Array) -> Array:

@@ -287,6 +287,19 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     )
 
 
+def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
+    """The verdict on errors per unit, with and without unscored rows."""
+    both = np.isfinite(with_rows) & np.isfinite(without)
+    gaps = (without - with_rows)[both]
+    if len(gaps) < 2:
+        return None
+    gap = float(gaps.mean())
+    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    return judged_effect(
+        float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
+    )
+
+
 def judged_effect(
     error_with: float,
     error_without: float,

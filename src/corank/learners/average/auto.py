@@ -80,8 +80,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     -----
     O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows,
     beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all
-    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Rows must be
-    in memory: a scan goes to `RLS`.
+    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Of more
+    than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 
     Examples
     --------
@@ -179,7 +179,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of
     300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are
     fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows.
-    Rows must be in memory: a scan goes to `RankRLS`.
+    Of more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes
+    from.
 
     Examples
     --------

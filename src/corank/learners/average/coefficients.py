@@ -272,7 +272,7 @@ class PointFeatures:
     @classmethod
     def of(cls, built: CandidateKernel, basis: Space, *, centred: bool) -> PointFeatures:
         """Features around 0; centred : as in `basis_directions`. O(r³)."""
-        kernel = basis.kernel(built)
+        kernel = basis.emptied().new_kernel(built)
         return cls(built, basis, basis_directions(kernel, centred=centred), np.zeros(len(kernel)))
 
     @cached_property

@@ -67,10 +67,11 @@ from corank.learners.update import COMPARED, check_like_fit
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
-from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
+from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, unscored_effect_of
 from corank.solve.posterior import Posterior
 from corank.solve.questions import ask
 from corank.tables import to_arrow
+from corank.tables.columns import stacked_tables
 
 MAX_REASONS = 3  # candidates that `reason_` names
 
@@ -202,10 +203,8 @@ class AverageLearner(Saveable, QueryEstimator):
         with scans().passing(self, checkpoint, {"X": scan}) as passes:
             scan.check_alone(given)
             if self.encoder is not None and self.encoder is not scan.encoder:
-                raise ValueError(
-                    "encoder is for tables in memory; that of a scan is fitted on some of its rows"
-                    " and given to scan(..., encoder=)."
-                )
+                where = "that of a scan is fitted and given to scan(..., encoder=)"
+                raise ValueError(f"encoder is for tables in memory; {where}.")
             read_scanned_features(self, scan)
             settings = self.read_settings(scan.encoder)
             sampled = scans().SampledScan.of(scan, passes, settings.seed)
@@ -278,7 +277,7 @@ class AverageLearner(Saveable, QueryEstimator):
             from sklearn.base import clone
 
             template = TableEncoder() if self.encoder is None else clone(self.encoder)
-            encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
+            encoder = template.fit(X if unscored is None else stacked_tables(X, unscored))
         return (
             encoder.transform(X),
             None if unscored is None else encoder.transform(unscored),
@@ -779,19 +778,6 @@ class AverageLearner(Saveable, QueryEstimator):
         raise AssertionError("a learner says what its error is")
 
 
-def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
-    """The verdict on errors per unit, with and without unscored rows."""
-    both = np.isfinite(with_rows) & np.isfinite(without)
-    gaps = (without - with_rows)[both]
-    if len(gaps) < 2:
-        return None
-    gap = float(gaps.mean())
-    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    return judged_effect(
-        float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
-    )
-
-
 def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
     if links is None:
@@ -800,24 +786,6 @@ def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     if checked.remark():
         warn_user(f"{checked.remark()}.")
     return checked.matrix
-
-
-def _stacked_tables(first: Any, second: Any) -> pa.Table:
-    """The rows of one table and then those of another, whose further columns are left out."""
-    first = to_arrow(first)
-    second = to_arrow(second, set(first.column_names))
-    try:
-        for at, name in enumerate(second.column_names):
-            declared = first.schema.field(name).type
-            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(
-                second.schema.types[at]
-            ):
-                second = second.set_column(
-                    at, name, second[name].cast(declared.value_type).dictionary_encode()
-                )
-        return pa.concat_tables([first, second], promote_options="permissive")
-    except pa.ArrowException as error:
-        raise ValueError(f"unscored does not fit X: {error}.") from error
 
 
 def _by_name(views: Any) -> bool:
