@@ -372,7 +372,7 @@ WRONG_PAIRS = {  # the table, options, and what the message mentions
     "gamma": (
         "a,b\n001,002\n",
         ("--method", "preference", "--gamma", "columns", "--kernel", "poly"),
-        ("--gamma columns", "--kernel rbf"),
+        ("--gamma columns", "needs an rbf", "got --kernel poly"),
     ),
 }
 
