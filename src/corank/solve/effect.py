@@ -181,7 +181,7 @@ class Evidence:
         result = {}
         for name, pairs in procedures.items():
             best = chosen_pair(errors, grid, pairs, self.scoring)
-            alpha, agreement = grid.pair(best)
+            alpha, agreement = grid.pairs[best].tolist()
             slope = 1.0
             if judge == "rescaled":  # the factor that fits the inner held-out predictions best
                 chosen = [values[:, best : best + 1] for values in predictions]
