@@ -328,7 +328,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        gamma=basis.kernel.gamma,
         pull=pulls,
     )
     before = inductive.path
