@@ -106,6 +106,8 @@ FACTS = (  # of the description that the result has too
     "queries_without_scores",
     "features",
     "feature_names",
+    "distance_shares",
+    "distance_weight",
     "average",
     "candidates",
     "gamma_chosen",

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import chain, islice, pairwise
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 import scipy.linalg
 from scipy import sparse
@@ -116,7 +117,9 @@ def masked_as_nan(x: Any) -> Any:
 
 def namespace(x: Any) -> Any:
     """The array API namespace that computes with `x`; NumPy's for CSR."""
-    return array_api_compat.array_namespace(np.empty(0) if is_sparse(x) else x)
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        return array_api_compat.numpy
+    return array_api_compat.array_namespace(x)
 
 
 def device(x: Any) -> Any:
@@ -486,20 +489,30 @@ def _thread_pools() -> ThreadpoolController:
 
 
 _working = Lock()  # held while BLAS is limited to one thread: the limit holds for the whole process
+_for_jobs: dict[int, int] = {}  # threads that BLAS gave up for the jobs of a thread, one at most
 
 
 @contextmanager
-def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
+def in_one_thread(
+    reference: Array, *, wanted: bool = True, with_jobs: bool = False
+) -> Iterator[int]:
     """BLAS on one thread inside the block: many small products wait longer for a second thread than
-    they take.
+    they take. The number of threads that it had, 1 where there is nothing to limit.
+
+    with_jobs : whether `in_order` takes as many threads inside the block
     """
     if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
-        yield
+        yield 1
         return
+    pools = [pool for pool in _thread_pools().info() if pool["user_api"] == "blas"]
+    threads = max([1, *(pool["num_threads"] for pool in pools)])
+    if with_jobs:
+        _for_jobs[get_ident()] = threads
     try:
         with _thread_pools().limit(limits=1, user_api="blas"):
-            yield
+            yield threads
     finally:
+        _for_jobs.clear()
         _working.release()
 
 
@@ -515,33 +528,21 @@ def in_order(
     jobs = iter(jobs)
     first = list(islice(jobs, 2))
     jobs = chain(first, jobs)
-    numpy_blocks = array_api_compat.is_numpy_array(reference) and len(first) > 1
-    if not numpy_blocks or not _working.acquire(blocking=False):
+    if not array_api_compat.is_numpy_array(reference) or len(first) < 2:
         yield from map(step, jobs)
-        return
-    try:
-        workers = max(
-            [
-                1,
-                *(
-                    pool["num_threads"]
-                    for pool in _thread_pools().info()
-                    if pool["user_api"] == "blas"
-                ),
-            ]
-        )
-        if workers == 1:
-            yield from map(step, jobs)
-        else:
-            with _thread_pools().limit(limits=1, user_api="blas"):
-                yield from _in_threads(step, jobs, workers)
-    finally:
-        _working.release()
+    elif get_ident() in _for_jobs:
+        yield from _in_threads(step, jobs, _for_jobs[get_ident()])
+    else:
+        with in_one_thread(reference) as threads:
+            yield from _in_threads(step, jobs, threads)
 
 
 def _in_threads(
     step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
 ) -> Iterator[Result]:
+    if workers == 1:
+        yield from map(step, jobs)
+        return
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:

@@ -601,17 +601,13 @@ class OneViewLearner(Learner):
         """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
-    @property
-    def _has_column_widths(self) -> bool:
-        return False
-
-    def _read_kernel(self, training: Training) -> Kernel:
+    def _read_kernel(self, training: Training, *, per_column: bool = False) -> Kernel:
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
-        elif self.dictionary is None and not self._has_column_widths:
+        elif self.dictionary is None and not per_column:
             warn_of_scales(training.everything, self.kernel)
         return kernel
 

@@ -107,8 +107,9 @@ class EvidenceLearner(OneViewLearner):
         """The basis, with the kernel at the start of the search, its rows in X, and which widths
         are learned.
         """
-        kernel = self._read_kernel(training)
         widths = self._widths()
+        per_column = widths == "each" or is_per_column(self.gamma)
+        kernel = self._read_kernel(training, per_column=per_column)
         n_columns = training.everything.shape[1]
         if widths == "each":
             check_learned_widths(kernel, n_columns)
@@ -153,10 +154,6 @@ class EvidenceLearner(OneViewLearner):
             return kernel
         scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
         return replace(kernel, scales=tuple(scales.tolist()))
-
-    @property
-    def _has_column_widths(self) -> bool:
-        return is_named(self.gamma, "columns") or is_per_column(self.gamma)
 
     def _widths(self) -> Widths:
         """Which kernel widths `gamma` asks to learn."""

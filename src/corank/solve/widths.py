@@ -70,9 +70,8 @@ def with_learned_widths(problem: Problem, kernel: Kernel, seed: int) -> Kernel:
     rows = np.asarray(sample.features)
     spread = rows.std(axis=0)
     varies = spread > LEAST_SPREAD * np.abs(rows).max(axis=0)
-    scores, _ = sample.labels
-    differences = np.abs(sample.targets[:, 0])
-    if not varies.any() or differences.max() <= LEAST_SPREAD * np.abs(scores).max():
+    size = np.abs(to_numpy(problem.labels[0])).max()  # of scores, their level included
+    if not varies.any() or np.abs(sample.targets[:, 0]).max() <= LEAST_SPREAD * size:
         return kernel.with_widths(np.full(len(spread), scale_gamma(rows)))
     learned = learn_widths(
         replace(sample, features=rows[:, varies] / spread[varies]), str(kernel.name)
