@@ -176,12 +176,10 @@ MUTANTS = [
         "average", SIMILARITY, "correlations**2 - 1 / max(units.n_free, 1)", "correlations**2 - 0"
     ),
     # choice of alpha, hold-out
-    Mutant("solve", "solve/holdout.py", "where=b > 0), least))", "where=b > 0), -np.inf))"),
+    Mutant("solve", "solve/holdout.py", "np.maximum(slope, least)", "np.maximum(slope, -np.inf)"),
     Mutant("solve", "solve/holdout.py", "gap.mean <= gap.standard_error", "gap.mean <= 0"),
     Mutant("solve", "solve/holdout.py", "* k / (k - 1)", "* 1.0"),
-    Mutant(
-        "solve", "solve/holdout.py", "ties[np.argmax(alpha[ties])]", "ties[np.argmin(alpha[ties])]"
-    ),
+    Mutant("solve", "solve/holdout.py", "np.argmax(alpha[ties])", "np.argmin(alpha[ties])"),
     Mutant("solve", "solve/holdout.py", "alphas / cost", "alphas"),
     Mutant("solve", "solve/co_kernel.py", "g = 1 / (1 + self.factor * ratio", "g = 1 / (1 + ratio"),
     # posteriors

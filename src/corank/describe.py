@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from corank.core.kernels import UNIT_KERNELS
-from corank.core.messages import count, held_out_error, listed, shortened
+from corank.core.messages import count, distance_in_words, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.metrics import HELD_OUT_ERRORS
@@ -102,6 +102,7 @@ def _average(model: Any) -> Facts:
         "candidates": [
             {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
         ],
+        **_distance(model, *model.shares_of_distance),
         **_unscored(model, model.known_effect),  # which is not looked for here: that takes a fit
         "gamma_chosen": None,
         "gammas_tried": 1,
@@ -123,8 +124,7 @@ def _functions(model: Any) -> Facts:
         for part in model.function_.parts
     ]
     if not model.has_views:
-        per_feature = isinstance(functions[0]["gamma"], list)
-        return {**functions[0], **({"feature_names": _feature_names(model)} if per_feature else {})}
+        return {**functions[0], **_distance(model, model.function_.parts[0].span.column_shares)}
     return {
         "views": [
             {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
@@ -132,6 +132,19 @@ def _functions(model: Any) -> Facts:
         ],
         "agreement": model.agreement_,
         **_unscored(model, model.unscored_effect_),
+    }
+
+
+def _distance(model: Any, shares: Any, weight: float = 1.0) -> Facts:
+    """How much of the distance between rows every feature makes by its width, where it has one, and
+    the weight of the models that say so.
+    """
+    if shares is None:
+        return {}
+    return {
+        "feature_names": _feature_names(model),
+        "distance_shares": shares.tolist(),
+        "distance_weight": float(weight),
     }
 
 
@@ -148,15 +161,9 @@ def _unscored(model: Any, effect: Any) -> Facts:
     }
 
 
-def _gamma(kernel: Any) -> float | list[float] | None:
-    """The kernel width, or one width per feature where the kernel scales the features."""
-    if kernel.gamma is None:
-        return None
-    if getattr(kernel, "scales", None) is not None:
-        return [float(kernel.gamma * scale**2) for scale in kernel.scales]
-    if hasattr(kernel.gamma, "__len__"):
-        return [float(width) for width in kernel.gamma]
-    return float(kernel.gamma)
+def _gamma(kernel: Any) -> Any:
+    """The kernel width, a list where every feature has its own, or None."""
+    return None if kernel.width is None else np.asarray(kernel.width).tolist()
 
 
 def _used_columns(model: Any) -> list[str] | None:
@@ -309,6 +316,9 @@ def in_words(facts: Facts) -> dict[str, str]:
         sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix(
             "unscored rows: "
         )
+    if "distance_shares" in facts:
+        shares = (facts[name] for name in ("feature_names", "distance_shares", "distance_weight"))
+        sentences["distances"] = distance_in_words(*shares)
     if "log_evidence" in facts:
         sentences |= _evidence_in_words(facts)
     else:
@@ -474,18 +484,20 @@ def columns_table(columns: list[dict[str, str]]) -> Table:
 
 
 def widths_table(facts: Facts) -> list[Table]:
-    """Kernel widths feature by feature, where there is one for each; those along which the function
-    changes most first.
+    """Kernel widths feature by feature, where there is one for each; those that make most of the
+    distance between rows first.
     """
     if not isinstance(facts.get("gamma"), list):
         return []
-    widths = sorted(
-        zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0]
-    )
-    rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
+    features = zip(facts["distance_shares"], facts["gamma"], facts["feature_names"], strict=True)
+    widths = sorted(features, key=lambda feature: -feature[0])
+    rows: list[Any] = [
+        (name, f"{gamma:.3g}", f"{share:.0%}") for share, gamma, name in widths[:MAX_FEATURES]
+    ]
     if len(widths) > MAX_FEATURES:
-        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), ""))
-    return [Table("Features by how much they matter", rows, ("feature", "gamma"), ("gamma",))]
+        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), "", ""))
+    head = ("feature", "gamma", "of the distance between rows")
+    return [Table("Features by how much they matter", rows, head, head[1:])]
 
 
 # ---- a summary that prints itself

@@ -38,7 +38,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows, refuse_lost_differences
+from corank.core.observations import ComparedRows, ScoredRows, refuse_lost_differences
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
 
@@ -329,7 +329,7 @@ def read_weights(
 
 def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
-) -> tuple[Array, Rows]:
+) -> tuple[Array, ScoredRows]:
     """Check the arguments of `fit`: features of all rows, and the scored rows with a positive
     weight.
 
@@ -342,7 +342,7 @@ def read_rows(
 
 def read_score_columns(
     features: Array, y: Any, qid: Any, sample_weight: Any, *, by_view: bool = False
-) -> Rows:
+) -> ScoredRows:
     """Check what came with the features: all rows, with scores (n, 1); NaN = unscored.
 
     by_view : whether there may be several columns of scores, one per view: (n, M)
@@ -353,7 +353,7 @@ def read_score_columns(
     columns = _columns_of(y) if by_view else [y]
     scores = [read_scores(column, n, features) for column in columns]
     weights = read_weights(sample_weight, n, features)
-    rows = Rows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
+    rows = ScoredRows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
     if np.isnan(to_numpy(rows.scores)).all():
         raise ValueError("y has no scored row: every score is NaN.")
     if not given_scores(rows).any():
@@ -372,7 +372,7 @@ def _columns_of(y: Any) -> list[Any]:
     return [y]
 
 
-def given_scores(rows: Rows) -> Mask:
+def given_scores(rows: ScoredRows) -> Mask:
     """Where there is a score that counts, for scores (n, t): (n, t)."""
     given = ~np.isnan(to_numpy(rows.scores))
     if rows.weights is not None:
@@ -380,14 +380,11 @@ def given_scores(rows: Rows) -> Mask:
     return given
 
 
-def scored_rows(rows: Rows, column: int) -> Rows:
+def scored_rows(rows: ScoredRows, column: int) -> ScoredRows:
     """The rows that have a score in a column, with those scores (n,)."""
     given = given_scores(rows)[:, column]
-    assert rows.scores is not None
     rows = replace(rows, scores=rows.scores[:, column])
-    if not given.all():
-        rows = rows.take(like(np.flatnonzero(given), rows.index, "int64"))
-    return rows
+    return rows if given.all() else rows.take(np.flatnonzero(given))
 
 
 def row_labels(table: Any) -> Any:

@@ -179,6 +179,32 @@ def test_weights_count():
     assert not np.allclose(found, RLS(1.0, gamma="columns").fit(X, Y).gamma_)
 
 
+# ---------------------------------------------------------------- what is said of them
+
+
+@every_learner
+@every_kernel
+def test_summaries_and_explanations_say_which_columns_make_the_distance(name, kernel):
+    frame = pd.DataFrame(X, columns=["speed", "age", "ink", "size"])
+    model = learner(name, kernel=kernel, gamma=GAMMAS).fit(frame, Y, qid=QID)
+    points, power = model.basis_points_, 1 if kernel == "laplacian" else 2
+    pairs = GAMMAS * (np.abs(points[:, None] - points[None]) ** power).sum(axis=(0, 1))
+    speed, age, _, size = pairs / pairs.sum()
+    expected = (
+        f"speed makes {speed:.0%} of the distance between rows, age {age:.0%}, size {size:.0%}, the"
+        " other 1 column 0%"
+    )
+    assert model.summary().facts["distances"] == f"by the width of each column, {expected}"
+    explanation = model.explain_pair(frame.iloc[0], frame.iloc[1])
+    assert explanation.sentences()[-1] == f"By the width of each column, {expected}."
+
+
+def test_one_width_for_all_columns_says_nothing_of_them():
+    model = RLS(gamma="tune").fit(X, Y)
+    assert "distances" not in model.summary().facts
+    assert model.explain_pair(X[0], X[1]).distance == ""
+
+
 # ---------------------------------------------------------------- scans
 
 

@@ -6,7 +6,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import ComparedRows, Rows, ScoredRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.solve.widths import PULL, evidence_of_widths, learn_widths
 
 
@@ -16,13 +16,13 @@ def make_problem(n=60, d=4, *, loss=None, queries=None, seed=0):
     rows = rng.standard_normal((n, d))
     scores = np.sin(2 * rows[:, 0]) * rows[:, 1] + 0.1 * rng.standard_normal(n)
     weights = rng.uniform(0.5, 2.0, n)
-    observed = Rows.of(rows, scores - scores.mean(), queries, weights)
-    return ScoredRows(observed, WithinQueries() if loss is None else loss)
+    observed = ScoredRows.of(rows, scores - scores.mean(), queries, weights)
+    return observed.under(WithinQueries() if loss is None else loss)
 
 
 def dense_root(problem):
     """J (n, n), column by column."""
-    return problem.operator.root(np.eye(len(problem.rows)))
+    return problem.operator.root(np.eye(len(problem)))
 
 
 EXPONENTS = {  # of kernels with one width per column, for gaps (n, n, d) between rows
@@ -41,7 +41,7 @@ def test_evidence_is_the_density_of_contrasts_at_the_best_amplitude(loss, n_quer
     weighs = loss.needs_queries and loss.weighting != "size"
     problem = make_problem(loss=loss, queries=queries)
     if weighs:
-        problem = ScoredRows(Rows.of(problem.features, problem.reference, queries, None), loss)
+        problem = ScoredRows.of(problem.features, problem.reference, queries, None).under(loss)
     gammas, alpha = np.array([0.5, 0.2, 0.01, 0.03]), 0.3
     root, rows = dense_root(problem), problem.features
     exponents = EXPONENTS[kernel](rows[:, None, :] - rows[None, :, :], gammas)
@@ -113,7 +113,7 @@ def test_a_search_that_began_on_few_rows_ends_at_the_best_widths_for_all():
 def test_weights_that_are_too_far_apart_keep_widths_within_their_range():
     problem = make_problem(n=120, d=3)
     weights = np.geomspace(1e-12, 1e12, 120)
-    apart = Rows.of(problem.features, problem.reference, None, weights)
-    learned = learn_widths(ScoredRows(apart, WithinQueries()))
+    apart = ScoredRows.of(problem.features, problem.reference, None, weights)
+    learned = learn_widths(apart.under(WithinQueries()))
     assert np.isfinite(learned.gammas).all()
     assert np.isfinite(learned.log_evidence)

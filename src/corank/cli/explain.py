@@ -97,6 +97,7 @@ def explain(
         show(
             *(Text(sentence) for sentence in explanation.sentences()[:2]),
             *tables,
+            *([Text(explanation.distance)] if explanation.distance else []),
         )
     if report is not None and not common.quiet:
         show(Text(f"page: {report}"))

@@ -217,7 +217,7 @@ for _record in (
     ),
     LearnerRecord(
         "DifferenceGP",
-        "corank.learners.gp_difference",
+        "corank.learners.gaussian_process",
         "difference",
         "ranks items by differences of scores, and says how sure it is",
         comparisons=True,

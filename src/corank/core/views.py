@@ -2,7 +2,7 @@
 unscored items.
 
 Here views are declared and their columns are found; how they are fitted is the subject of
-`solvers.least_squares`.
+`solve.systems`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.messages import did_you_mean, warn_user
-from corank.core.storable import storable
-from corank.core.stored_fields import TEXT, Finite, whole
+from corank.core.storable import TEXT, Finite, storable, whole
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
@@ -237,9 +236,11 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
                 )
 
 
-def select(X: Array, columns: NumpyArray) -> Array:
-    """The columns of a view, CSR where X is CSR; nothing is copied where they lie together."""
-    if len(columns) == X.shape[1]:
+def select(X: Array, columns: NumpyArray | None) -> Array:
+    """The columns of a view, None for all, CSR where X is CSR; nothing is copied where they lie
+    together.
+    """
+    if columns is None or len(columns) == X.shape[1]:
         return X
     if is_sparse(X):
         return X.tocsc()[:, columns].tocsr()
@@ -284,7 +285,7 @@ class SideBySide:
 
     def features(self) -> list[Array]:
         """One array per view, with its columns only."""
-        return [X if columns is None else select(X, columns) for X, columns in self.parts]
+        return [select(X, columns) for X, columns in self.parts]
 
 
 def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:

@@ -2,7 +2,7 @@
 `score`.
 
 `Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at
-once and are fitted in ways of their own; `least_squares` holds kernel least squares. `RankerMixin`
+once and are fitted in ways of their own; `rls` holds kernel least squares. `RankerMixin`
 and `R2Mixin` say what `score` is.
 """
 
@@ -27,7 +27,7 @@ from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.inputs import (
@@ -497,22 +497,21 @@ class Learner(Saveable, QueryEstimator):
         self._grow(X, y, qid, sample_weight)
         return self
 
-    def _grown(self, rows: Rows) -> DualSystem | PrimalSystem:
+    def _grown(self, rows: ScoredRows) -> DualSystem | PrimalSystem:
         """The system of the fitted function with newly scored rows, scores (n, t), which the model
         keeps and counts.
         """
-        parts, new = self.function_.parts, []
+        parts, loss, new = self.function_.parts, self.loss(), []
         columns = columns_of_views(rows, len(parts))
         for column, part in zip(columns, parts, strict=True):
-            scored = scored_rows(rows, column)
-            new.append(scored.lowered(self._level).beside(part.coefficients))
+            scored = scored_rows(rows, column).under(loss, self._level)
+            new.append(scored.beside(part.coefficients))
         self._warn_of_nothing_new(new)
         assert self._kept is not None
         system, unscored = with_new_rows(
             self.function_,
             self._kept,
             new,
-            self.loss(),
             self.unscored_loss(),
             self._n_seen,
             with_queries=self._with_queries,
@@ -526,9 +525,9 @@ class Learner(Saveable, QueryEstimator):
             self._n_queries += 1 if queries is None else len(np.unique(to_numpy(queries)[given]))
         return system
 
-    def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
+    def _warn_of_nothing_new(self, rows: Sequence[ScoredRows]) -> None:
         """Say so where new rows, one set per view, can be compared with nothing."""
-        problems = [ScoredRows(scored, self.loss()) for scored in rows if len(scored)]
+        problems = [scored for scored in rows if len(scored)]
         if self._with_queries and all(problem.is_tied for problem in problems):
             warn_user(
                 "update: no two of the new rows can be compared, so nothing was learned from them."
@@ -576,9 +575,8 @@ class OneViewLearner(Learner):
         loss = self.loss()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
-        level = ScoredRows(rows, loss).mean_score if self.fit_intercept else 0.0
-        rows = rows.lowered(level)
-        problem = ScoredRows(rows, loss, level)
+        level = rows.mean_score if self.fit_intercept else 0.0
+        problem = rows.under(loss, level)
         warn_of_ties(problem)
         training = Training(
             problem,
@@ -603,17 +601,13 @@ class OneViewLearner(Learner):
         """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
-    @property
-    def _has_column_widths(self) -> bool:
-        return False
-
-    def _read_kernel(self, training: Training) -> Kernel:
+    def _read_kernel(self, training: Training, *, per_column: bool = False) -> Kernel:
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
-        elif self.dictionary is None and not self._has_column_widths:
+        elif self.dictionary is None and not per_column:
             warn_of_scales(training.everything, self.kernel)
         return kernel
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from corank.core.arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
 from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user
-from corank.core.observations import TIED, ComparedRows, Rows
+from corank.core.observations import TIED, ComparedRows, ScoredRows
 from corank.inputs import read_rows
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
@@ -164,7 +164,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
         return fitted
 
-    def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
+    def _pairs_of(self, rows: ScoredRows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows
         before `first_new`.
         """
@@ -313,7 +313,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._keep_posterior(data, with_shares(kernels), rows)
 
 
-def _query_codes(rows: Rows) -> Index:
+def _query_codes(rows: ScoredRows) -> Index:
     """The query of every row (n,), zeros where there is one."""
     return np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -129,7 +129,8 @@ class KernelLeastSquares(Learner):
             centred=settings.centred,
             with_queries=given["qid"] is not None,
         )
-        data = self._sharing(data, lambda: rows_without_scores(rows), others, asked, passes)
+        if self.has_views:
+            data = self._sharing(data, rows_without_scores(rows), others, asked, passes)
         return self._fit_data(data, asked, settings)
 
     def _fit_scan(
@@ -165,9 +166,9 @@ class KernelLeastSquares(Learner):
                 centred=settings.centred,
                 with_queries=scan.has_queries,
             )
-        data = self._sharing(
-            data, lambda: surveyed.unscored(self.unscored_loss()), others, asked, passes
-        )
+        if self.has_views:
+            plain = surveyed.unscored(self.unscored_loss())
+            data = self._sharing(data, plain, others, asked, passes)
         if scored is not None:
             asked.check_scanned(data.n_scored + data.n_unscored)
         return self._fit_data(data, asked, settings)
@@ -198,7 +199,7 @@ class KernelLeastSquares(Learner):
         if is_named(settings.gamma, "columns"):
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views and not self._gives_widths:  # every view has a width of its own
-            warn_of_scales(data.features, self.kernel)
+            warn_of_scales(data.everything, self.kernel)
         tunes_widths = settings.tunes and data.n_units <= MAX_ROWS_WITH_WIDTHS
         bases = ViewBases.of(asked, data, auto_width="tune" if tunes_widths else "scale")
         settings = replace(settings, compared=len(bases.choices) > 1)
@@ -206,10 +207,16 @@ class KernelLeastSquares(Learner):
             settings = replace(settings, agreement=0.0)
         holds_out = settings.tunes or settings.judged
         if self.cv is not None and holds_out and not data.summed:
-            n_rows = data.features.shape[0]
-            splits = read_splits(self.cv, data.shown, data.shown_index, n_rows)
+            n_rows = data.everything.shape[0]
+            splits = read_splits(self.cv, data.problem, data.index, n_rows)
             settings = replace(settings, splits=splits)
-        problem = self._problem(bases, settings)
+        problem: TuningProblem
+        if data.summed:
+            self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
+            problem = scans().ScannedProblem(bases)
+        else:
+            dual = settings.solver == "direct" and bases.dual
+            problem = HeldProblem(bases.view_data(), data.unscored, dual)
         solution = tune(problem, settings)
         self._keep(solution, problem, data, settings)
         self._kept = Kept.of(solution.system, data.unscored)
@@ -238,9 +245,9 @@ class KernelLeastSquares(Learner):
         asked = self._asked_bases(features.shape[1], settings)
         with_queries = qid is not None
         data = compared_data(problem, used, features, len(asked.views), with_queries=with_queries)
-        data = self._sharing(
-            data, lambda: rows_without(features, used, qid), (unscored, unscored_qid), asked
-        )
+        if self.has_views:
+            plain = rows_without(features, used, qid)
+            data = self._sharing(data, plain, (unscored, unscored_qid), asked)
         return self._fit_data(data, asked, settings)
 
     # ---------------------------------------------------------------- parameters
@@ -288,25 +295,15 @@ class KernelLeastSquares(Learner):
     def _sharing(
         self,
         data: TrainingData,
-        plain: Callable[[], Sequence[Part]],
+        plain: Sequence[Part],
         others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
     ) -> TrainingData:
-        """The data with the rows on which views should agree: those of X without a score, which
-        `plain` gives, and those of `unscored=`.
+        """The data with the rows on which views should agree: those of X without a score, and those
+        of `unscored=`.
         """
-        return data
-
-    def _problem(self, bases: ViewBases, settings: Settings) -> TuningProblem:
-        """What there is to tune."""
-        data = bases.data
-        if data.summed:
-            self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
-            problem: TuningProblem = scans().ScannedProblem(bases)
-            return problem
-        dual = settings.solver == "direct" and bases.dual
-        return HeldProblem(bases.view_data(), data.unscored, dual)
+        raise AssertionError("learners with several views say what they share")
 
     # ---------------------------------------------------------------- what is kept
 
@@ -320,25 +317,17 @@ class KernelLeastSquares(Learner):
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
         self.keep_counts(
-            seen=data.features.shape[0] + data.n_apart,
+            seen=data.everything.shape[0] + data.n_apart,
             scored=data.n_scored,
             queries=data.problems[0].n_queries,
             with_queries=data.with_queries,
             level=data.level,
         )
-        self._warn(solution, settings)
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        """Say what came out otherwise than asked for."""
         if settings.tunes and solution.path is None:
-            warn_user(
-                "nothing was tuned: too little to hold anything out."
-                f" {', '.join(self._set_instead())}."
-            )
-
-    def _set_instead(self) -> list[str]:
-        """What was set where nothing could be tuned."""
-        return [f"alpha was set to {self.alpha_:.3g}"]
+            instead = f"alpha was set to {solution.alpha:.3g}"
+            if self.has_views:
+                instead += f", agreement to {solution.agreement:.3g}"
+            warn_user(f"nothing was tuned: too little to hold anything out. {instead}.")
 
     # ---------------------------------------------------------------- update
 

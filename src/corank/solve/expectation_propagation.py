@@ -49,8 +49,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.kernels import squared_norms
-from corank.core.storable import storable
-from corank.core.stored_fields import feature_rows, floats, whole
+from corank.core.storable import feature_rows, floats, storable, whole
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
 ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))

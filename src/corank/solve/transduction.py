@@ -139,7 +139,7 @@ def complete(
         Scored and unscored rows share no query
     n_given : how many of them are those of X
     """
-    alone = len(training.index) == len(everything.rows)
+    alone = len(training.index) == len(everything)
     one_query = training.problem.groups is None and not alone  # of which none can be left out
     candidates = _candidates(training, everything, n_given, settings)
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
@@ -157,7 +157,7 @@ def complete(
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
         folds = _folds(training.problem, settings)
-    queries = to_numpy(everything.rows.queries)
+    queries = to_numpy(everything.queries)
     layout = Layout.of(queries, training.index, folds)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
@@ -199,7 +199,7 @@ def _candidates(
     seed = settings.seed
     if is_named(spec, "scored"):
         return training
-    numbers = np.arange(len(everything.rows))
+    numbers = np.arange(len(everything))
     if not isinstance(spec, str):
         size = spec if isinstance(spec, int) else len(spec)
         others = np.setdiff1d(numbers, training.index)
@@ -210,7 +210,7 @@ def _candidates(
         if len(others) > room:
             others = np.random.default_rng(seed).choice(others, size=room, replace=False)
         numbers = np.sort(np.concatenate([numbers, others]))
-    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    chosen = everything if len(numbers) == len(everything) else everything.take(numbers)
     return Training(chosen, numbers, everything.features)
 
 
@@ -328,7 +328,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        gamma=basis.kernel.gamma,
         pull=pulls,
     )
     before = inductive.path
@@ -427,7 +427,7 @@ def row_weights(problem: ScoredRows) -> Array:
 def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
     """J of values (m,) of the last rows of a problem: (m, 1)."""
     xp = namespace(values)
-    n = len(problem.rows) - values.shape[0]
+    n = len(problem) - values.shape[0]
     everything = xp.concat([zeros_beside(n, values), values])
     return problem.operator.root(everything[:, None])[n:, :]
 
@@ -439,7 +439,7 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     xp = namespace(z)
     m = z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
-    zeros = zeros_beside((len(problem.rows) - m, 1), z)
+    zeros = zeros_beside((len(problem) - m, 1), z)
     everything = xp.concat([zeros, shift])
     return predicted + problem.operator.unroot(everything)[-m:, 0]
 
@@ -550,8 +550,8 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], f
                 residuals.append(_large_query(inner, right[rows, :], rows.start - first))
             continue
         ends = run.begin + run.size * np.arange(run.count + 1)
-        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        blocks = [inverse[begin:end, begin:end] for begin, end in pairwise(ends.tolist())]
+        inner = xp.stack(blocks)
         cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
         # as products: `solve` copies all columns there and back
         solved = xp.linalg.inv(inner) @ cube
@@ -604,13 +604,14 @@ class PrimalTransduction:
         self.basis = basis
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
-        phi = [
-            self._whitened(take(problem.features, run))
-            for run in runs_of_rows(len(problem.rows), step)
-        ]
+        phi = []
+        for run in runs_of_rows(len(problem), step):
+            block = take(problem.features, run)
+            phi.append(self._whitened(block))
         starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), np.concatenate(starts), None)
+        whitened = xp.concat(phi, axis=0)
+        rooted, _, _ = centre_runs(whitened, np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
@@ -680,9 +681,12 @@ class _AtAlpha:
         self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
         weights = to_numpy(row_weights(system.problem))
         for run in system.layout.runs:
-            for piece in run.pieces(BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1):
-                rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
-                self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
+            at_once = BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1
+            for piece in run.pieces(at_once):
+                features = system.features[piece.rows, :]
+                rows = solve_lower(self.lower, features.T).T
+                weight = float(weights[piece.begin])
+                self.blocks[run.part].append(Turned.of(piece, rows, weight))
 
     def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
         """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).

@@ -30,7 +30,7 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import Kernel, scale_gamma
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows
+from corank.core.observations import ComparedRows, Problem, ScoredRows
 from corank.solve.posterior import weighted_distances
 
 FIRST_ROWS = 400  # by which the places to begin at are compared
@@ -70,11 +70,12 @@ def with_learned_widths(problem: Problem, kernel: Kernel, seed: int) -> Kernel:
     rows = np.asarray(sample.features)
     spread = rows.std(axis=0)
     varies = spread > LEAST_SPREAD * np.abs(rows).max(axis=0)
-    scores, _ = sample.labels
-    differences = np.abs(sample.targets[:, 0])
-    if not varies.any() or differences.max() <= LEAST_SPREAD * np.abs(scores).max():
+    size = np.abs(to_numpy(problem.labels[0])).max()  # of scores, their level included
+    if not varies.any() or np.abs(sample.targets[:, 0]).max() <= LEAST_SPREAD * size:
         return kernel.with_widths(np.full(len(spread), scale_gamma(rows)))
-    learned = learn_widths(sample.with_features(rows[:, varies] / spread[varies]), str(kernel.name))
+    learned = learn_widths(
+        replace(sample, features=rows[:, varies] / spread[varies]), str(kernel.name)
+    )
     widths = np.zeros(len(spread))
     widths[varies] = learned.gammas / spread[varies] ** kernel.width_power
     return kernel.with_widths(widths)
@@ -91,20 +92,20 @@ def _sample(problem: Problem, rng: np.random.Generator) -> Problem:
         weights = sample.weights / sample.weights.mean()
         features = _dense(take(sample.features, items))
         return replace(sample, features=features, winners=winners, losers=losers, weights=weights)
-    order = rng.permutation(len(problem.rows))
-    if problem.rows.queries is not None:
-        ranks = rng.permutation(problem.n_queries)[to_numpy(problem.rows.queries)[order]]
+    order = rng.permutation(len(problem))
+    if problem.queries is not None:
+        ranks = rng.permutation(problem.n_queries)[to_numpy(problem.queries)[order]]
         order = order[np.argsort(ranks, kind="stable")]
     chosen = problem.take(order[:MOST_ROWS])
-    weights = None if chosen.rows.weights is None else to_numpy(chosen.rows.weights)
-    rows = Rows.of(
+    weights = None if chosen.weights is None else to_numpy(chosen.weights)
+    rows = ScoredRows.of(
         _dense(chosen.features),
-        to_numpy(chosen.reference),
+        to_numpy(chosen.scores),
         chosen.groups if chosen.n_queries > 1 else None,
         None if weights is None else weights / weights.mean(),
     )
     loss = WithinQueries() if problem.comparison.needs_queries else Pointwise()
-    return ScoredRows(rows, loss, problem.level)
+    return rows.under(loss)
 
 
 def _dense(rows: Array) -> FloatArray:

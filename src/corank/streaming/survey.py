@@ -29,7 +29,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.observations import Rows
+from corank.core.observations import ScoredRows
 from corank.core.sampling import spread_places
 from corank.core.storable import storable
 from corank.core.unscored import Reservoir
@@ -434,13 +434,13 @@ class PickJob:
         return self.rows
 
 
-def scored_rows(survey: Survey, *, with_queries: bool) -> Rows | None:
+def scored_rows(survey: Survey, *, with_queries: bool) -> ScoredRows | None:
     """The scored rows that a survey holds, as rows to learn from; None where it holds none."""
     if survey.held is None:
         return None
     features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
-    return Rows(
+    return ScoredRows(
         features=features,
         scores=scores,
         queries=like(codes, scores, "int64") if with_queries else None,

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from corank.core.storable import ADDED_LATER, storable
-from corank.core.stored_fields import Finite
+from corank.core.storable import ADDED_LATER, Finite, storable
 from corank.learners.average.encoding import (
     AS_GIVEN,
     ENCODINGS,

@@ -16,8 +16,7 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index, take
 from corank.core.folds import fold_blocks
 from corank.core.loss import PairLoss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import are_below, floats, whole
+from corank.core.storable import are_below, floats, storable, whole
 from corank.solve.spectrum import LEAST, Spectrum, solve_shifts
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue

@@ -14,8 +14,7 @@ import scipy.linalg
 
 from corank.core.arrays import FloatArray, Index, in_order, symmetrised, take
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, pair
+from corank.core.storable import Finite, floats, pair, storable
 from corank.core.sums import Accumulator
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.similarity import (
@@ -265,18 +264,16 @@ def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
 
 def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
     """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
-    as it takes.
+    as it takes. The matrix may be overwritten.
     """
-    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
+    diagonal = np.diag(matrix).copy()
+    size = max(float(diagonal.mean()), LEAST)
     for jitter in JITTERS:
-        system = matrix.copy()
-        system.flat[:: len(system) + 1] += jitter * size
-        try:
-            # a symmetric matrix is its transpose, which LAPACK factorises where it stands
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system.T, lower=True, overwrite_a=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            continue
-        return factor
+        np.fill_diagonal(matrix, diagonal + jitter * size)
+        # LAPACK takes its transpose for a matrix by columns: what is below the diagonal stays
+        factor, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return factor, True
+        below = np.tril(matrix, -1)
+        matrix = below + below.T
     raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")

@@ -16,8 +16,7 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse
-from corank.core.storable import storable
-from corank.core.stored_fields import any_floats, floats, whole
+from corank.core.storable import any_floats, floats, storable, whole
 
 STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = (
     "standardised",

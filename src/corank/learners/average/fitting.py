@@ -42,6 +42,8 @@ MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are we
 WIDTH_ROWS = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
+# units from which candidates are judged in threads: with fewer, those would wait for Python
+LEAST_THREADED = 150
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 MAX_DUAL = 5_000  # rows that are all points of the model
 N_BASIS = 2_000  # rows that span the model beyond
@@ -109,11 +111,12 @@ def fit_average(
         else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
-    judged = judge(sample_space, candidates, sampled)
-    mixtures = _mixtures(judged, sampled, ranks=ranks)
-    folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
-    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
-    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+    with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
+        judged = judge(sample_space, candidates, sampled)
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
+        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+        factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
     fits, chosen = Fits(judged, mixtures, units), _carriers(mixtures)
     points = np.arange(units.n_points)

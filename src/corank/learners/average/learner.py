@@ -25,8 +25,7 @@ from corank.core.kernels import is_named
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.queries import encode_queries
-from corank.core.storable import storable
-from corank.core.stored_fields import (
+from corank.core.storable import (
     COUNT,
     FLAG,
     NUMBER,
@@ -35,6 +34,7 @@ from corank.core.stored_fields import (
     per_view,
     several,
     size,
+    storable,
     stored,
 )
 from corank.core.views import View, encoded_views, read_views
@@ -51,7 +51,7 @@ from corank.inputs import (
 )
 from corank.learners.average.candidates import KERNELS, Candidate
 from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.explanation import explain_average
+from corank.learners.average.explanation import explain_average, shares_of_distance
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import (
     AverageModel,
@@ -649,6 +649,13 @@ class AverageLearner(Saveable, QueryEstimator):
     def constant_error(self) -> float:
         """The held-out error of a constant prediction."""
         return self._constant_error
+
+    @property
+    def shares_of_distance(self) -> tuple[FloatArray | None, float]:
+        """How much of the distance between rows every feature makes (d,) in models with one width
+        per column, None where these have no weight, and their weight.
+        """
+        return shares_of_distance(self._model, self.n_features_in_)
 
     @property
     def known_effect(self) -> UnscoredEffect | None:

@@ -21,8 +21,7 @@ from corank.core.arrays import (
     take,
 )
 from corank.core.kernels import unit_rows
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, by_name, feature_rows, several, whole
+from corank.core.storable import Finite, by_name, feature_rows, several, storable, whole
 from corank.core.views import View
 from corank.learners.average.candidates import (
     MAX_HOPS,
