@@ -328,7 +328,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        gamma=basis.kernel.gamma,
         pull=pulls,
     )
     before = inductive.path
@@ -550,8 +550,8 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], f
                 residuals.append(_large_query(inner, right[rows, :], rows.start - first))
             continue
         ends = run.begin + run.size * np.arange(run.count + 1)
-        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        blocks = [inverse[begin:end, begin:end] for begin, end in pairwise(ends.tolist())]
+        inner = xp.stack(blocks)
         cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
         # as products: `solve` copies all columns there and back
         solved = xp.linalg.inv(inner) @ cube
@@ -604,12 +604,14 @@ class PrimalTransduction:
         self.basis = basis
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
-        phi = [
-            self._whitened(take(problem.features, run)) for run in runs_of_rows(len(problem), step)
-        ]
+        phi = []
+        for run in runs_of_rows(len(problem), step):
+            block = take(problem.features, run)
+            phi.append(self._whitened(block))
         starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), np.concatenate(starts), None)
+        whitened = xp.concat(phi, axis=0)
+        rooted, _, _ = centre_runs(whitened, np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
@@ -679,9 +681,12 @@ class _AtAlpha:
         self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
         weights = to_numpy(row_weights(system.problem))
         for run in system.layout.runs:
-            for piece in run.pieces(BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1):
-                rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
-                self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
+            at_once = BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1
+            for piece in run.pieces(at_once):
+                features = system.features[piece.rows, :]
+                rows = solve_lower(self.lower, features.T).T
+                weight = float(weights[piece.begin])
+                self.blocks[run.part].append(Turned.of(piece, rows, weight))
 
     def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
         """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).
