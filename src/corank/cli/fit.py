@@ -43,9 +43,9 @@ from corank.cli.console import (
     typed_command,
     working,
 )
-from corank.cli.items import Step
-from corank.cli.named_tables import (
+from corank.cli.items import (
     LinkTable,
+    Step,
     answers_in_words,
     check_named,
     column_names_of,
