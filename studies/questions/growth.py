@@ -80,7 +80,7 @@ MOST_SQUARED = 50
 QUICK_SIZES, QUICK_SETS = (50, 300), ("bike", "kin40k", "housing")
 
 AUTO, WITHOUT = "the default", "the default, scored rows alone"
-LIGHTGBM, GP = "LightGBM", "Gaussian process (a width per column)"
+LIGHTGBM, GP = "LightGBM", "Gaussian process"
 PEERS = {
     LIGHTGBM: "lightgbm-grid",
     "extra trees": "trees-grid",

@@ -182,8 +182,10 @@ def evidence_of_widths(
     logarithm = 2 * float(np.sum(np.log(np.diag(factor)))) - n_others * place[-1]
     value = -0.5 * (freedom * np.log(square / freedom) + logarithm)
     lower, _ = dpotri(factor, lower=1)
-    inverse = np.tril(lower) + np.tril(lower, -1).T
-    pull = (freedom / square) * np.outer(duals, duals) - inverse  # twice the slope in the matrix
+    inverse = lower + lower.T  # of the factor, zeros are left above the diagonal
+    inverse[np.diag_indices_from(inverse)] /= 2
+    pull = np.outer(freedom / square * duals, duals)
+    pull -= inverse  # twice the slope in the matrix
     alpha_slope = 0.5 * (alpha * float(np.trace(pull)) + n_others)
     weights = operator.root_transposed(operator.root_transposed(pull).T) * values
     if kernel == "exponential":  # the slope of a root is half of its inverse; equal rows have none
