@@ -191,12 +191,12 @@ def test_summaries_and_explanations_say_which_columns_make_the_distance(name, ke
     pairs = GAMMAS * (np.abs(points[:, None] - points[None]) ** power).sum(axis=(0, 1))
     speed, age, _, size = pairs / pairs.sum()
     expected = (
-        f"speed makes {speed:.0%} of the distance between rows, age {age:.0%}, size {size:.0%}, the"
-        " other 1 column 0%"
+        f"y the width of each column, the distance between rows is made of speed {speed:.0%}, age"
+        f" {age:.0%}, size {size:.0%}, ink 0%"
     )
-    assert model.summary().facts["distances"] == f"by the width of each column, {expected}"
+    assert model.summary().facts["distances"] == f"b{expected}"
     explanation = model.explain_pair(frame.iloc[0], frame.iloc[1])
-    assert explanation.sentences()[-1] == f"By the width of each column, {expected}."
+    assert explanation.sentences()[-1] == f"B{expected}."
 
 
 def test_one_width_for_all_columns_says_nothing_of_them():

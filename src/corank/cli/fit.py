@@ -107,7 +107,6 @@ FACTS = (  # of the description that the result has too
     "features",
     "feature_names",
     "distance_shares",
-    "distance_weight",
     "average",
     "candidates",
     "gamma_chosen",

@@ -201,12 +201,11 @@ def _candidates(
         return training
     numbers = np.arange(len(everything))
     if not isinstance(spec, str):
-        size = spec if isinstance(spec, int) else len(spec)
         others = np.setdiff1d(numbers, training.index)
         if settings.kernel.precomputed:  # values among the others were not given
             others = others[others < n_given]
-        numbers = training.index[candidate_rows(training.index, size, seed)]
-        room = max(candidate_limit(size) - len(numbers), 0)
+        numbers = training.index[candidate_rows(training.index, spec, seed)]
+        room = max(candidate_limit(spec) - len(numbers), 0)
         if len(others) > room:
             others = np.random.default_rng(seed).choice(others, size=room, replace=False)
         numbers = np.sort(np.concatenate([numbers, others]))
@@ -604,13 +603,10 @@ class PrimalTransduction:
         self.basis = basis
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
-        phi = []
-        for run in runs_of_rows(len(problem), step):
-            block = take(problem.features, run)
-            phi.append(self._whitened(block))
+        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
         starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        whitened = xp.concat(phi, axis=0)
+        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
         rooted, _, _ = centre_runs(whitened, np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
@@ -683,10 +679,9 @@ class _AtAlpha:
         for run in system.layout.runs:
             at_once = BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1
             for piece in run.pieces(at_once):
-                features = system.features[piece.rows, :]
-                rows = solve_lower(self.lower, features.T).T
-                weight = float(weights[piece.begin])
-                self.blocks[run.part].append(Turned.of(piece, rows, weight))
+                rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
+                turned = Turned.of(piece, rows, float(weights[piece.begin]))
+                self.blocks[run.part].append(turned)
 
     def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
         """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).
