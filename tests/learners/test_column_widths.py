@@ -127,6 +127,8 @@ def test_alpha_is_chosen_as_for_given_widths(name, kernel):
     given = fitted(name, alpha="tune", kernel=kernel, gamma=model.gamma_)
     np.testing.assert_array_equal(given.path_.error, model.path_.error)
     np.testing.assert_array_equal(given.predict(NEW), model.predict(NEW))
+    assert "learned from the same scores" in model.summary().facts["held-out error"]
+    assert "learned from the same scores" not in given.summary().facts["held-out error"]
     assert np.isnan(model.path_.gamma).all()
 
 
