@@ -136,15 +136,15 @@ def _functions(model: Any) -> Facts:
 
 
 def _distance(model: Any, shares: Any, weight: float = 1.0) -> Facts:
-    """How much of the distance between rows every feature makes by its width, where it has one, and
-    the weight of the models that say so.
+    """How much of the distance between rows every feature makes by its width, where it has one, in
+    models that have a weight.
     """
     if shares is None:
         return {}
     return {
         "feature_names": _feature_names(model),
         "distance_shares": shares.tolist(),
-        "distance_weight": float(weight),
+        "distances": distance_in_words(_feature_names(model), shares.tolist(), weight),
     }
 
 
@@ -217,6 +217,8 @@ def _held_out(model: Any) -> Facts:
     meaning = HELD_OUT_ERRORS[path.scoring]
     if tried > 1:
         meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
+    if chosen == "columns":
+        meaning += "; widths were learned from the same scores, which makes it lower still"
     best = path.best
     return facts | _errors(
         tried, meaning, path.error[best], path.standard_error[best], path.constant
@@ -316,9 +318,8 @@ def in_words(facts: Facts) -> dict[str, str]:
         sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix(
             "unscored rows: "
         )
-    if "distance_shares" in facts:
-        shares = (facts[name] for name in ("feature_names", "distance_shares", "distance_weight"))
-        sentences["distances"] = distance_in_words(*shares)
+    if "distances" in facts:
+        sentences["distances"] = facts["distances"]
     if "log_evidence" in facts:
         sentences |= _evidence_in_words(facts)
     else:

@@ -75,10 +75,12 @@ HONEST_SIZES = (300, 2000, 10_000)  # where intervals and stated errors are judg
 QUERY_COUNTS, TEST_QUERIES, UNSCORED_QUERIES = (16, 50, 100, 180), 60, 60
 N_REPEATS, N_DRAWS = 3, 10
 PLACES = 10  # of NDCG
+# queries up to which RankRLS is chosen by squared error, too; with more, disagreement is no noise
+MOST_SQUARED = 50
 QUICK_SIZES, QUICK_SETS = (50, 300), ("bike", "kin40k", "housing")
 
 AUTO, WITHOUT = "the default", "the default, scored rows alone"
-LIGHTGBM, GP = "LightGBM", "Gaussian process (a width per column)"
+LIGHTGBM, GP = "LightGBM", "Gaussian process"
 PEERS = {
     LIGHTGBM: "lightgbm-grid",
     "extra trees": "trees-grid",
@@ -96,7 +98,15 @@ Means: TypeAlias = dict[str, dict[Setting, float]]  # method → setting → mea
 
 def parts(settings: Settings) -> list[Part]:
     """One part per draw and method, the long ones first."""
+    counts = QUERY_COUNTS[:1] if settings.quick else QUERY_COUNTS
     found: list[Part] = []
+    for count in reversed(counts):
+        methods = [DrawMethod(AUTO, "auto"), DrawMethod(LAMBDARANK, "lambdarank-grid")]
+        for title, learner in RANK_PEERS.items():
+            if learner != "rankrls-squared" or count <= MOST_SQUARED:
+                methods.append(DrawMethod(title, learner))
+        draws = range(1 if settings.quick else N_DRAWS)
+        found += draw_parts(run, [("ranking", "ranking", count, k) for k in draws], methods)
     repeats = range(1 if settings.quick else N_REPEATS)
     for name, size in sorted(_settings(settings), key=lambda setting: -setting[1]):
         methods = [DrawMethod(AUTO, "auto")]
@@ -106,15 +116,7 @@ def parts(settings: Settings) -> list[Part]:
             if learner != "gp-widths" or size <= GP_MOST:
                 methods.append(DrawMethod(title, learner))
         found += draw_parts(run, [("regression", name, size, k) for k in repeats], methods)
-    counts = QUERY_COUNTS[:1] if settings.quick else QUERY_COUNTS
-    methods = [DrawMethod(AUTO, "auto"), DrawMethod(LAMBDARANK, "lambdarank-grid")]
-    methods += [DrawMethod(title, learner) for title, learner in RANK_PEERS.items()]
-    draws: list[Draw] = [
-        ("ranking", "ranking", count, number)
-        for count in reversed(counts)
-        for number in range(1 if settings.quick else N_DRAWS)
-    ]
-    return found + draw_parts(run, draws, methods)
+    return found
 
 
 def _settings(settings: Settings) -> list[Setting]:
@@ -605,7 +607,8 @@ STUDY = Study(
         " most 2,000, are tested on, never unscored ones. AutoRanker() at 16 to 180 queries of"
         " LightGBM's ranking data. Three draws, ten for ranking; within a draw more scores contain"
         f" the fewer. Trees choose among {N_SETTINGS} settings each by three folds,"
-        f" LightGBM's lambdarank and RankRLS among {RANK_SETTINGS} each by held-out queries; the"
+        f" LightGBM's lambdarank and RankRLS among {RANK_SETTINGS} each by held-out queries"
+        f" (RankRLS by disagreement, up to {MOST_SQUARED} queries also by squared error); the"
         " Gaussian process has a width per column, white noise and three restarts, up to 1,000"
         " scores. The peer of a setting is the method of the lowest mean error over draws. Errors"
         " are root mean squares over the spread of the scores; ratios are summed up by geometric"

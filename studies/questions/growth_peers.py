@@ -35,7 +35,7 @@ from corank.experiments.methods import (
 from studies.data import Floats, Integers
 
 N_SETTINGS, QUICK_SETTINGS = 24, 4  # of every method for scores but the Gaussian process
-N_TREES = (100, 300, 1000, 2000)
+N_TREES = (100, 300, 600, 1200)
 # number of leaves, fewest rows of a leaf, rate, share of the columns
 SHAPES = (
     (8, 5, 0.1, 1.0),
@@ -45,7 +45,9 @@ SHAPES = (
     (64, 10, 0.05, 1.0),
     (128, 20, 0.05, 0.7),
 )
-TREES, LEAVES, SHARES = 200, (1, 2, 3, 5, 8, 12), (0.25, 0.5, 0.75, 1.0)
+# trees while tuning, and of the final fit
+TREES, FINAL_TREES = 100, 300
+LEAVES, SHARES = (1, 2, 3, 5, 8, 12), (0.25, 0.5, 0.75, 1.0)
 assert len(SHAPES) * len(N_TREES) == len(LEAVES) * len(SHARES) == N_SETTINGS
 
 RANK_TREES = tuple(range(5, 326, 5))
@@ -112,14 +114,15 @@ def extra_trees(task: Task, quick: bool) -> FittedMethod:
         {"min_samples_leaf": leaf, "max_features": share} for leaf in LEAVES for share in SHARES
     ]
     families = [
-        Family([setting], partial(_forest, setting))
+        Family([setting], partial(_forest, setting, task.n_scored))
         for setting in grid[: QUICK_SETTINGS if quick else N_SETTINGS]
     ]
     return fit_tuned(families, task)
 
 
-def _forest(setting: Setting, rows: MethodRows, seed: int) -> Fitted:
-    model = ExtraTreesRegressor(TREES, **setting, random_state=seed).fit(rows.X, rows.y)
+def _forest(setting: Setting, n_scored: int, rows: MethodRows, seed: int) -> Fitted:
+    count = FINAL_TREES if len(rows.y) == n_scored else TREES
+    model = ExtraTreesRegressor(count, **setting, random_state=seed).fit(rows.X, rows.y)
     return lambda X: np.asarray(model.predict(X))[:, None], lambda at: 0
 
 

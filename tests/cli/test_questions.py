@@ -253,7 +253,7 @@ def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
     assert strongest.groups() == (names[best], f"{model.gamma_[best]:.3g}", f"{shares[best]:.0%}")
     expected = model.gamma_ * model.basis_points_.var(axis=0)
     np.testing.assert_allclose(shares, expected / expected.sum())
-    assert f"{names[best]} makes {shares[best]:.0%} of the distance between rows" in said
+    assert f"the distance between rows is made of {names[best]} {shares[best]:.0%}" in said
     np.testing.assert_allclose(in_json["gamma"], model.gamma_)
     assert in_json["feature_names"] == list(names)
     assert (in_json["amplitude"], in_json["noise"], in_json["log_evidence"]) == (

@@ -127,6 +127,8 @@ def test_alpha_is_chosen_as_for_given_widths(name, kernel):
     given = fitted(name, alpha="tune", kernel=kernel, gamma=model.gamma_)
     np.testing.assert_array_equal(given.path_.error, model.path_.error)
     np.testing.assert_array_equal(given.predict(NEW), model.predict(NEW))
+    assert "learned from the same scores" in model.summary().facts["held-out error"]
+    assert "learned from the same scores" not in given.summary().facts["held-out error"]
     assert np.isnan(model.path_.gamma).all()
 
 
@@ -191,12 +193,12 @@ def test_summaries_and_explanations_say_which_columns_make_the_distance(name, ke
     pairs = GAMMAS * (np.abs(points[:, None] - points[None]) ** power).sum(axis=(0, 1))
     speed, age, _, size = pairs / pairs.sum()
     expected = (
-        f"speed makes {speed:.0%} of the distance between rows, age {age:.0%}, size {size:.0%}, the"
-        " other 1 column 0%"
+        f"y the width of each column, the distance between rows is made of speed {speed:.0%}, age"
+        f" {age:.0%}, size {size:.0%}, ink 0%"
     )
-    assert model.summary().facts["distances"] == f"by the width of each column, {expected}"
+    assert model.summary().facts["distances"] == f"b{expected}"
     explanation = model.explain_pair(frame.iloc[0], frame.iloc[1])
-    assert explanation.sentences()[-1] == f"By the width of each column, {expected}."
+    assert explanation.sentences()[-1] == f"B{expected}."
 
 
 def test_one_width_for_all_columns_says_nothing_of_them():

@@ -52,7 +52,8 @@ def allowed_failures(estimator):
     reason = ROWS_DRAWN if isinstance(estimator.get_params().get("basis"), int) else None
     if isinstance(estimator, AutoRanker | AutoRegressor):
         reason = ROWS_HELD_OUT
-    if isinstance(estimator, DifferenceGP) and estimator.noise == "tune":
+    learns_noise = isinstance(estimator, DifferenceGP) and estimator.noise == "tune"
+    if learns_noise or estimator.get_params().get("gamma") == "columns":
         reason = SCORES_REPEATED
     checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     return {} if reason is None else dict.fromkeys(checks, reason)
@@ -78,6 +79,9 @@ EVERY_CLASS = [
 OTHER_SETTINGS = [
     RLS(alpha=1.0),
     RLS(kernel="linear", basis="features"),
+    RLS(kernel="laplacian", gamma="columns"),
+    RankRLS(gamma="columns"),
+    RankRLS(kernel="exponential"),
     RankRLS(alpha=1.0),
     RankRLS(basis=3),
     RankRLS(beta=0.5),

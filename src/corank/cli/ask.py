@@ -29,7 +29,7 @@ from corank.cli.console import (
     show,
     working,
 )
-from corank.cli.named_tables import note_broken_lines, read_outcomes
+from corank.cli.items import note_broken_lines, read_outcomes
 from corank.cli.options import (
     TABLE,
     AskedQuestion,

@@ -27,8 +27,7 @@ from corank.cli.console import (
     typed_command,
     working,
 )
-from corank.cli.items import Step
-from corank.cli.named_tables import LinkTable, check_named
+from corank.cli.items import LinkTable, Step, check_named
 from corank.cli.options import (
     TABLE,
     CommonOptions,

@@ -17,8 +17,14 @@ from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, result_names
 from corank.cli.console import DASH, cell, is_big, note, show, show_json, title_of, working
-from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
-from corank.cli.named_tables import holds_comparisons, read_outcomes
+from corank.cli.items import (
+    AppliedModel,
+    ScoredItems,
+    Step,
+    holds_comparisons,
+    read_outcomes,
+    read_scored,
+)
 from corank.cli.options import (
     TABLE,
     File,

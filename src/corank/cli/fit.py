@@ -43,9 +43,9 @@ from corank.cli.console import (
     typed_command,
     working,
 )
-from corank.cli.items import Step
-from corank.cli.named_tables import (
+from corank.cli.items import (
     LinkTable,
+    Step,
     answers_in_words,
     check_named,
     column_names_of,
@@ -107,7 +107,6 @@ FACTS = (  # of the description that the result has too
     "features",
     "feature_names",
     "distance_shares",
-    "distance_weight",
     "average",
     "candidates",
     "gamma_chosen",

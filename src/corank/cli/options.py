@@ -21,7 +21,7 @@ import typer
 
 from corank.cli.columns import id_columns
 from corank.cli.console import DASH, check_output, readable
-from corank.cli.named_tables import LinkTable
+from corank.cli.items import LinkTable
 from corank.core.registry import LearnerRecord, learner_records
 from corank.tables import (
     FORMATS,

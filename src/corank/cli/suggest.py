@@ -21,8 +21,7 @@ from corank.cli.columns import (
     unlabelled_score,
 )
 from corank.cli.console import DASH, cell, command, show, show_json, title_of, working
-from corank.cli.items import AppliedModel, ItemTable
-from corank.cli.named_tables import links_option
+from corank.cli.items import AppliedModel, ItemTable, links_option
 from corank.cli.options import (
     TABLE,
     File,

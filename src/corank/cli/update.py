@@ -27,11 +27,14 @@ from corank.cli.console import (
     title_of,
     working,
 )
-from corank.cli.items import AppliedModel, ScoredItems, Step, read_scored
-from corank.cli.named_tables import (
+from corank.cli.items import (
+    AppliedModel,
+    ScoredItems,
+    Step,
     answers_in_words,
     pairs_taken_back,
     read_outcomes,
+    read_scored,
     scores_taken_back,
 )
 from corank.cli.options import (

@@ -740,13 +740,16 @@ def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) ->
     step = max(1, SUBTRACTED_ENTRIES // n)
 
     def subtract(span: slice) -> None:
-        block = matrix[span]
         if len(rows) == 1:
-            block -= left[span, None] * rows
-            block -= rows[0, span, None] * left
+            matrix[span] -= left[span, None] * rows
+            matrix[span] -= rows[0, span, None] * left
             return
-        block -= left[span, None] * rows[codes[span]]
-        block -= np.take(rows[:, span].T, codes, axis=1) * left
+        across = rows[codes[span]]
+        across *= left[span, None]
+        matrix[span] -= across
+        down = rows[:, span][codes]
+        down *= left[:, None]
+        matrix[span] -= down.T
 
     for _ in in_order(subtract, runs_of_rows(n, step), matrix):
         pass

@@ -73,11 +73,6 @@ class KernelBasis:
         """Number of basis functions."""
         return int(self.points.shape[0])
 
-    @property
-    def width(self) -> float | None:
-        """gamma of the kernel, None where it has none, or every column one of its own."""
-        return self.kernel.gamma if self.kernel.scales is None else None
-
     def features(self, X: Array) -> Array:
         """Φ(X): (n, r). O(n r d)."""
         return self.kernel.block(X, self.points)
@@ -122,7 +117,7 @@ class FeatureBasis:
 
     n_columns: int
     reference: Array
-    width: ClassVar[None] = None  # the linear kernel has none
+    kernel: ClassVar[Kernel] = Kernel("linear")
 
     @property
     def size(self) -> int:

@@ -401,7 +401,7 @@ def column_shares(rows: Array, power: int) -> FloatArray:
 
     power : 2 or 1; of many rows some stand for all
     """
-    chosen = take(rows, np.arange(0, rows.shape[0], 1 + rows.shape[0] // MAX_COMPARED_ROWS))
+    chosen = rows[:: 1 + rows.shape[0] // MAX_COMPARED_ROWS]
     X = to_numpy(float64(chosen.toarray() if is_sparse(chosen) else chosen))
     parts = X.var(axis=0)
     if power == 1:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 
-MOST_SHARES, LEAST_SHARE = 5, 0.005  # of columns that are named
+MOST_SHARES = 5  # of columns that are named
 PACKAGES = ("corank", "corank_federated")  # a warning is shown at the line that called one of them
 
 
@@ -105,14 +105,9 @@ def distance_in_words(names: Sequence[str], shares: Iterable[float], weight: flo
     weight.
     """
     ordered = sorted(zip(shares, names, strict=True), key=lambda pair: -pair[0])
-    (largest, first), *others = ordered
-    named = [pair for pair in others[: MOST_SHARES - 1] if pair[0] >= LEAST_SHARE]
-    rest = others[len(named) :]
     models = "" if round(weight, 2) == 1 else f" in models with {weight:.0%} of the weight"
-    text = f"by the width of each column{models}, {first} makes {largest:.0%} of the distance"
-    text += " between rows" + "".join(f", {name} {share:.0%}" for share, name in named)
-    left = sum(share for share, _ in rest)
-    return text + (f", the other {count(len(rest), 'column')} {left:.0%}" if rest else "")
+    parts = listed([f"{name} {share:.0%}" for share, name in ordered], MOST_SHARES)
+    return f"by the width of each column{models}, the distance between rows is made of {parts}"
 
 
 def rounded(value: float, digits: int = 3, sign: str = "") -> str:

@@ -2,7 +2,7 @@
 unscored items.
 
 Here views are declared and their columns are found; how they are fitted is the subject of
-`solvers.least_squares`.
+`solve.systems`.
 """
 
 from __future__ import annotations

@@ -147,16 +147,19 @@ def load_peps() -> ProposalData:
     counts = arrays["word_counts"].astype(np.int64)
     shape = (len(arrays["pep"]), len(vocabulary))
     word_counts = sparse.csr_array((counts, numbers, arrays["row_ends"]), shape)
-    repeated = np.repeat(vocabulary[numbers], counts)
+    words = np.repeat(vocabulary[numbers], counts)
     n_words = np.asarray(word_counts.sum(axis=1))
-    texts = [" ".join(row) for row in np.split(repeated, np.cumsum(n_words)[:-1])]
+    ends = np.cumsum(n_words)
+    texts = [" ".join(row) for row in np.split(words, ends[:-1])]
+    kinds = arrays["type"]
     columns = {
         "title": pa.array(arrays["title"]),
         "abstract_words": pa.array(texts),
-        "type": pa.array(arrays["type"], mask=arrays["type"] == ""),
+        "type": pa.array(kinds, mask=kinds == ""),
         "created": pa.array(arrays["created"]).cast(pa.date32()),
-        **{name: pa.array(arrays[name].astype(np.int64)) for name in _COUNTS},
     }
+    for name in _COUNTS:
+        columns[name] = pa.array(arrays[name].astype(np.int64))
     links = arrays["links"].astype(np.int64)
     return ProposalData(
         X=pa.table(columns),

@@ -124,11 +124,12 @@ def make_ranking(
     X = rng.standard_normal((n_rows, n_features))
     first, second, third = (X @ directions).T
     y = (np.sin(2.0 * first) + first + second * third) / 1.9
-    y += np.repeat(
-        offset * rng.standard_normal(n_queries), query_size
-    ) + noise * rng.standard_normal(n_rows)
+    offsets = offset * rng.standard_normal(n_queries)
+    errors = noise * rng.standard_normal(n_rows)
+    y += np.repeat(offsets, query_size) + errors
     n_scored = max(2, round(scored_share * query_size))
-    rank_in_query = rng.permuted(np.tile(np.arange(query_size), (n_queries, 1)), axis=1).ravel()
+    places = np.tile(np.arange(query_size), (n_queries, 1))
+    rank_in_query = rng.permuted(places, axis=1).ravel()
     y[rank_in_query >= n_scored] = np.nan
     return RankingData(
         X=X,
@@ -204,22 +205,25 @@ def make_two_views(
     rng = np.random.default_rng(random_state)
     n_fit = n_scored + n_unscored
     target = rng.standard_normal(n_fit + n_test)
-    X = np.hstack([_view(rng, target, n_features, n_private, private, noise) for _ in range(2)])
+    views = [_view(rng, target, n_features, n_private, private, noise) for _ in range(2)]
+    X = np.hstack(views)
     n_queries = queries or 1
-    query = np.concatenate([np.arange(size) % n_queries for size in (n_scored, n_unscored, n_test)])
+    dealt = [np.arange(size) % n_queries for size in (n_scored, n_unscored, n_test)]
+    query = np.concatenate(dealt)
     if queries is not None:
         query[n_fit:] += n_queries
         target += offset * rng.standard_normal(2 * n_queries)[query]
     y = target[:n_fit].copy()
     y[n_scored:] = np.nan
+    names = []
+    for view in ("a", "b"):
+        names += [f"{view}_{column}" for column in range(n_features)]
     return TwoViewData(
         X=X[:n_fit],
         y=y,
         qid=query[:n_fit],
         item=np.arange(n_fit),
-        feature_names=tuple(
-            f"{view}_{column}" for view in ("a", "b") for column in range(n_features)
-        ),
+        feature_names=tuple(names),
         description=(
             "Made-up problem whose two views share the target only"
             " (corank.datasets.make_two_views)."
@@ -240,10 +244,13 @@ def _view(
     noise: float,
 ) -> FloatArray:
     direction = rng.standard_normal(n_features)
+    direction /= np.linalg.norm(direction)
     loadings = rng.standard_normal((n_private, n_features)) / np.sqrt(n_features)
     factors = rng.standard_normal((len(target), n_private))
-    view: FloatArray = np.outer(target, direction / np.linalg.norm(direction))
-    view += private * factors @ loadings + noise * rng.standard_normal(view.shape)
+    view: FloatArray = np.outer(target, direction)
+    of_factors = private * factors @ loadings
+    errors = noise * rng.standard_normal(view.shape)
+    view += of_factors + errors
     return view
 
 
@@ -384,8 +391,10 @@ def make_shop(
     log_price = item.normal(3.0, 0.6, n_items)
     level = traits @ item.choice([-1.0, 1.0], n_traits) / np.sqrt(n_traits)
     of_category = item.standard_normal(len(NOUNS))
-    level += 0.4 * of_category[category] - 0.5 * (log_price - 3.0)
-    ratings = MEAN_RATING + (level - level.mean()) / level.std()
+    of_price = log_price - 3.0
+    level += 0.4 * of_category[category] - 0.5 * of_price
+    standardised = (level - level.mean()) / level.std()
+    ratings = MEAN_RATING + standardised
 
     everyone = np.arange(n_items)
     describing = everyone if words else text.permutation(n_items)
@@ -395,15 +404,18 @@ def make_shop(
     ends = ids[_bought_together(traits[linked], edge)]
     scored = rating.permutation(n_items)[:n_scored]
     y = np.full(n_items, np.nan)
-    y[scored] = ratings[scored] + RATING_NOISE * rating.standard_normal(n_scored)
+    errors = RATING_NOISE * rating.standard_normal(n_scored)
+    y[scored] = ratings[scored] + errors
     projection = vector.standard_normal((n_traits, EMBEDDING_SIZE)) / np.sqrt(n_traits)
     noise = EMBEDDING_NOISE * vector.standard_normal((n_items, EMBEDDING_SIZE))
     embedding = traits[embedded] @ projection + noise
+    numbers = pa.array(embedding.ravel())
+    categories = np.array(list(NOUNS))
     columns = {
         "description": _descriptions(traits[describing], category[describing], text),
-        "category": np.array(list(NOUNS))[category],
+        "category": categories[category],
         "price": np.round(np.exp(log_price), 2),
-        "embedding": pa.FixedSizeListArray.from_arrays(pa.array(embedding.ravel()), EMBEDDING_SIZE),
+        "embedding": pa.FixedSizeListArray.from_arrays(numbers, EMBEDDING_SIZE),
     }
     edges = pa.table({"from": ends[:, 0], "to": ends[:, 1]})
     return ShopData(X=pa.table(columns), y=y, ids=ids, links=edges, ratings=ratings)
@@ -419,13 +431,14 @@ def _descriptions(
     texts = []
     for levels, number in zip(traits, category, strict=True):
         shown = rng.integers(0, len(TRAITS), TRAIT_WORDS)
-        little = rng.random(TRAIT_WORDS) > 1.0 / (1.0 + np.exp(-2.0 * levels[shown]))
-        adjectives = [
-            rng.choice(TRAITS[trait][pole])
-            for trait, pole in zip(shown, little.astype(int), strict=True)
-        ]
-        others = [rng.choice(nouns[number]), *rng.choice(FILLERS, FILLER_WORDS)]
-        texts.append(" ".join(rng.permutation([*adjectives, *others])))
+        chance_of_much = 1.0 / (1.0 + np.exp(-2.0 * levels[shown]))
+        is_little = rng.random(TRAIT_WORDS) > chance_of_much
+        words = []
+        for trait, pole in zip(shown, is_little.astype(int), strict=True):
+            words.append(rng.choice(TRAITS[trait][pole]))
+        words.append(rng.choice(nouns[number]))
+        words += list(rng.choice(FILLERS, FILLER_WORDS))
+        texts.append(" ".join(rng.permutation(words)))
     return np.array(texts)
 
 
@@ -437,8 +450,10 @@ def _bought_together(traits: FloatArray, rng: np.random.Generator) -> Index:
     for row in range(n_items):
         others = rng.choice(n_items - 1, n_candidates, replace=False)
         others += others >= row
-        distances = ((traits[others] - traits[row]) ** 2).sum(axis=1)
-        nearest = others[np.argsort(distances, kind="stable")[:LINKS_PER_ITEM]]
+        differences = traits[others] - traits[row]
+        distances = (differences**2).sum(axis=1)
+        order = np.argsort(distances, kind="stable")
+        nearest = others[order[:LINKS_PER_ITEM]]
         pairs += [(row, other) for other in nearest]
     return np.array(pairs, dtype=np.int64)
 

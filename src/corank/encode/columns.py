@@ -1,7 +1,7 @@
 """One column of a table: what an encoder learns about it, and how its cells become features.
 
-Kinds of columns and their values are found in `column_kinds.py`; `encoder.py` puts the columns of a
-table together.
+Kinds of columns and their values are found in `kinds.py`; `encoder.py` puts the columns of a table
+together.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 that a file can keep.
 
 A `Column` holds what was learned about one column. What kind of column it is, and its values, are
-the subject of `column_kinds`, text that of `text`, files and kinds of tables that of `tables`.
+the subject of `kinds`, text that of `text`, files and kinds of tables that of `tables`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ decomposition of both.
 
 A small collection of texts keeps a vocabulary. A large one hashes its terms, is counted chunk by
 chunk and decomposed on a sample of its rows, so that memory stays bounded. Which columns of a table
-are text is the subject of `column_kinds`.
+are text is the subject of `kinds`.
 """
 
 import re

@@ -2,7 +2,7 @@
 `score`.
 
 `Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at
-once and are fitted in ways of their own; `least_squares` holds kernel least squares. `RankerMixin`
+once and are fitted in ways of their own; `rls` holds kernel least squares. `RankerMixin`
 and `R2Mixin` say what `score` is.
 """
 

@@ -35,10 +35,9 @@ from corank.inputs import comparison_groups, read_comparisons, read_score_column
 from corank.learners.base import PRECOMPUTED, ComparisonMixin, OneViewLearner, RankerMixin
 from corank.learners.parameters import (
     check_choice,
-    check_learned_widths,
     is_per_column,
+    read_column_widths,
     seed,
-    with_given_widths,
 )
 from corank.learners.update import Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
@@ -107,15 +106,11 @@ class EvidenceLearner(OneViewLearner):
         """The basis, with the kernel at the start of the search, its rows in X, and which widths
         are learned.
         """
-        widths = self._widths()
-        per_column = widths == "each" or is_per_column(self.gamma)
+        widths, per_column = self._widths(), is_per_column(self.gamma)
         kernel = self._read_kernel(training, per_column=per_column)
-        n_columns = training.everything.shape[1]
-        if widths == "each":
-            check_learned_widths(kernel, n_columns)
-        if is_per_column(self.gamma):
-            kernel = with_given_widths(kernel, self.gamma, n_columns)
-        elif widths == "each" and kernel.name != "rbf":  # the search for others is that of RankRLS
+        if per_column:
+            kernel = read_column_widths(kernel, self.gamma, training.everything.shape[1])
+        if per_column and kernel.name != "rbf":  # the search for others is that of RankRLS
             kernel = with_learned_widths(training.problem, kernel, seed(self.random_state))
         if not kernel.has_width or kernel.scales is not None:
             widths = "given"

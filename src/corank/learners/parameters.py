@@ -82,30 +82,26 @@ def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Ker
 
 
 def is_per_column(gamma: Any) -> bool:
-    """Whether it is an array, of one width per column, and no list of candidates."""
-    return not isinstance(gamma, list | tuple | range) and np.ndim(gamma) == 1
+    """Whether it is "columns", or an array of one width per column and no list of candidates."""
+    is_array = not isinstance(gamma, list | tuple | range) and np.ndim(gamma) == 1
+    return is_array or is_named(gamma, "columns")
 
 
-def _check_has_widths(kernel: Kernel, asked: str) -> None:
+def read_column_widths(kernel: Kernel, gamma: Any, n_columns: int) -> Kernel:
+    """The kernel with an array of one width per column; with its widths open for "columns"."""
+    learns = isinstance(gamma, str)
     if not kernel.can_have_widths:
         raise ValueError(
-            f"{asked} needs an rbf, exponential or laplacian kernel, got kernel={kernel.name!r}."
+            f"{'gamma=' + repr(gamma) if learns else 'an array as gamma'} needs an rbf, exponential"
+            f" or laplacian kernel, got kernel={kernel.name!r}."
         )
-
-
-def check_learned_widths(kernel: Kernel, n_columns: int) -> None:
-    """Refuse to learn one width per column of kernels without, and very many of them."""
-    _check_has_widths(kernel, "gamma='columns'")
-    if n_columns > MAX_LEARNED_WIDTHS:
+    if learns and n_columns > MAX_LEARNED_WIDTHS:
         raise ValueError(
             f"gamma='columns' learns one width per column, but X has {n_columns:,}; use"
             f" gamma='tune', or at most {MAX_LEARNED_WIDTHS} columns."
         )
-
-
-def with_given_widths(kernel: Kernel, gamma: Any, n_columns: int) -> Kernel:
-    """The kernel with an array of one width per column."""
-    _check_has_widths(kernel, "an array as gamma")
+    if learns:
+        return kernel
     if len(gamma) != n_columns:
         raise ValueError(
             f"gamma: an array has one width per column, got {len(gamma)} for {n_columns} columns;"

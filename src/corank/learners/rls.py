@@ -38,13 +38,12 @@ from corank.learners.parameters import (
     WidthParameters,
     candidates,
     check_choice,
-    check_learned_widths,
     check_weights,
     is_per_column,
+    read_column_widths,
     read_kernel,
     read_splits,
     seed,
-    with_given_widths,
 )
 from corank.learners.training import (
     AskedBases,
@@ -183,22 +182,21 @@ class KernelLeastSquares(Learner):
                     f"basis={spec!r} needs the rows in memory, but {too_many};"
                     " give a number of basis rows, or 'features' with kernel='linear'."
                 )
-        by_rows = {
-            "gamma='columns'": is_named(settings.gamma, "columns"),
-            "cv": settings.tunes and self.cv is not None,
-            "scoring='disagreement'": settings.tunes and self.scoring == "disagreement",
-        }
-        what = next((name for name, is_asked in by_rows.items() if is_asked), None)
-        if what is not None:
+        learns_widths = is_named(self.gamma, "columns")
+        if learns_widths or (
+            settings.tunes and (self.cv is not None or self.scoring == "disagreement")
+        ):
+            what = "cv" if self.cv is not None else "scoring='disagreement'"
+            what = "gamma='columns'" if learns_widths else what
             raise ValueError(
                 f"{what} needs the scored rows in memory, but {too_many}; leave it out."
             )
 
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
-        if is_named(settings.gamma, "columns"):
+        if self._per_column:
             asked = asked.with_learned_widths(data.problems[0])
-        elif not self.has_views and not self._gives_widths:  # every view has a width of its own
+        elif not self.has_views:  # every view has a width of its own
             warn_of_scales(data.everything, self.kernel)
         tunes_widths = settings.tunes and data.n_units <= MAX_ROWS_WITH_WIDTHS
         bases = ViewBases.of(asked, data, auto_width="tune" if tunes_widths else "scale")
@@ -257,7 +255,7 @@ class KernelLeastSquares(Learner):
         return is_named(self.kernel, "precomputed")
 
     @property
-    def _gives_widths(self) -> bool:
+    def _per_column(self) -> bool:
         return "columns" in self._gamma_words and is_per_column(self.gamma)
 
     def _settings(self) -> Settings:
@@ -271,9 +269,7 @@ class KernelLeastSquares(Learner):
         return Settings(
             alpha=candidates(self.alpha, "alpha", ("tune",)),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
-            gamma=None
-            if self._gives_widths
-            else candidates(self.gamma, "gamma", self._gamma_words),
+            gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
             centred=self.fit_intercept,
             seed=seed(self.random_state),
@@ -283,10 +279,8 @@ class KernelLeastSquares(Learner):
         """What is to span the functions, whatever the rows, of which the columns are known."""
         kernel = settings.kernel
         assert kernel is not None
-        if self._gives_widths:
-            kernel = with_given_widths(kernel, self.gamma, n_columns)
-        if is_named(self.gamma, "columns"):
-            check_learned_widths(kernel, n_columns)
+        if self._per_column:
+            kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
         return AskedBases([asked], self.basis_selection, self._auto_basis, settings.seed)
 
@@ -425,7 +419,8 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
         per column: for rbf exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for
         laplacian Σ gamma_j |x_j − x'_j|. "columns" learns them from the evidence of at most 800
         scored rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which
-        columns matter; held-out errors of those rows are then a little too low.
+        columns matter. Held-out errors do not know that widths were learned from the same scores:
+        with fewer than some ten scored rows per column they may be far too low.
         "auto" tunes where alpha is tuned and there are at most 1,000 scored rows, which takes about
         five times as long and has less error (docs/results/learner-defaults.md); else it is
         "scale".

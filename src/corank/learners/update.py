@@ -65,10 +65,7 @@ class Kept:
         if isinstance(system, PrimalSystem):
             disagreement = system.disagreement if len(views) > 1 else None
             return cls(system.view_statistics(), disagreement=disagreement)
-        precomputed = any(
-            isinstance(view.basis, KernelBasis) and view.basis.kernel.precomputed for view in views
-        )
-        if precomputed:
+        if any(view.basis.kernel.precomputed for view in views):
             return None
         if unscored is None:
             return cls(rows=[view.problem.under(EVERY_ROW) for view in views])

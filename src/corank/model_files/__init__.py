@@ -1,8 +1,8 @@
 """Model files: `save` for every learner, and `load`.
 
-`container` reads and writes one file of arrays and JSON, `packing` turns values into those,
-`schema` declares what the file of every learner holds, and `encoders` stores a table encoder beside
-a learner.
+`container` turns values into arrays and JSON and reads and writes one file of those, `schema`
+declares what the file of every learner holds, `encoders` stores a table encoder beside a learner,
+and `known_answers` marks what a model has learned from.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
 from corank.core.storable import ModelFileError, function_name
-from corank.model_files.container import is_inner, read_model, write_model
+from corank.model_files.container import Packer, Unpacker, is_inner, read_model, write_model
 from corank.model_files.schema import Contents, check_contents, demand
 
 if TYPE_CHECKING:
     from corank.encode.encoder import TableEncoder
-    from corank.model_files.container import Packer
 
 
 class Saveable:
@@ -75,8 +74,6 @@ class Saveable:
             scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
             it see skops (https://skops.readthedocs.io).
         """
-        from corank.model_files.container import Packer
-
         check_is_fitted(self)
         name = type(self).__name__
         if name not in stored_learners() or learner_class(name) is not type(self):
@@ -211,8 +208,6 @@ def _try_out(learner: Any) -> None:
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    from corank.model_files.container import Unpacker
-
     name = header.get("learner")
     if name not in stored_learners():
         raise ModelFileError(

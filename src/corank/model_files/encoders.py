@@ -88,33 +88,28 @@ def _as_today(header: Any) -> Any:
     columns = header.get("columns") if isinstance(header, dict) else None
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         return header
-    if set(header) == {"max_categories", "scale", "columns"}:
-        new = {
-            "year": False,
-            "season": False,
-            "date_format": "",
-            "vector": "",
-            "words": None,
-            "characters": None,
-        }
-        kinds = {"text": "category"}
-        columns = [
-            {**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))}
-            for column in columns
-        ]
-        header = {**header, **{option: [] for option in OPTIONS}}
-    columns = [
-        (
-            {"clips": False, "format": column["date_format"], **column}
-            if "date_format" in column
-            else column
-        )
-        for column in columns
-    ]
-    columns = [
-        {key: value for key, value in column.items() if key != "date_format"} for column in columns
-    ]
-    return {"identity": [], **header, "columns": columns}
+    is_of_version_0_1 = set(header) == {"max_categories", "scale", "columns"}
+    header = {"identity": [], **header, "columns": []}
+    if is_of_version_0_1:
+        header |= {option: [] for option in OPTIONS}
+    new = {
+        "year": False,
+        "season": False,
+        "date_format": "",
+        "vector": "",
+        "words": None,
+        "characters": None,
+    }
+    for column in columns:
+        today = dict(column)
+        if is_of_version_0_1:
+            today = {**new, **today}
+            today["kind"] = "category" if column.get("kind") == "text" else column.get("kind")
+        if "date_format" in today:
+            date_format = today.pop("date_format")
+            today = {"clips": False, "format": date_format, **today}
+        header["columns"].append(today)
+    return header
 
 
 def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
@@ -125,14 +120,8 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
     if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
         return False
     for position, column in enumerate(header["columns"]):
-        text, vector = (
-            {
-                name.removeprefix(prefix): arrays.pop(name)
-                for name in list(arrays)
-                if name.startswith(prefix)
-            }
-            for prefix in (f"text.{position}.", f"vector.{position}.")
-        )
+        text = _taken_out(arrays, f"text.{position}.")
+        vector = _taken_out(arrays, f"vector.{position}.")
         is_text = column["kind"] == "text" and not column["dropped"]
         is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]
         if is_text != bool(text) or is_vector != bool(vector) or column["kind"] not in KINDS:
@@ -140,21 +129,35 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
         terms = (column["words"], column["characters"])
         if not is_text and terms != (None, None):
             return False
-        if is_text and not (
-            TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))
-        ):
+        if is_text and not TEXT_ARRAYS.fits(text, Sizes()):
+            return False
+        if is_text and not _are_terms(terms, len(text["idf"])):
             return False
         if is_vector and not VECTOR_ARRAYS.fits(vector, Sizes()):
             return False
     return not arrays
 
 
+def _taken_out(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin so, without that beginning; they are taken out of the others."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
+
+
 def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
     """Whether words and character n-grams, by name or hashed, are that many in all, and none comes
     twice.
     """
-    counts = [len(set(kind)) if isinstance(kind, list) else kind for kind in terms]
-    if None in counts or any(kind < 1 for kind in terms if isinstance(kind, int)):
-        return False
-    by_name = [kind for kind in terms if isinstance(kind, list)]
-    return sum(counts) == number > 0 and all(len(set(kind)) == len(kind) for kind in by_name)
+    n_terms = 0
+    for kind in terms:
+        if kind is None:
+            return False
+        if isinstance(kind, int):
+            if kind < 1:
+                return False
+            n_terms += kind
+        else:
+            if len(set(kind)) < len(kind):
+                return False
+            n_terms += len(kind)
+    return n_terms == number > 0

@@ -72,11 +72,14 @@ def pair_marks(
     n = len(winners)
     if n > MAX_MARKED:
         return []
-    margins, weights = (np.ones(n) if values is None else values for values in (margins, weights))
-    return [
-        _mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}")
-        for winner, loser, margin, weight in zip(winners, losers, margins, weights, strict=True)
-    ]
+    if margins is None:
+        margins = np.ones(n)
+    if weights is None:
+        weights = np.ones(n)
+    marks = []
+    for winner, loser, margin, weight in zip(winners, losers, margins, weights, strict=True):
+        marks.append(_mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}"))
+    return marks
 
 
 def _mark(*parts: str | bytes | None) -> str:
@@ -103,6 +106,7 @@ def are_new(marks: Sequence[str], model: Any) -> Mask:
 
 def with_marks(table: dict[str, Any], marks: Sequence[str]) -> dict[str, Any]:
     """The note on a table with the marks of further answers, where those before have marks."""
-    return (
-        table if table.get(MARKS) is None else {**table, MARKS: str(table[MARKS]) + "".join(marks)}
-    )
+    before = table.get(MARKS)
+    if before is None:
+        return table
+    return {**table, MARKS: str(before) + "".join(marks)}

@@ -85,12 +85,8 @@ class CoKernel:
 
     @cached_property
     def _shared_roots(self) -> Array:
-        return stack_rows(
-            [
-                problem.unit_root(values)
-                for problem, values in zip(self.problems, self.shared, strict=True)
-            ]
-        )
+        pairs = zip(self.problems, self.shared, strict=True)
+        return stack_rows([problem.unit_root(values) for problem, values in pairs])
 
     def matrix(self, ratio: float) -> Array:
         """J K Jᵀ: (N, N). O(N² k)."""
@@ -99,16 +95,16 @@ class CoKernel:
         roots = self._shared_roots
         matrix = (roots * self.curve(ratio)[None, :]) @ roots.T
         if self.kernels is not None:
-            xp, rows = namespace(matrix), []
-            for problem, kernel, (begin, end) in zip(
-                self.problems, self.kernels, pairwise(self.ends), strict=True
-            ):
-                inner = (
-                    problem.unit_root(problem.unit_root(kernel).T) + matrix[begin:end, begin:end]
-                )
-                rows.append(
-                    xp.concat([matrix[begin:end, :begin], inner, matrix[begin:end, end:]], axis=1)
-                )
+            xp = namespace(matrix)
+            rows = []
+            views = zip(self.problems, self.kernels, pairwise(self.ends), strict=True)
+            for problem, kernel, (begin, end) in views:
+                half = problem.unit_root(kernel)
+                own = problem.unit_root(half.T)
+                inner = own + matrix[begin:end, begin:end]
+                before = matrix[begin:end, :begin]
+                after = matrix[begin:end, end:]
+                rows.append(xp.concat([before, inner, after], axis=1))
             matrix = xp.concat(rows, axis=0)
         return symmetrised(matrix)
 
@@ -118,16 +114,15 @@ class CoKernel:
 
     def take(self, units: Sequence[Index]) -> CoKernel:
         """The kernels between chosen units of every view."""
+        problems = []
+        shared = []
+        for problem, values, chosen in zip(self.problems, self.shared, units, strict=True):
+            problems.append(problem.take(chosen))
+            shared.append(take(values, chosen))
         kernels = self.kernels
         if kernels is not None:
-            kernels = [
-                block_of(kernel, chosen, chosen)
-                for kernel, chosen in zip(kernels, units, strict=True)
-            ]
-        shared = [take(values, chosen) for values, chosen in zip(self.shared, units, strict=True)]
-        problems = [
-            problem.take(chosen) for problem, chosen in zip(self.problems, units, strict=True)
-        ]
+            pairs = zip(kernels, units, strict=True)
+            kernels = [block_of(kernel, chosen, chosen) for kernel, chosen in pairs]
         return CoKernel(problems, shared, None if kernels is None else lambda: kernels, self.curve)
 
     def predictions(
@@ -142,11 +137,13 @@ class CoKernel:
         inner = self.take(kept)
         right = inner.targets[:, :1] - offset * inner.targets[:, 1:]
         dual = inner.spectrum(ratio).solve(right, alphas)
-        spans = zip(inner.problems, pairwise(inner.ends), strict=True)
-        weights = [
-            problem.unit_root_transposed(dual[begin:end, :]) for problem, (begin, end) in spans
-        ]
-        common: Any = sum(z.T @ w for z, w in zip(inner.shared, weights, strict=True))
+        weights = []
+        common: Any = 0.0
+        views = zip(inner.problems, inner.shared, pairwise(inner.ends), strict=True)
+        for problem, values, (begin, end) in views:
+            own = problem.unit_root_transposed(dual[begin:end, :])
+            weights.append(own)
+            common = common + values.T @ own
         common = self.curve(ratio)[:, None] * common
         result = []
         for v, units in enumerate(left):

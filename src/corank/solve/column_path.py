@@ -241,8 +241,9 @@ def left_out(
         for run in runs_of_rows(len(same), max(1, most)):
             members = same[run].tolist()
             rows = np.concatenate([blocks[block] for block in members])
-            cube = xp.reshape(take(q, rows), (len(members), m, -1))
-            values = xp.reshape(take(targets, rows), (len(members), m, -1))
+            shape = len(members), m, -1
+            cube = xp.reshape(take(q, rows), shape)
+            values = xp.reshape(take(targets, rows), shape)
             residuals = _recursion(cube, values, z, tried)
             gathered = xp.take(residuals, places, axis=2)
             for position, block in enumerate(members):
@@ -256,7 +257,8 @@ def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
     """
     xp = namespace(cube)
     b, m, _ = cube.shape
-    inverse = zeros_beside((b, m, m), cube) + like(np.eye(m), cube)[None, :, :]
+    identity = like(np.eye(m), cube)
+    inverse = zeros_beside((b, m, m), cube) + identity[None, :, :]
     trace = zeros_beside(b, cube) + float(m)
     path = []
     for j in range(int(tried[-1]) + 1):
@@ -265,11 +267,15 @@ def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
         if j == int(tried[-1]):
             break
         column = cube[:, :, j]
-        turned = (inverse @ column[:, :, None])[:, :, 0] if m > 1 else inverse[:, 0, :] * column
+        if m > 1:
+            turned = (inverse @ column[:, :, None])[:, :, 0]
+        else:
+            turned = inverse[:, 0, :] * column
         kept = 1 - xp.sum(column * turned, axis=1)
         live = (kept > MIN_KEPT_SHARE) & (kept > ROUNDING_SHARE * trace)
         scaled = turned * inverse_where(live, kept)[:, None]
-        gap = (column[:, None, :] @ residuals)[:, 0, :] - z[j, :][None, :]
+        fitted = column[:, None, :] @ residuals
+        gap = fitted[:, 0, :] - z[j, :][None, :]
         residuals = residuals + scaled[:, :, None] * gap[:, None, :]
         inverse = inverse + scaled[:, :, None] * turned[:, None, :]
         trace = trace + xp.sum(scaled * turned, axis=1)

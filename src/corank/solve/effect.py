@@ -165,19 +165,18 @@ class Evidence:
             kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
         )
         predictions = left_out(part, inner, grid, offsets)
-        errors = pooled(
-            view_errors(part.problems, inner, predictions, offsets, self.scoring, together=together)
+        tables = view_errors(
+            part.problems, inner, predictions, offsets, self.scoring, together=together
         )
+        errors = pooled(tables)
         if len(errors.sizes) == 0:
             return {}
-        problems: list[Any] = [
-            problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)
-        ]
-        if folding.items:  # compared within their folds
-            problems = [
-                problem.regrouped(codes)
-                for problem, codes in zip(problems, outer.codes, strict=True)
-            ]
+        problems: list[Any] = []
+        for problem, units, codes in zip(cokernel.problems, left, outer.codes, strict=True):
+            held = problem.take(units)
+            if folding.items:  # compared within their folds
+                held = held.regrouped(codes)
+            problems.append(held)
         result = {}
         for name, pairs in procedures.items():
             best = chosen_pair(errors, grid, pairs, self.scoring)
@@ -188,10 +187,8 @@ class Evidence:
                 tables = view_errors(
                     part.problems, inner, chosen, offsets, "rescaled", together=together
                 )
-                cross, square = (
-                    np.concatenate([getattr(table, k) for table in tables])
-                    for k in ("cross", "square")
-                )
+                cross = np.concatenate([np.asarray(table.cross) for table in tables])
+                square = np.concatenate([np.asarray(table.square) for table in tables])
                 slope += float(best_slope(cross, square, least=-1.0)[0])
             values = cokernel.predictions(
                 kept, left, np.asarray([alpha]), agreement / alpha, offset

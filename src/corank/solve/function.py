@@ -60,7 +60,7 @@ class Span:
         """That of a view of the data; `whitened` keeps the whitening of its sums."""
         basis = view.basis
         if isinstance(basis, FeatureBasis):
-            return cls(Kernel("linear"), None, view.columns, view.rows, view.penalty)
+            return cls(basis.kernel, None, view.columns, view.rows, view.penalty)
         whitening = basis.whitening if whitened else None
         return cls(basis.kernel, basis.points, view.columns, view.rows, view.penalty, whitening)
 

@@ -49,6 +49,7 @@ from corank.core.folds import (
     Splits,
     fold_blocks,
     has_item_form,
+    same_scores,
     split_units,
 )
 from corank.core.observations import Problem, ScoredRows
@@ -317,7 +318,7 @@ def held_out(
     offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
     source = system.cokernel if way == "kernel" else system
     predictions = left_out(source, folds, grid, offsets)
-    together = system.same_scores
+    together = same_scores(system.problems)
     return pooled(
         view_errors(system.problems, folds, predictions, offsets, scoring, together=together)
     )
@@ -591,7 +592,12 @@ def _errors_from_sums(
         predictions = [before + more for before, more in zip(predictions, values, strict=True)]
     offsets = np.zeros(folding.n_folds)
     return view_errors(
-        system.problems, folding, predictions, offsets, scoring, together=system.same_scores
+        system.problems,
+        folding,
+        predictions,
+        offsets,
+        scoring,
+        together=same_scores(system.problems),
     )
 
 
@@ -700,7 +706,7 @@ def _refitted(
             )
         return _refitted_predictions(system, kept, left, grid, offset), offset
 
-    together = system.same_scores
+    together = same_scores(problems)
     if isinstance(folds, Folding):
         offsets = np.zeros(folds.n_folds)
 

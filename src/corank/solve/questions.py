@@ -86,16 +86,19 @@ def ask_views(function: Function, features: Array, kind: Any, n: Any) -> Index:
         )
     m = features.shape[0]
     check_question(n, m, kind)
-    values = np.stack([to_numpy(values) for values in function.part_values(features)], axis=1)
+    by_view = [to_numpy(values) for values in function.part_values(features)]
+    values = np.stack(by_view, axis=1)
     gaps = values - values.mean(axis=1, keepdims=True)
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
     n_pairs = n * n if kind == "score" else n
     chosen = _shortlist(lambda: np.sum(gaps**2, axis=1), m, n_pairs)
     gaps = gaps[chosen]
     degrees = len(spans) - 1
-    alike = sum(_likeness(span, take(features, chosen)) for span in spans) / len(spans)
+    features = take(features, chosen)
+    alike = sum(_likeness(span, features) for span in spans) / len(spans)
     covariance = (gaps @ gaps.T) * alike / degrees
-    noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
+    variance = float(np.mean(np.diag(covariance)))
+    noise = max(SETTLED * variance, 1e-300)
     if kind == "score":
         return chosen[contested_rows(covariance, noise, n)]
     contested = cdist(gaps, gaps, "sqeuclidean") / degrees
@@ -109,7 +112,8 @@ def check_question(n: Any, m: int, kind: Any) -> None:
     most = m * (m - 1) // 2 if kind == "comparison" else m
     if most == 0:
         raise ValueError("X_pool has one row, and a comparison needs two.")
-    if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= int(n) <= most:
+    is_whole = isinstance(n, Integral) and not isinstance(n, bool)
+    if not is_whole or not 1 <= int(n) <= most:
         raise ValueError(
             f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most}"
             f" {kind}s."
@@ -120,10 +124,12 @@ def _shortlist(uncertainty: Callable[[], FloatArray], m: int, n: int) -> Index:
     """The rows of a pool whose n pairs are looked at, in order: all, or the most uncertain ones of
     a large pool.
     """
-    most = max(MOST_PAIRED, int(np.ceil((1 + np.sqrt(1 + 8 * n)) / 2)))
+    fewest = (1 + np.sqrt(1 + 8 * n)) / 2  # rows that make n pairs
+    most = max(MOST_PAIRED, int(np.ceil(fewest)))
     if m <= most:
         return np.arange(m)
-    return np.sort(np.argsort(-uncertainty(), kind="stable")[:most])
+    order = np.argsort(-uncertainty(), kind="stable")
+    return np.sort(order[:most])
 
 
 def _sample(m: int, n: int) -> Index:
@@ -133,12 +139,14 @@ def _sample(m: int, n: int) -> Index:
     most = max(MOST, n)
     if m <= most:
         return np.arange(m)
-    return np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
+    rng = np.random.default_rng(0)
+    return np.sort(rng.choice(m, size=most, replace=False))
 
 
 def _likeness(span: Span, features: Array) -> FloatArray:
     """The kernel of a view between rows, 1 for a row with itself: (m, m)."""
-    values = to_numpy(span.kernel.block(span.seen(features), span.seen(features)))
+    seen = span.seen(features)
+    values = to_numpy(span.kernel.block(seen, seen))
     scale = np.sqrt(np.maximum(np.diag(values), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     return values / scale[:, None] / scale[None, :]
@@ -251,21 +259,25 @@ def _pairs(
 def difference_variances(covariance: FloatArray, first: Index, second: Index) -> FloatArray:
     """Variances of the differences between rows `first` and rows `second`."""
     variances = np.diag(covariance)
-    return np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0)
+    both = variances[first] + variances[second]
+    return np.maximum(both - 2 * covariance[first, second], 0.0)
 
 
 def information(gaps: FloatArray, variances: FloatArray) -> FloatArray:
     """Bits that a noisy answer to "is a better than b?" says about f(a) − f(b) ~ N(gap, variance)."""
     probability = ndtr(gaps / np.sqrt(1 + variances))
-    entropy = -(xlogy(probability, probability) + xlogy(1 - probability, 1 - probability)) / np.log(
-        2
-    )
+    opposite = 1 - probability
+    nats = -(xlogy(probability, probability) + xlogy(opposite, opposite))
+    entropy = nats / np.log(2)
     spread = variances + ENTROPY_WIDTH**2
-    noise_entropy = ENTROPY_WIDTH / np.sqrt(spread) * np.exp(-(gaps**2) / (2 * spread))
+    share = ENTROPY_WIDTH / np.sqrt(spread)
+    noise_entropy = share * np.exp(-(gaps**2) / (2 * spread))
     return np.asarray(np.maximum(entropy - noise_entropy, 0.0))
 
 
 def _first_best(gain: FloatArray) -> int:
     """The first of the largest gains, equal ones told by GAIN_ROUNDING."""
     largest = float(np.max(gain))
-    return int(np.flatnonzero(gain >= largest - GAIN_ROUNDING * max(abs(largest), 1e-300))[0])
+    rounding = GAIN_ROUNDING * max(abs(largest), 1e-300)
+    best = np.flatnonzero(gain >= largest - rounding)
+    return int(best[0])

@@ -42,7 +42,7 @@ from corank.core.arrays import (
 )
 from corank.core.basis import Basis, FeatureBasis, FeatureMap
 from corank.core.folds import FEW_UNITS, Folding, same_scores
-from corank.core.kernels import Kernel, finite_values
+from corank.core.kernels import finite_values
 from corank.core.loss import QueryLoss
 from corank.core.observations import Problem
 from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
@@ -116,13 +116,6 @@ class System:
     def targets(self) -> Array:
         """J s and J 1 of every view, stacked: (N, 2)."""
         return stack_rows([problem.targets for problem in self.problems])
-
-    @cached_property
-    def same_scores(self) -> bool:
-        """Whether every view has the same scores on the same rows: then the mean of the views is
-        judged.
-        """
-        return same_scores(self.problems)
 
     @cached_property
     def scored(self) -> Array:
@@ -240,7 +233,7 @@ class PrimalSystem(System):
 
     def gather(self, folding: Folding) -> None:
         """Keep sums for every fold; of all views side by side where their mean is judged."""
-        if len(self.views) > 1 and self.same_scores:
+        if len(self.views) > 1 and same_scores(self.problems):
             rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
             features = JointFeatures([view.basis for view in self.views])
             problem = replace(self.views[0].problem, features=rows)
@@ -582,7 +575,7 @@ class DualSystem(System):
             basis, features = view.basis, view.problem.features
             n = features.shape[0]
             if isinstance(basis, FeatureBasis):
-                block = finite_values(Kernel("linear").block(features, features))
+                block = finite_values(basis.kernel.block(features, features))
             elif self.n_unscored:
                 block = basis.gram[:n, :n]
             else:

@@ -201,12 +201,11 @@ def _candidates(
         return training
     numbers = np.arange(len(everything))
     if not isinstance(spec, str):
-        size = spec if isinstance(spec, int) else len(spec)
         others = np.setdiff1d(numbers, training.index)
         if settings.kernel.precomputed:  # values among the others were not given
             others = others[others < n_given]
-        numbers = training.index[candidate_rows(training.index, size, seed)]
-        room = max(candidate_limit(size) - len(numbers), 0)
+        numbers = training.index[candidate_rows(training.index, spec, seed)]
+        room = max(candidate_limit(spec) - len(numbers), 0)
         if len(others) > room:
             others = np.random.default_rng(seed).choice(others, size=room, replace=False)
         numbers = np.sort(np.concatenate([numbers, others]))
@@ -328,7 +327,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=basis.kernel.gamma if isinstance(basis, KernelBasis) else None,
+        gamma=basis.kernel.gamma,
         pull=pulls,
     )
     before = inductive.path
@@ -550,8 +549,8 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], f
                 residuals.append(_large_query(inner, right[rows, :], rows.start - first))
             continue
         ends = run.begin + run.size * np.arange(run.count + 1)
-        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        blocks = [inverse[begin:end, begin:end] for begin, end in pairwise(ends.tolist())]
+        inner = xp.stack(blocks)
         cube = xp.reshape(right[run.rows, :], (run.count, run.size, -1))
         # as products: `solve` copies all columns there and back
         solved = xp.linalg.inv(inner) @ cube
@@ -604,12 +603,11 @@ class PrimalTransduction:
         self.basis = basis
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
-        phi = [
-            self._whitened(take(problem.features, run)) for run in runs_of_rows(len(problem), step)
-        ]
+        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
         starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)
-        rooted, _, _ = centre_runs(xp.concat(phi, axis=0), np.concatenate(starts), None)
+        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
+        rooted, _, _ = centre_runs(whitened, np.concatenate(starts), None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
@@ -679,9 +677,11 @@ class _AtAlpha:
         self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
         weights = to_numpy(row_weights(system.problem))
         for run in system.layout.runs:
-            for piece in run.pieces(BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1):
+            at_once = BLOCK_ENTRIES // (run.size * r) if run.size <= r else 1
+            for piece in run.pieces(at_once):
                 rows = solve_lower(self.lower, system.features[piece.rows, :].T).T
-                self.blocks[run.part].append(Turned.of(piece, rows, float(weights[piece.begin])))
+                turned = Turned.of(piece, rows, float(weights[piece.begin]))
+                self.blocks[run.part].append(turned)
 
     def solve(self, scored: Array, unscored: Array) -> tuple[Array, Array, Array]:
         """The system in the docstring of `PrimalTransduction`: v, δ and μ, (r, 1) each. O(r³).

@@ -519,13 +519,14 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
     offset = system.mean_score if settings.centred else 0.0
     alphas, agreements = grid.pairs.T
+    kernel = system.views[0].basis.kernel
     path = Path.of(
         errors,
         best,
         settings.scoring,
         problem.constant(system, offset, settings.scoring),
         alpha=alphas,
-        gamma=system.views[0].basis.width,
+        gamma=kernel.gamma if kernel.scales is None else None,
         agreement=agreements,
     )
     return replace(trial, errors=errors, best=best, path=path)

@@ -20,7 +20,6 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 from corank.core.arrays import (
-    Array,
     FloatArray,
     float64,
     inverse_where,
@@ -30,7 +29,7 @@ from corank.core.arrays import (
 )
 from corank.core.kernels import Kernel, scale_gamma
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import ComparedRows, Problem, ScoredRows
+from corank.core.observations import ComparedRows, Problem
 from corank.solve.posterior import weighted_distances
 
 FIRST_ROWS = 300  # by which the places to begin at are compared
@@ -66,10 +65,14 @@ class ColumnWidths:
 
 def with_learned_widths(problem: Problem, kernel: Kernel, seed: int) -> Kernel:
     """The kernel with the widths of largest evidence of a sample of scored rows (differences within
-    queries, where these are compared) or comparisons. Columns that do not vary play no part.
+    queries, where these are compared) or comparisons, unless it has some. Columns that do not vary
+    play no part.
     """
+    if kernel.scales is not None:
+        return kernel
     sample = _sample(problem, np.random.default_rng(seed))
-    rows = np.asarray(sample.features)
+    rows = sample.features.toarray() if is_sparse(sample.features) else to_numpy(sample.features)
+    rows = float64(rows)
     spread = rows.std(axis=0)
     varies = spread > LEAST_SPREAD * np.abs(rows).max(axis=0)
     size = np.abs(to_numpy(problem.labels[0])).max()  # of scores, their level included
@@ -84,34 +87,29 @@ def with_learned_widths(problem: Problem, kernel: Kernel, seed: int) -> Kernel:
 
 
 def _sample(problem: Problem, rng: np.random.Generator) -> Problem:
-    """At most MOST_ROWS rows, query by query in random order, or comparisons; as dense NumPy arrays
-    and with weights of about 1.
+    """At most MOST_ROWS rows, query by query in random order, or comparisons; as NumPy arrays, and
+    with weights of about 1.
     """
+    few: Problem
+    order = rng.permutation(len(problem.targets))
     if isinstance(problem, ComparedRows):
-        sample = problem.take(rng.permutation(len(problem.winners))[:MOST_ROWS])
-        items, places = np.unique([sample.winners, sample.losers], return_inverse=True)
+        chosen = problem.take(order[:MOST_ROWS])
+        ends = [chosen.winners, chosen.losers]
+        items, places = np.unique(ends, return_inverse=True)
         winners, losers = places.reshape(2, -1)
-        weights = sample.weights / sample.weights.mean()
-        features = _dense(take(sample.features, items))
-        return replace(sample, features=features, winners=winners, losers=losers, weights=weights)
-    order = rng.permutation(len(problem))
-    if problem.queries is not None:
-        ranks = rng.permutation(problem.n_queries)[to_numpy(problem.queries)[order]]
-        order = order[np.argsort(ranks, kind="stable")]
-    chosen = problem.take(order[:MOST_ROWS])
-    weights = None if chosen.weights is None else to_numpy(chosen.weights)
-    rows = ScoredRows.of(
-        _dense(chosen.features),
-        to_numpy(chosen.scores),
-        chosen.groups if chosen.n_queries > 1 else None,
-        None if weights is None else weights / weights.mean(),
-    )
-    loss = WithinQueries() if problem.comparison.needs_queries else Pointwise()
-    return rows.under(loss)
-
-
-def _dense(rows: Array) -> FloatArray:
-    return np.asarray(to_numpy(float64(rows.toarray() if is_sparse(rows) else rows)))
+        few = replace(
+            chosen, features=take(problem.features, items), winners=winners, losers=losers
+        )
+    else:
+        if problem.queries is not None:
+            ranks = rng.permutation(problem.n_queries)[to_numpy(problem.queries)[order]]
+            order = order[np.argsort(ranks, kind="stable")]
+        loss = WithinQueries() if problem.comparison.needs_queries else Pointwise()
+        few = problem.take(order[:MOST_ROWS]).beside(np.empty(0)).under(loss)
+    if few.weights is None:
+        return few
+    weights = to_numpy(few.weights)
+    return replace(few, weights=weights / weights.mean())
 
 
 def learn_widths(

@@ -1,7 +1,7 @@
 """Tables on disk and in memory: read, write, pick a column as scores or as query labels.
 
 Every kind of table becomes a `pyarrow.Table`. How its columns become features is the subject of
-`encoder`.
+`encode`.
 """
 
 from corank.tables.columns import (

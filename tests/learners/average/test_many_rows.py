@@ -123,7 +123,9 @@ def test_an_average_says_which_columns_its_widths_see(few_are_many):
     (fitted,) = [each for each in model._model.candidates if each.candidate.per_column]
     seen = fitted.similarities[0].sight.factors ** 2 * model._model.points[STANDARD].var(axis=0)
     np.testing.assert_allclose(shares, [0, *(seen / seen.sum())])
-    first = f"column {1 + np.argmax(shares)} makes {shares.max():.0%} of the distance"
+    first = (
+        f"the distance between rows is made of column {1 + np.argmax(shares)} {shares.max():.0%}"
+    )
     assert first in model.summary().facts["distances"]
     assert f"{weight:.0%} of the weight" in model.summary().facts["distances"]
 

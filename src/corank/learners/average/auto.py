@@ -78,10 +78,11 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows,
-    beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all
-    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Of more
-    than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
+    O(C n³) for C candidates and n scored rows below 300. Of more, half (at most 1,000) weigh the
+    candidates, and by others they are shortlisted and widths per column learned; all rows then give
+    the coefficients of those that carry weight. All rows are points of the model up to about
+    10,000, and beyond as many as two candidates can have at a cost that grows with the rows. Of
+    more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 
     Examples
     --------
@@ -176,11 +177,11 @@ class AutoRanker(RankerMixin, AverageLearner):
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of
-    300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are
-    fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows.
-    Of more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes
-    from.
+    O(C n³) for C candidates and n scored rows below 300. Of more, queries with half of the rows (at
+    most 1,000) weigh the candidates, and by others they are shortlisted; all rows then give the
+    coefficients of those that carry weight. All rows are points of the model up to about 10,000,
+    and beyond as many as two candidates can have at a cost that grows with the rows. Of more than
+    20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 
     Examples
     --------

@@ -141,7 +141,8 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
         right = left if same else unit_rows(right)
     values: FloatArray = product(left, right)
     if kernel == "rbf":
-        values = squared_norms(left)[:, None] + squared_norms(right)[None, :] - 2 * values
+        values *= -2
+        values += np.add.outer(squared_norms(left), squared_norms(right))
         np.maximum(values, 0.0, out=values)
     return values
 
