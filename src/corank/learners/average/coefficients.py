@@ -312,6 +312,11 @@ class RowsToSum(Protocol):
         """How many there are."""
         ...
 
+    @property
+    def most_points(self) -> int:
+        """How many points there may be for sums over the rows."""
+        ...
+
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> Sequence[Statistics]:
@@ -330,6 +335,11 @@ class UnitsToSum:
     def n_rows(self) -> int:
         """How many there are."""
         return self.units.size
+
+    @property
+    def most_points(self) -> int:
+        """All of the rows."""
+        return self.units.n_points
 
     def centred(self, features: PointFeatures) -> PointFeatures:
         """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
