@@ -55,13 +55,13 @@ def _kpcrank(data: Data, n_components: Any) -> peers.Predict:
 def _every_number(data: Data) -> tuple[Floats, Floats]:
     from corank.core.basis import KernelBasis
     from corank.core.kernels import Kernel
-    from corank.core.loss import WithinQueries as Queries
-    from corank.core.observations import Rows, ScoredRows
+    from corank.core.loss import WithinQueries
+    from corank.core.observations import ScoredRows
     from corank.solve.components import RowComponents, row_components
 
     n = len(data.X)
-    rows = Rows(data.X, data.y, data.qid, int(data.qid.max()) + 1, None, np.arange(n))
-    problem = ScoredRows(rows, Queries("size"))
+    rows = ScoredRows(data.X, data.y, data.qid, int(data.qid.max()) + 1, None, np.arange(n))
+    problem = rows.under(WithinQueries("size"))
     components = row_components(KernelBasis(Kernel("rbf", data.gamma), data.X), None, n, 0)
     system = RowComponents(problem, components, 0.0)
     columns = components.features(data.X_test) @ components.matrix

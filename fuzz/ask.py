@@ -38,9 +38,8 @@ from corank.interview.answers import (
     AnswersInUse,
     read_answers,
 )
-from corank.interview.cards import Cards
 from corank.interview.interview import Interview
-from corank.interview.page import Page
+from corank.interview.page import Cards, Page
 from corank.interview.server import build_app
 from corank.tables import TableError, write_table
 from fuzz import tables

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.interview.cards import Cards
 from corank.interview.interview import Interview
-from corank.interview.page import Page
+from corank.interview.page import Cards, Page
 from corank.interview.server import PageConnection, PageServer
 from fuzz.ask import HOSTS, METHODS, PATHS
 from fuzz.mutations import Rng, changed_bytes

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from corank.experiments.jobs import JobsFailed, shown_on
 from studies.papers import PAPERS
-from studies.run import StudyRun, Ways, missing_data, run_study
+from studies.run import StudyRun, Ways, keep_parts, missing_data, run_study
 from studies.study import Finding, Settings, Study, Table
 from studies.write import (
     SUMMARY,
@@ -43,6 +43,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "transduction": "studies.papers.transduction",
     "default": "studies.questions.default",
     "learner-defaults": "studies.questions.learner_defaults",
+    "growth": "studies.questions.growth",
     "items": "studies.questions.items",
     "headline": "studies.questions.headline",
     "two-views": "studies.questions.two_views",
@@ -130,6 +131,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--reuse", action="store_true", help="take up parts also where the sources have changed"
     )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="TEXT",
+        help="compute and keep only the parts that have one of these texts in their name, and"
+        " conclude nothing; parts of several runs come together in one folder (--keep)",
+    )
     parser.add_argument("--force", action="store_true", help="replace files that are already there")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -151,6 +159,8 @@ def _run(asked: argparse.Namespace) -> int:
     studies = [study_named(name) for name in names_in(asked.name)]
     is_group = asked.name in GROUPS
     studies, skipped = _ready(studies, asked.data, is_group=is_group)
+    if asked.only is not None:
+        return _keep_only(studies, asked)
     folder = asked.out or Path(f"reproduce-{asked.name}")
     _check_folder(
         folder,
@@ -176,6 +186,18 @@ def _run(asked: argparse.Namespace) -> int:
         _show_group(runs, not_run, folder)
     if failed:
         raise ValueError(f"{', '.join(failed)} failed; the others are in {folder}")
+    return 0
+
+
+def _keep_only(studies: list[Study], asked: argparse.Namespace) -> int:
+    """Some parts of every study, for a later run."""
+    for study in studies:
+        ways = _ways(study, asked)
+        try:
+            n_kept, n_computed = keep_parts(study, _settings(study, asked), ways)
+        except (ImportError, JobsFailed) as error:
+            raise ValueError(f"{study.name}: {error}") from error
+        _say(f"{study.name}: {n_kept} parts are in {ways.keep}, {n_computed} of them computed now")
     return 0
 
 
@@ -248,6 +270,24 @@ def _cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "corank" / "studies"
 
 
+def _settings(study: Study, asked: argparse.Namespace) -> Settings:
+    is_group = asked.name in GROUPS
+    seed = 0 if is_group and study.fixed_draws else asked.seed
+    return Settings(asked.data, asked.quick, seed)
+
+
+def _ways(study: Study, asked: argparse.Namespace) -> Ways:
+    silent = asked.quiet or asked.json
+    return Ways(
+        processes=asked.jobs or os.cpu_count() or 1,
+        keep=asked.keep or _cache(),
+        fresh=asked.fresh,
+        reuse=asked.reuse,
+        only=tuple(asked.only or ()),
+        progress=shown_on(Console(stderr=True, quiet=silent), study.name),
+    )
+
+
 def _run_all(
     studies: list[Study], asked: argparse.Namespace, folder: Path, *, is_group: bool
 ) -> tuple[list[StudyRun], dict[str, str]]:
@@ -255,18 +295,8 @@ def _run_all(
     silent = asked.quiet or asked.json
     runs, failed = [], {}
     for study in studies:
-        settings = Settings(
-            asked.data, asked.quick, 0 if is_group and study.fixed_draws else asked.seed
-        )
-        ways = Ways(
-            processes=asked.jobs or os.cpu_count() or 1,
-            keep=asked.keep or _cache(),
-            fresh=asked.fresh,
-            reuse=asked.reuse,
-            progress=shown_on(Console(stderr=True, quiet=silent), study.name),
-        )
         try:
-            run = run_study(study, settings, ways)
+            run = run_study(study, _settings(study, asked), _ways(study, asked))
         except ImportError as error:
             if not is_group:
                 raise ValueError(str(error)) from error

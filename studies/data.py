@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 REGRESSION = ("uci_regression/index.json", "uci_regression/design.npz")
+MEDIUM_SETS = ("bike", "elevators", "kin40k", "pol", "pumadyn32nm")
+MEDIUM = tuple(f"uci_medium/{name}.parquet" for name in MEDIUM_SETS)
 RANKING = ("ltr_lightgbm/rank.npz",)
 JESTER = ("jester/jester_part1.npz",)
 SUSHI = ("sushi/sushi.npz", "sushi/items.parquet", "sushi/users.parquet")
@@ -73,6 +75,15 @@ def regression_set(folder: Path, name: str) -> RegressionSet:
     originals = pq.read_schema(folder / "uci_regression" / about["file"]).names
     attributes = np.asarray([_attribute(column, originals) for column in about["feature_names"]])
     return RegressionSet(X, y, attributes)
+
+
+@lru_cache(maxsize=2)
+def medium_set(folder: Path, name: str) -> RegressionSet:
+    """One of MEDIUM_SETS, of some thousand rows; every column is an attribute."""
+    table = pq.read_table(folder / "uci_medium" / f"{name}.parquet")
+    names = [column for column in table.column_names if column != "y"]
+    X = np.stack([table[column].to_numpy().astype(float) for column in names], axis=1)
+    return RegressionSet(X, table["y"].to_numpy().astype(float), np.arange(len(names)))
 
 
 def _attribute(column: str, originals: list[str]) -> int:

@@ -42,6 +42,7 @@ class Ways:
     keep : folder where finished parts are kept and looked for
     fresh : leave kept parts aside
     reuse : take kept parts also where the sources have changed since
+    only : compute parts whose key has one of these texts, all where there is none; for `keep_parts`
     progress : as `corank.experiments.jobs.attempt_jobs` takes it
     """
 
@@ -49,6 +50,7 @@ class Ways:
     keep: Path | None = None
     fresh: bool = False
     reuse: bool = False
+    only: Sequence[str] = ()
     progress: Progress | None = None
 
 
@@ -85,30 +87,23 @@ def missing_data(study: Study, data: Path | None) -> list[str]:
 def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> StudyRun:
     """Run a study, or go on with one that was interrupted: the numbers are the same."""
     ways = Ways() if ways is None else ways
-    if missing := missing_data(study, settings.data):
-        raise FileNotFoundError(f"{study.name} needs {', '.join(missing)} in the data folder.")
-    if study.fixed_draws and settings.seed != 0:
-        raise ValueError(
-            f"seed is {settings.seed}, but the draws of {study.name} are fixed: leave it out."
-        )
-
     begin = time.perf_counter()
-    parts = study.parts(settings)
-    _check_keys(study, parts)
-    _check_libraries(study, parts)
-    together = [part for part in parts if not part.alone]
-    alone = [part for part in parts if part.alone]
-    done, n_computed = _done(study, settings, together, ways)
-    done_alone, n_computed_alone = _done(study, settings, alone, replace(ways, processes=1))
-    done |= done_alone
-
-    results: dict[str, Result] = {part.key: done[part.key].result["result"] for part in parts}
+    parts = _parts(study, settings)
+    done, n_computed = _computed(study, settings, parts, ways)
+    results: dict[str, Result] = {
+        part.key: done[part.key].result["result"] for part in parts if part.key in done
+    }
+    outcome = study.conclude(settings, results)
+    if left_out := [part for part in parts if part.key not in done]:
+        names = ", ".join(dict.fromkeys(part.libraries[0] for part in left_out))
+        note = f"{len(left_out)} of {len(parts)} parts are left out: they need {names}, not there."
+        outcome = replace(outcome, notes=[*outcome.notes, note])
     return StudyRun(
         study,
         settings,
-        study.conclude(settings, results),
-        n_parts=len(parts),
-        n_computed=n_computed + n_computed_alone,
+        outcome,
+        n_parts=len(done),
+        n_computed=n_computed,
         processes=ways.processes,
         wall_seconds=round(time.perf_counter() - begin, 1),
         seconds=round(sum(job.seconds for job in done.values()), 1),
@@ -116,6 +111,65 @@ def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> Stu
         code=dict(Counter(job.result["sources"] for job in done.values())),
         results=results,
     )
+
+
+def keep_parts(study: Study, settings: Settings, ways: Ways) -> tuple[int, int]:
+    """Compute some of the parts for a later run, of this machine or of another, and conclude
+    nothing.
+
+    Returns
+    -------
+    how many parts were asked for and are kept now, and how many of them were computed
+    """
+    asked = [
+        part
+        for part in _parts(study, settings)
+        if not ways.only or any(text in part.key for text in ways.only)
+    ]
+    if not asked:
+        raise ValueError(f"no part of {study.name} has {' or '.join(ways.only)} in its name.")
+    done, n_computed = _computed(study, settings, asked, ways)
+    return len(done), n_computed
+
+
+def _parts(study: Study, settings: Settings) -> list[Part]:
+    """All parts, once everything that they need was found."""
+    if missing := missing_data(study, settings.data):
+        raise FileNotFoundError(f"{study.name} needs {', '.join(missing)} in the data folder.")
+    if study.fixed_draws and settings.seed != 0:
+        raise ValueError(
+            f"seed is {settings.seed}, but the draws of {study.name} are fixed: leave it out."
+        )
+    parts = study.parts(settings)
+    _check_keys(study, parts)
+    _check_libraries(study, parts)
+    return parts
+
+
+def _computed(
+    study: Study, settings: Settings, parts: Sequence[Part], ways: Ways
+) -> tuple[dict[str, Done], int]:
+    """Parts by their keys, without those whose library is missing, and how many were computed."""
+    absent = [part for part in parts if _is_absent(part)]
+    present = [part for part in parts if not _is_absent(part)]
+    together = [part for part in present if not part.alone]
+    alone = [part for part in present if part.alone]
+    done, n_computed = _done(study, settings, together, ways)
+    done_alone, n_computed_alone = _done(study, settings, alone, replace(ways, processes=1))
+    kept = _kept(study, settings, absent, ways)
+    return done | done_alone | kept, n_computed + n_computed_alone
+
+
+def _kept(study: Study, settings: Settings, parts: Sequence[Part], ways: Ways) -> dict[str, Done]:
+    """Those of the parts that are kept."""
+    if ways.keep is None or not parts:
+        return {}
+    keep, data = Keep(ways.keep), digest_of(settings.data, study.files)
+    kept = {
+        part.key: keep.read(_key(study, settings, data, part, any_sources=ways.reuse))
+        for part in parts
+    }
+    return {key: done for key, done in kept.items() if done is not None}
 
 
 def _done(
@@ -202,10 +256,14 @@ def sources_of_studies() -> str:
     return f"studies {digest.hexdigest()[:12]}"
 
 
+def _is_absent(part: Part) -> bool:
+    return bool(part.libraries) and version_of(*part.libraries) is None
+
+
 def _check_libraries(study: Study, parts: Sequence[Part]) -> None:
-    """Raise before long work where a library is missing that some parts need."""
-    needed = dict.fromkeys(part.libraries for part in parts if part.libraries)
-    missing = [names[0] for names in needed if version_of(*names) is None]
+    """Raise before long work where a library is missing that some parts cannot do without."""
+    names = dict.fromkeys(part.libraries[0] for part in parts if _is_absent(part))
+    missing = [name for name in names if name not in study.optional]
     if missing:
         raise ImportError(
             f"{study.name} needs {', '.join(missing)}: pip install {' '.join(missing)}"

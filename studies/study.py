@@ -189,6 +189,8 @@ class Study:
     with_results : the results of all parts are written too, so that others can go on from them
     protocol : to be raised when the data of a draw or the meaning of a result change, so that kept
         results expire also where they are taken whatever the sources
+    optional : distributions without which the rest is worth running: where one is missing, the
+        parts that need it and are not kept are left out, and a note says how many
     """
 
     name: str
@@ -201,6 +203,7 @@ class Study:
     fixed_draws: bool = False
     with_results: bool = False
     protocol: int = 1
+    optional: Sequence[str] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:

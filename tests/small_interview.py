@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 
-from corank.interview.cards import Cards
 from corank.interview.interview import StaleQuestion
-from corank.interview.page import Page
+from corank.interview.page import Cards, Page
 
 SHOWN = {"compare": 2, "best-worst": 4, "score": 1}
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from corank.core.arrays import namespace, to_numpy
 from corank.core.kernels import scale_gamma
-from corank.core.loss import WithinQueries
-from corank.core.observations import ScoredRows
 from corank.core.registry import LearnerRecord
 from corank.inputs import read_rows
 from corank.learners.base import Learner, RankerMixin
@@ -30,7 +28,7 @@ class KernelMean(RankerMixin, KernelParameters, Learner):
             scale_gamma(rows.features, rows.weights) if isinstance(self.gamma, str) else self.gamma
         )
         kernel = replace(kernel, gamma=self.sharpness * width)
-        centred = rows.scores - ScoredRows(rows, WithinQueries()).mean_score
+        centred = rows.scores - rows.mean_score
         weights = namespace(centred).ones_like(centred) if rows.weights is None else rows.weights
         coefficients = weights * centred / namespace(centred).sum(weights)
         span = Span(kernel, rows.features, rows=to_numpy(rows.index))

@@ -138,7 +138,9 @@ MUTANTS = [
     Mutant("average", WEIGHING, "(0.0 if marks else 0.5) * softmax", "0.5 * softmax"),
     Mutant("average", WEIGHING, "softmax(log_evidence / 2 +", "softmax(0 * log_evidence +"),
     Mutant("average", WEIGHING, "STACKED_UNITS = 500", "STACKED_UNITS = 500_000"),
-    Mutant("average", WEIGHING, "cross_fitted.get(candidate, form.held_out)", "form.held_out"),
+    Mutant(
+        "average", WEIGHING, "cross_fitted.get(kernel.candidate, form.held_out)", "form.held_out"
+    ),
     Mutant("average", WEIGHING, "np.where(alone, evidence - mean, 0.0)", "0.0"),
     Mutant(
         "average", WEIGHING, "np.where(usable, size / np.where(", "np.where(usable, 1 / np.where("
@@ -174,12 +176,10 @@ MUTANTS = [
         "average", SIMILARITY, "correlations**2 - 1 / max(units.n_free, 1)", "correlations**2 - 0"
     ),
     # choice of alpha, hold-out
-    Mutant("solve", "solve/holdout.py", "where=b > 0), least))", "where=b > 0), -np.inf))"),
+    Mutant("solve", "solve/holdout.py", "np.maximum(slope, least)", "np.maximum(slope, -np.inf)"),
     Mutant("solve", "solve/holdout.py", "gap.mean <= gap.standard_error", "gap.mean <= 0"),
     Mutant("solve", "solve/holdout.py", "* k / (k - 1)", "* 1.0"),
-    Mutant(
-        "solve", "solve/holdout.py", "ties[np.argmax(alpha[ties])]", "ties[np.argmin(alpha[ties])]"
-    ),
+    Mutant("solve", "solve/holdout.py", "np.argmax(alpha[ties])", "np.argmin(alpha[ties])"),
     Mutant("solve", "solve/holdout.py", "alphas / cost", "alphas"),
     Mutant("solve", "solve/co_kernel.py", "g = 1 / (1 + self.factor * ratio", "g = 1 / (1 + ratio"),
     # posteriors

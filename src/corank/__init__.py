@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from corank.learners.co_rls import CoRLS as CoRLS
     from corank.learners.components import KPCR as KPCR
     from corank.learners.components import KPCRank as KPCRank
-    from corank.learners.explanation import Explanation as Explanation
-    from corank.learners.gp_difference import DifferenceGP as DifferenceGP
+    from corank.learners.gaussian_process import DifferenceGP as DifferenceGP
     from corank.learners.gp_preference import PreferenceGP as PreferenceGP
     from corank.learners.pair_explanation import PairExplanation as PairExplanation
+    from corank.learners.pursuit import Explanation as Explanation
     from corank.learners.pursuit import MatchingPursuit as MatchingPursuit
     from corank.learners.pursuit import RankingPursuit as RankingPursuit
     from corank.learners.rls import RLS as RLS
@@ -49,7 +49,7 @@ _MODULES = ("datasets", "experiments", "interview", "metrics", "report")
 _FORWARDED = ("federated",)
 _OTHERS = {
     "Candidate": "corank.learners.average.candidates",
-    "Explanation": "corank.learners.explanation",
+    "Explanation": "corank.learners.pursuit",
     "LinkEncoder": "corank.links",
     "PairExplanation": "corank.learners.pair_explanation",
     "Path": "corank.solve.tuning",

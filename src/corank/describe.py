@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from corank.core.kernels import UNIT_KERNELS
-from corank.core.messages import count, held_out_error, listed, shortened
+from corank.core.messages import count, distance_in_words, held_out_error, listed, shortened
 from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.metrics import HELD_OUT_ERRORS
@@ -67,7 +67,9 @@ def _counts(model: Any, table: Facts) -> Facts:
     comparisons = table.get("comparisons")
     if comparisons is None and model.learned_from == "comparison":
         comparisons = model.n_comparisons
-    scored, queries, without_scores = counts["scored"], counts["queries"], None
+    scored = counts["scored"]
+    queries = counts["queries"]
+    without_scores = None
     if table.get("rows") == counts["rows"]:
         all_queries = table.get("queries")
         scored = table.get("scored") if scored is None else scored
@@ -100,6 +102,7 @@ def _average(model: Any) -> Facts:
         "candidates": [
             {"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_
         ],
+        **_distance(model, *model.shares_of_distance),
         **_unscored(model, model.known_effect),  # which is not looked for here: that takes a fit
         "gamma_chosen": None,
         "gammas_tried": 1,
@@ -121,8 +124,7 @@ def _functions(model: Any) -> Facts:
         for part in model.function_.parts
     ]
     if not model.has_views:
-        per_feature = isinstance(functions[0]["gamma"], list)
-        return {**functions[0], **({"feature_names": _feature_names(model)} if per_feature else {})}
+        return {**functions[0], **_distance(model, model.function_.parts[0].span.column_shares)}
     return {
         "views": [
             {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
@@ -130,6 +132,19 @@ def _functions(model: Any) -> Facts:
         ],
         "agreement": model.agreement_,
         **_unscored(model, model.unscored_effect_),
+    }
+
+
+def _distance(model: Any, shares: Any, weight: float = 1.0) -> Facts:
+    """How much of the distance between rows every feature makes by its width, where it has one, and
+    the weight of the models that say so.
+    """
+    if shares is None:
+        return {}
+    return {
+        "feature_names": _feature_names(model),
+        "distance_shares": shares.tolist(),
+        "distance_weight": float(weight),
     }
 
 
@@ -146,15 +161,9 @@ def _unscored(model: Any, effect: Any) -> Facts:
     }
 
 
-def _gamma(kernel: Any) -> float | list[float] | None:
-    """The kernel width, or one width per feature where the kernel scales the features."""
-    if kernel.gamma is None:
-        return None
-    if getattr(kernel, "scales", None) is not None:
-        return [float(kernel.gamma * scale**2) for scale in kernel.scales]
-    if hasattr(kernel.gamma, "__len__"):
-        return [float(width) for width in kernel.gamma]
-    return float(kernel.gamma)
+def _gamma(kernel: Any) -> Any:
+    """The kernel width, a list where every feature has its own, or None."""
+    return None if kernel.width is None else np.asarray(kernel.width).tolist()
 
 
 def _used_columns(model: Any) -> list[str] | None:
@@ -190,7 +199,8 @@ def _atoms(model: Any) -> dict[str, list[Any]]:
 
 def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
-    path, gamma = model.tuning_path, model.get_params(deep=False).get("gamma")
+    path = model.tuning_path
+    gamma = model.get_params(deep=False).get("gamma")
     has_width = any(part.span.kernel.gamma is not None for part in model.function_.parts)
     # NaN where views have widths of their own
     n_widths = 1 if path is None else len(np.unique(path.gamma))
@@ -203,7 +213,8 @@ def _held_out(model: Any) -> Facts:
     }
     if path is None:
         return facts | _errors(1, "", np.nan, np.nan, np.nan)
-    tried, meaning = len(path.error), HELD_OUT_ERRORS[path.scoring]
+    tried = len(path.error)
+    meaning = HELD_OUT_ERRORS[path.scoring]
     if tried > 1:
         meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
     best = path.best
@@ -305,6 +316,9 @@ def in_words(facts: Facts) -> dict[str, str]:
         sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix(
             "unscored rows: "
         )
+    if "distance_shares" in facts:
+        shares = (facts[name] for name in ("feature_names", "distance_shares", "distance_weight"))
+        sentences["distances"] = distance_in_words(*shares)
     if "log_evidence" in facts:
         sentences |= _evidence_in_words(facts)
     else:
@@ -327,7 +341,8 @@ def _rows_in_words(facts: Facts) -> str:
     )
     if facts["comparisons"]:
         text = f"{count(facts['comparisons'], 'comparison')} of {count(facts['scored'], 'item')}"
-    queries, column = facts["queries"], facts["query_column"]
+    queries = facts["queries"]
+    column = facts["query_column"]
     if queries is None or (column is None and (facts["comparisons"] or queries == 1)):
         return text
     text += f", {count(queries, 'query', 'queries')}" + (f" ({column})" if column else "")
@@ -343,7 +358,8 @@ def _views_in_words(facts: Facts) -> dict[str, str]:
         basis = "" if view["basis_of"] == "columns" else f"; basis of {_basis_in_words(view)}"
         penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
         sentences[f"view {number}"] = f"{name}{size}; {_kernel_in_words(view)}{basis}{penalty}"
-    unscored, agreement = count(facts["unscored"], "unscored row"), facts["agreement"]
+    unscored = count(facts["unscored"], "unscored row")
+    agreement = facts["agreement"]
     sentences["agreement"] = (
         f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
     )
@@ -364,7 +380,8 @@ def _kernel_in_words(function: Facts) -> str:
 
 def _width_choice(facts: Facts) -> str:
     """How the width of a kernel was chosen."""
-    chosen, best_of = facts["gamma_chosen"], _best_of(facts["gammas_tried"])
+    chosen = facts["gamma_chosen"]
+    best_of = _best_of(facts["gammas_tried"])
     if "log_evidence" in facts:
         best_of = ", by largest evidence"
     if isinstance(facts["gamma"], list):
@@ -385,7 +402,8 @@ def _basis_in_words(function: Facts) -> str:
 
 
 def _evidence_in_words(facts: Facts) -> dict[str, str]:
-    amplitude, noise = facts["amplitude"], facts.get("noise")
+    amplitude = facts["amplitude"]
+    noise = facts.get("noise")
     meaning = ""
     # E Φ(|d|) for a difference d of variance 2·amplitude
     if facts["kernel"] in UNIT_KERNELS and noise is None:
@@ -429,10 +447,8 @@ def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     """Columns with what becomes of each, the first categories by name."""
     columns = []
     for entry in encoding:
-        treatment, labels = (
-            entry["treatment"],
-            [shortened(label, MAX_LABEL) for label in entry["categories"]],
-        )
+        treatment = entry["treatment"]
+        labels = [shortened(label, MAX_LABEL) for label in entry["categories"]]
         if labels:
             number = f"{len(labels)} values"
             treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)
@@ -468,18 +484,20 @@ def columns_table(columns: list[dict[str, str]]) -> Table:
 
 
 def widths_table(facts: Facts) -> list[Table]:
-    """Kernel widths feature by feature, where there is one for each; those along which the function
-    changes most first.
+    """Kernel widths feature by feature, where there is one for each; those that make most of the
+    distance between rows first.
     """
     if not isinstance(facts.get("gamma"), list):
         return []
-    widths = sorted(
-        zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0]
-    )
-    rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
+    features = zip(facts["distance_shares"], facts["gamma"], facts["feature_names"], strict=True)
+    widths = sorted(features, key=lambda feature: -feature[0])
+    rows: list[Any] = [
+        (name, f"{gamma:.3g}", f"{share:.0%}") for share, gamma, name in widths[:MAX_FEATURES]
+    ]
     if len(widths) > MAX_FEATURES:
-        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), ""))
-    return [Table("Features by how much they matter", rows, ("feature", "gamma"), ("gamma",))]
+        rows.append((Cell(f"and {len(widths) - MAX_FEATURES} more", kind="soft"), "", ""))
+    head = ("feature", "gamma", "of the distance between rows")
+    return [Table("Features by how much they matter", rows, head, head[1:])]
 
 
 # ---- a summary that prints itself

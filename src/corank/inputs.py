@@ -38,7 +38,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows, Rows, refuse_lost_differences
+from corank.core.observations import ComparedRows, ScoredRows, refuse_lost_differences
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
 
@@ -71,8 +71,8 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     if is_scan(X) or is_collection(X):
         raise TypeError(
             f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection"
-            " goes to fit, unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and"
-            " CoRankRLS."
+            " goes to fit, predict, predict_to and score of AutoRegressor, AutoRanker, RLS, RankRLS,"
+            " CoRLS and CoRankRLS, and to unscored= of the last two."
         )
     refuse_masked(X, "X", MASKED_FEATURES)
     if is_foreign(X):
@@ -102,7 +102,8 @@ def warn_of_scales(features: Array, kernel: Any) -> None:
     ):
         return
     ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
-    wide, narrow = ranges.max(initial=0.0), ranges[ranges > 0].min(initial=np.inf)
+    wide = ranges.max(initial=0.0)
+    narrow = ranges[ranges > 0].min(initial=np.inf)
     if wide > MAX_SCALE_RATIO * narrow:
         warn_user(
             f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the"
@@ -197,11 +198,9 @@ def _refuse_non_numbers(features: Array, names: Array | None) -> None:
     if is_sparse(features):
         features = features.tocoo()
         first = int(np.argmin(np.isfinite(features.data)))
-        row, column, value = (
-            int(features.row[first]),
-            int(features.col[first]),
-            features.data[first],
-        )
+        row = int(features.row[first])
+        column = int(features.col[first])
+        value = features.data[first]
     else:
         row, column = (int(numbers[0]) for numbers in np.nonzero(~np.isfinite(features)))
         value = features[row, column]
@@ -330,7 +329,7 @@ def read_weights(
 
 def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
-) -> tuple[Array, Rows]:
+) -> tuple[Array, ScoredRows]:
     """Check the arguments of `fit`: features of all rows, and the scored rows with a positive
     weight.
 
@@ -343,7 +342,7 @@ def read_rows(
 
 def read_score_columns(
     features: Array, y: Any, qid: Any, sample_weight: Any, *, by_view: bool = False
-) -> Rows:
+) -> ScoredRows:
     """Check what came with the features: all rows, with scores (n, 1); NaN = unscored.
 
     by_view : whether there may be several columns of scores, one per view: (n, M)
@@ -354,7 +353,7 @@ def read_score_columns(
     columns = _columns_of(y) if by_view else [y]
     scores = [read_scores(column, n, features) for column in columns]
     weights = read_weights(sample_weight, n, features)
-    rows = Rows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
+    rows = ScoredRows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
     if np.isnan(to_numpy(rows.scores)).all():
         raise ValueError("y has no scored row: every score is NaN.")
     if not given_scores(rows).any():
@@ -373,7 +372,7 @@ def _columns_of(y: Any) -> list[Any]:
     return [y]
 
 
-def given_scores(rows: Rows) -> Mask:
+def given_scores(rows: ScoredRows) -> Mask:
     """Where there is a score that counts, for scores (n, t): (n, t)."""
     given = ~np.isnan(to_numpy(rows.scores))
     if rows.weights is not None:
@@ -381,14 +380,11 @@ def given_scores(rows: Rows) -> Mask:
     return given
 
 
-def scored_rows(rows: Rows, column: int) -> Rows:
+def scored_rows(rows: ScoredRows, column: int) -> ScoredRows:
     """The rows that have a score in a column, with those scores (n,)."""
     given = given_scores(rows)[:, column]
-    assert rows.scores is not None
     rows = replace(rows, scores=rows.scores[:, column])
-    if not given.all():
-        rows = rows.take(like(np.flatnonzero(given), rows.index, "int64"))
-    return rows
+    return rows if given.all() else rows.take(np.flatnonzero(given))
 
 
 def row_labels(table: Any) -> Any:
@@ -454,7 +450,8 @@ def compared_rows(
 def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
     """What is held out together: the comparisons of a query, else those of the same two items."""
     if qid is None:
-        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        low = np.minimum(winners, losers)
+        high = np.maximum(winners, losers)
         groups, _ = first_appearance(low * n_rows + high)
         return groups
     queries = to_numpy(encode_queries(qid, n_rows)[0])

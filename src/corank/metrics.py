@@ -213,7 +213,8 @@ def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
     if len(gains) < 2 or not gains.any():
         return np.nan
     order = np.argsort(-scores, kind="stable")
-    ranked, reached = scores[order], gains[order]
+    ranked = scores[order]
+    reached = gains[order]
     starts = run_starts(ranked)
     if len(starts) < len(gains):
         sizes = np.diff(starts, append=len(gains))
@@ -307,7 +308,8 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     y = _read_column(y_true, "y_true")
     probability = _read_column(y_prob, "y_prob", n_rows=len(y)).astype(np.float64)
     counted = ~np.isnan(y)
-    y, probability = y[counted].astype(np.float64), probability[counted]
+    y = y[counted].astype(np.float64)
+    probability = probability[counted]
     if len(y) == 0:
         raise ValueError("y_true has no row that says whether it came true: every value is NaN.")
     if not np.isin(y, (0, 1)).all():
@@ -324,7 +326,8 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     centre = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
     # rounding may cross it
-    lower, upper = np.minimum(centre - half, observed), np.maximum(centre + half, observed)
+    lower = np.minimum(centre - half, observed)
+    upper = np.maximum(centre + half, observed)
     return Reliability(predicted, observed, n, (np.maximum(lower, 0.0), np.minimum(upper, 1.0)))
 
 

@@ -197,12 +197,17 @@ def regression_task(folder: Path, name: str, size: int, number: int) -> tuple[Ta
         others[min(N_TEST, len(others) // 2) :][:1000],
     )
     rows = np.concatenate([scored, unscored])
-    X, X_test = data.X[rows], data.X[test]
-    centre, spread = X.mean(axis=0), X.std(axis=0)
-    varies = spread > 1e-12 * np.maximum(1, np.abs(X).max(axis=0))
-    X, X_test = ((block[:, varies] - centre[varies]) / spread[varies] for block in (X, X_test))
+    X, X_test = standardised(data.X[rows], data.X[test])
     y = np.concatenate([data.y[scored], np.full(len(unscored), np.nan)])
     return Task(X, y, None, X_test, None, None, "rmse", number), data.y[test]
+
+
+def standardised(X: Floats, X_test: Floats) -> tuple[Floats, Floats]:
+    """Columns of mean 0 and variance 1 over the rows of X; constant ones dropped."""
+    centre, spread = X.mean(axis=0), X.std(axis=0)
+    varies = spread > 1e-12 * np.maximum(1, np.abs(X).max(axis=0))
+    centre, spread = centre[varies], spread[varies]
+    return (X[:, varies] - centre) / spread, (X_test[:, varies] - centre) / spread
 
 
 # ---- fits

@@ -22,6 +22,11 @@ REGRESSOR, RANKER = "AutoRegressor", "AutoRanker"
 CHOICES = ("supervised", "agreement")  # what has most of the weight in the two above
 LIBRARIES = {  # learners that are not of corank → names of their distributions
     "lightgbm": ("lightgbm",),
+    "lightgbm-grid": ("lightgbm",),
+    "lambdarank-grid": ("lightgbm",),
+    "boosting-grid": ("scikit-learn",),
+    "trees-grid": ("scikit-learn",),
+    "gp-widths": ("scikit-learn",),
     "xgboost": ("xgboost-cpu", "xgboost"),
     "botorch": ("botorch",),
 }

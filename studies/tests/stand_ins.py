@@ -46,6 +46,17 @@ def write_regression(folder, n_sets=6, n_rows=60):
     (place / "index.json").write_text(json.dumps(index))
 
 
+def write_medium(folder, names, n_rows=450):
+    """Sets of which half of the columns do not matter."""
+    (folder / "uci_medium").mkdir(parents=True)
+    for seed, name in enumerate(names):
+        rng = np.random.default_rng(seed)
+        X = rng.random((n_rows, 4))
+        y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(n_rows)
+        columns = {f"x{j}": X[:, j] for j in range(4)} | {"y": y}
+        pq.write_table(pa.table(columns), folder / "uci_medium" / f"{name}.parquet")
+
+
 def write_donations(folder, n_rows=700):
     place = folder / "kdd98_pva97nk"
     place.mkdir(parents=True)

@@ -226,6 +226,41 @@ def test_a_missing_library_is_said_before_anything_is_computed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_parts_of_an_optional_library_are_left_out_where_it_is_missing(tmp_path, monkeypatch):
+    def parts(settings):
+        return [
+            Part("ours", draw, {"number": 1}),
+            Part("theirs", draw, {"number": 2}, libraries=("no-such-library",)),
+        ]
+
+    def conclude(settings, results):
+        return Outcome([], notes=[", ".join(results)])
+
+    study = replace(made(parts, optional=("no-such-library",)), conclude=conclude)
+    run = run_study(study, Settings(), Ways(keep=tmp_path, reuse=True))
+    assert run.outcome.notes[0] == "ours"
+    assert run.outcome.notes[1].startswith("1 of 2 parts are left out: they need no-such-library")
+    with monkeypatch.context() as elsewhere:  # on another machine it is there
+        elsewhere.setattr(studies.run, "version_of", lambda *names: "1.0")
+        both = run_study(study, Settings(), Ways(keep=tmp_path, reuse=True))
+    assert (both.n_parts, both.n_computed, both.outcome.notes) == (2, 1, ["ours, theirs"])
+    again = run_study(study, Settings(), Ways(keep=tmp_path, reuse=True))
+    assert (again.n_parts, again.n_computed, again.outcome.notes) == (2, 0, ["ours, theirs"])
+
+
+def test_parts_are_computed_in_slices_and_concluded_together(run, registered, tmp_path):
+    kept = ("--keep", tmp_path / "keep", "--jobs", 1)
+    done = run("made", "--only", "part 1", "part 2", *kept)
+    assert done.exit_code == 0
+    assert f"made: 2 parts are in {tmp_path / 'keep'}, 2 of them computed now" in done.output
+    assert not (tmp_path / "reproduce-made").exists()
+    whole = run("made", *kept, "--out", tmp_path / "out", "--json")
+    assert json.loads(whole.stdout)["studies"][0]["parts_computed_now"] == N_PARTS - 2
+    refused = run("made", "--only", "part x", *kept)
+    assert refused.exit_code == 2
+    assert "no part of made has part x in its name" in refused.output
+
+
 def test_fixed_draws_take_no_seed():
     with pytest.raises(ValueError, match="seed is 1, but the draws of made are fixed"):
         run_study(made(fixed_draws=True), Settings(seed=1))

@@ -284,14 +284,22 @@ def test_auto_says_in_words_what_it_is_made_of():
     assert " without them, " in words
 
 
-def test_auto_in_passes_says_that_nothing_is_averaged():
+def test_auto_in_passes_is_an_average_but_for_settings_and_more_unscored_rows():
     Path("many").mkdir()
     frame().to_parquet("many/a.parquet")
-    words = ("fit", "many", "--score", "y", "--query", "q", "--basis", "20", "--out")
-    result = run(*words, "m.corank")
-    assert "this is --method rankrls; --method corankrls learns from unscored" in result.stderr
+    words = ("fit", "many", "--score", "y", "--query", "q", "--out")
+    assert "AutoRanker fitted on many" in run(*words, "a.corank").stdout
+    run("fit", "many/a.parquet", *words[2:], "b.corank", "--passes")
+    for name in "ab":
+        run("rank", f"{name}.corank", "many", "--out", f"{name}.csv")
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+    run("evaluate", "a.corank", "many")
+    result = run(*words, "m.corank", "--basis", "20")
+    assert "averaged: this is --method rankrls\n" in result.stderr
     assert type(load("m.corank")).__name__ == "RankRLS"
-    assert "this is --method corankrls\n" in run(*words, "c.corank", "--unscored", "many").stderr
+    more = run(*words, "c.corank", "--basis", "20", "--unscored", "many")
+    assert "this is --method corankrls\n" in more.stderr
+    assert "rows of --unscored are" in run(*words, "d.corank", "--unscored", "many").stderr
 
 
 # ---------------------------------------------------------------- standard input and output

@@ -245,10 +245,15 @@ def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
     assert "noise 0.09: an observed score is off by about ±0.3" in said
     assert "one gamma per feature, from" in said
     inspected = run("inspect", "w.corank").stdout
-    strongest = re.search(r"gamma\s+─+\s+(\S+) +(\S+)", inspected)
+    strongest = re.search(r"between rows\s+─+\s+(\S+) +(\S+) +(\S+)", inspected)
     names = model.encoder_.get_feature_names_out()
-    assert strongest.group(1) == names[np.argmax(model.gamma_)]
     in_json = json.loads(run("inspect", "w.corank", "--json").stdout)
+    shares = np.asarray(in_json["distance_shares"])
+    best = np.argmax(shares)
+    assert strongest.groups() == (names[best], f"{model.gamma_[best]:.3g}", f"{shares[best]:.0%}")
+    expected = model.gamma_ * model.basis_points_.var(axis=0)
+    np.testing.assert_allclose(shares, expected / expected.sum())
+    assert f"{names[best]} makes {shares[best]:.0%} of the distance between rows" in said
     np.testing.assert_allclose(in_json["gamma"], model.gamma_)
     assert in_json["feature_names"] == list(names)
     assert (in_json["amplitude"], in_json["noise"], in_json["log_evidence"]) == (
@@ -372,7 +377,7 @@ WRONG_PAIRS = {  # the table, options, and what the message mentions
     "gamma": (
         "a,b\n001,002\n",
         ("--method", "preference", "--gamma", "columns", "--kernel", "poly"),
-        ("--gamma columns", "--kernel rbf"),
+        ("--gamma columns", "rbf", "--kernel poly"),
     ),
 }
 

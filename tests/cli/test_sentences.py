@@ -13,7 +13,7 @@ from corank import load
 from corank.cli import fit
 from corank.cli.console import show_json
 from corank.datasets import make_ranking
-from corank.learners import views
+from corank.learners import co_rls
 from corank.learners.average import learner as average_learner
 
 COLUMNS = ("--score", "rating", "--query", "user", "--id", "item")
@@ -100,7 +100,7 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
     owner, name = (
-        (average_learner, "unscored_effect_of") if method == "auto" else (views, "unscored_effect")
+        (average_learner, "unscored_effect_of") if method == "auto" else (co_rls, "unscored_effect")
     )
     original = getattr(owner, name)
 

@@ -6,7 +6,7 @@ from brute_force import kernel, small_problem
 from scipy import sparse
 
 from corank.core.arrays import to_numpy
-from corank.core.kernels import Kernel, scale_gamma
+from corank.core.kernels import Kernel, column_shares, scale_gamma
 
 X, NEW = small_problem().X, small_problem().X_new
 EXPONENTIAL = Kernel("exponential", 0.4)
@@ -67,3 +67,13 @@ def test_scale_width_has_the_units_of_a_distance():
     assert EXPONENTIAL.scale_width(1000 * X) == pytest.approx(EXPONENTIAL.scale_width(X) / 1000)
     assert EXPONENTIAL.scale_width(X) == pytest.approx(np.sqrt(scale_gamma(X)))
     assert Kernel("laplacian").scale_width(X) == scale_gamma(X)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_shares_of_columns_are_those_of_all_pairs(kind, power):
+    rows = X * [3.0, 1.0, 0.1, *[0.0] * (X.shape[1] - 3)]
+    expected = (np.abs(rows[:, None] - rows[None]) ** power).sum(axis=(0, 1))
+    found = column_shares(sparse.csr_array(rows) if kind == "csr" else rows, power)
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
+    np.testing.assert_array_equal(column_shares(np.ones((4, 2)), power), 0)

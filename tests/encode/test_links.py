@@ -17,8 +17,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import AutoRegressor, LinkEncoder, RankRLS, scan
-from corank.core import spreading
-from corank.links import propagated, read_links, spread_matrix
+from corank.links import COLUMNS_AT_A_TIME, propagated, read_links, spread_matrix
 
 EDGES = [(0, 1), (1, 0), (1, 2), (1, 2), (3, 3)]
 NAMES = ["a", "b", "c", "d"]
@@ -240,7 +239,7 @@ def test_an_item_without_links_keeps_what_it_has():
 @pytest.mark.parametrize("kept", [0.0, 0.05, 1.0])
 def test_propagation_is_that_of_the_formula(kind, kept):
     P = spread_matrix(random_links(25, 40, directed=True))
-    W = np.random.default_rng(1).standard_normal((25, 2 * spreading.COLUMNS_AT_A_TIME + 3))
+    W = np.random.default_rng(1).standard_normal((25, 2 * COLUMNS_AT_A_TIME + 3))
     W[W < 0.5] = 0
     results = propagated(P, kind(W), [4, 1, 7], kept)
     assert sorted(results) == [1, 4, 7]

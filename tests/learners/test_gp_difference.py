@@ -478,7 +478,10 @@ def test_the_units_of_scores_and_features_do_not_matter(size):
         ({"noise": np.inf}, "noise"),
         ({"amplitude": 0}, "amplitude"),
         ({"gamma": [0.1, 1.0]}, "gamma must be"),
-        ({"gamma": "columns", "kernel": "linear"}, "gamma='columns' goes with kernel='rbf' only"),
+        (
+            {"gamma": "columns", "kernel": "linear"},
+            "gamma='columns' needs an rbf, exponential or laplacian kernel",
+        ),
         ({"basis": "features", "kernel": "linear"}, "basis='features' does not go with"),
         ({"basis": 99}, "basis = 99"),
     ],

@@ -507,8 +507,14 @@ PARAMETERS = [
     ({"gamma": -1.0}, "gamma"),
     ({"gamma": np.inf}, "gamma"),
     ({"gamma": "auto"}, "gamma"),
-    ({"gamma": "columns", "kernel": "poly"}, "gamma='columns' goes with kernel='rbf' only"),
-    ({"gamma": "columns", "kernel": "linear"}, "gamma='columns' goes with kernel='rbf' only"),
+    (
+        {"gamma": "columns", "kernel": "poly"},
+        "gamma='columns' needs an rbf, exponential or laplacian kernel",
+    ),
+    (
+        {"gamma": "columns", "kernel": "linear"},
+        "gamma='columns' needs an rbf, exponential or laplacian kernel",
+    ),
     ({"kernel": "nothing"}, "kernel"),
     (
         {"basis": "features", "kernel": "linear"},

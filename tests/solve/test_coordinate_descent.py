@@ -11,7 +11,7 @@ from brute_force.views import Look, fit_views, rbf, small_views
 from sklearn.exceptions import ConvergenceWarning
 
 from corank import CoRankRLS, CoRLS, View
-from corank.solve.descent import descend
+from corank.solve.tuning import descend
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views()

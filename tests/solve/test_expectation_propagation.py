@@ -14,7 +14,7 @@ from corank.core.arrays import like, to_numpy
 from corank.core.basis import KernelBasis
 from corank.core.kernels import Kernel
 from corank.core.loss import WithinQueries
-from corank.core.observations import ComparedRows, Rows, ScoredRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.solve import expectation_propagation
 from corank.solve.differences import spread_of, width_slopes
 from corank.solve.expectation_propagation import PairData, propagate
@@ -198,8 +198,8 @@ Y = np.sin(X[:, 0]) + QID
 
 
 def differences(basis=None):
-    rows = Rows(X, Y, QID, 4, None, np.arange(20))
-    problem = ScoredRows(rows, WithinQueries("size"))
+    rows = ScoredRows(X, Y, QID, 4, None, np.arange(20))
+    problem = rows.under(WithinQueries("size"))
     if basis is None:
         return problem, DualSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), X))])
     return problem, PrimalSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), X[basis]))])

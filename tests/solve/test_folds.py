@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 from corank import RLS, RankRLS
 from corank.core.folds import N_FOLDS, default_folding
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import Rows, ScoredRows
+from corank.core.observations import ScoredRows
 from corank.core.sampling import fold_numbers, uniform_draws
 from corank.solve.holdout import best_position
 
@@ -24,9 +24,7 @@ def default_folds(n, loss, queries=None, seed=0, n_features=None, scores=None):
     """The fold of every row under the default hold-out."""
     n_queries = 1 if queries is None else int(queries.max()) + 1
     scores = np.arange(n) % 5 / 4 if scores is None else scores
-    problem = ScoredRows(
-        Rows(np.zeros((n, 1)), scores, queries, n_queries, None, np.arange(n)), loss
-    )
+    problem = ScoredRows(np.zeros((n, 1)), scores, queries, n_queries, None, np.arange(n), loss)
     groups = None if problem.groups is None else [problem.groups]
     folding = default_folding([problem], groups, seed, n_features=n_features)
     return None if folding is None else folding.codes[0]

@@ -20,7 +20,7 @@ from corank import RLS, RankRLS
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.kernels import Kernel
 from corank.core.loss import WEIGHTINGS, blend
-from corank.core.observations import Rows, ScoredRows
+from corank.core.observations import ScoredRows
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 PROBLEM = small_problem()
@@ -296,8 +296,8 @@ def test_dual_equals_primal(loss):
 )
 @pytest.mark.parametrize("form", ["dual", "primal"])
 def test_path_equals_refitting_each_alpha(form, basis, loss):
-    rows = Rows(features=X, scores=Y, queries=QID, n_queries=5, weights=W, index=np.arange(N))
-    problem = ScoredRows(rows, blend(loss.weighting, loss.beta))
+    rows = ScoredRows(features=X, scores=Y, queries=QID, n_queries=5, weights=W, index=np.arange(N))
+    problem = rows.under(blend(loss.weighting, loss.beta))
     system = (DualSystem if form == "dual" else PrimalSystem)([ViewData(problem, basis)])
     alphas, offset = np.logspace(-3, 2, 4), 0.7
     k = kernel("linear") if isinstance(basis, FeatureBasis) else kernel("rbf", GAMMA)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from corank.solve import spectrum
-from corank.solve.spectrum import LogEvidence, Spectrum, leave_out
+from corank.solve.spectrum import LogEvidence, Spectrum, leave_out, solve_shifts
 
 RNG = np.random.default_rng(11)
 N = 20
@@ -30,10 +30,16 @@ def by_definition(inverse, targets):
     return residuals, variances
 
 
-def test_it_solves_every_system():
-    found = Spectrum.of(MATRIX).solve(TARGETS, ALPHAS)
+@pytest.mark.parametrize("n", [1, 2, 3, N])
+@pytest.mark.parametrize("way", ["eigenvectors", "a tridiagonal form"])
+def test_it_solves_every_system(way, n):
+    matrix, targets = MATRIX[:n, :n], TARGETS[:n]
+    if way == "eigenvectors":
+        found = Spectrum.of(matrix).solve(targets, ALPHAS)
+    else:
+        found = solve_shifts(matrix, targets[:, 0], ALPHAS)
     for at, alpha in enumerate(ALPHAS):
-        expected = np.linalg.solve(MATRIX + alpha * np.eye(N), TARGETS[:, 0])
+        expected = np.linalg.solve(matrix + alpha * np.eye(n), targets[:, 0])
         np.testing.assert_allclose(found[:, at], expected, rtol=1e-8)
 
 

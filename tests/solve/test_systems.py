@@ -13,10 +13,10 @@ from corank.core.arrays import first_appearance
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.kernels import Kernel
 from corank.core.loss import Pointwise, WithinQueries, blend
-from corank.core.observations import ComparedRows, Rows, ScoredRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.co_kernel import grouped_by_ratio
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, contrasts
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, contrasts
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views()
@@ -55,9 +55,8 @@ def points_of(form, scores):
 def unscored(comparison, weights=None):
     _, codes = np.unique(P.qid[PLAIN], return_inverse=True)
     own = HeldRows(P.X, codes.astype(np.int64), PLAIN, None if weights is None else weights[PLAIN])
-    return Unscored(
-        comparison, UnscoredRows((own, HeldRows(P.apart, first_appearance(P.apart_qid)[0])))
-    )
+    apart = HeldRows(P.apart, first_appearance(P.apart_qid)[0])
+    return UnscoredRows((own, apart), comparison)
 
 
 def make(form, loss, n_views, *, y=P.y, weights=None):
@@ -66,9 +65,11 @@ def make(form, loss, n_views, *, y=P.y, weights=None):
         scored = np.flatnonzero(~np.isnan(scores))
         queries, n_queries = first_appearance(P.qid[scored])
         own = None if weights is None else weights[scored]
-        rows = Rows(P.X[scored][:, COLUMNS[v]], scores[scored], queries, n_queries, own, scored)
+        rows = ScoredRows(
+            P.X[scored][:, COLUMNS[v]], scores[scored], queries, n_queries, own, scored
+        )
         basis = KernelBasis(Kernel("rbf", GAMMAS[v]), points_of(form, scores)[:, COLUMNS[v]])
-        problem = ScoredRows(rows, blend(loss.weighting, loss.beta))
+        problem = rows.under(blend(loss.weighting, loss.beta))
         views.append(ViewData(problem, basis, COLUMNS[v], PENALTIES[v]))
     shared = Pointwise() if loss is REGRESSION else WithinQueries(loss.weighting)
     return FORMS[form](views, unscored(shared, weights))
@@ -172,16 +173,15 @@ def compared(form, n_views):
         )
         for own, gamma, rho in zip(COLUMNS[:n_views], GAMMAS, PENALTIES, strict=False)
     ]
-    rows = UnscoredRows((HeldRows(P.X, np.unique(P.qid[rest], return_inverse=True)[1], rest),))
+    held = HeldRows(P.X, np.unique(P.qid[rest], return_inverse=True)[1], rest)
+    rows = UnscoredRows((held,), WithinQueries("unit"))
     looks = [
         Look(own, rbf(gamma), points, rho)
         for own, gamma, rho in zip(COLUMNS[:n_views], GAMMAS, PENALTIES, strict=False)
     ]
     options = {"margins": MARGINS, "weights": PAIR_WEIGHTS, "qid": P.qid, "plain": rest}
     models = fit_views_comparisons(looks, P.X, WINNERS, LOSERS, PAIRS, "unit", **options)
-    return FORMS[form](views, Unscored(WithinQueries("unit"), rows)), [
-        model(P.X_new) for model in models
-    ]
+    return FORMS[form](views, rows), [model(P.X_new) for model in models]
 
 
 @every_form
@@ -285,8 +285,8 @@ def test_cokernel_predictions_are_those_of_a_refit_on_the_kept_units(form, loss,
     system = make(form, loss, 3, y=y)
     # whole queries, unscored rows stay
     out = np.isin(P.qid, [1, 3]) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
-    kept = [np.flatnonzero(~out[view.problem.rows.index]) for view in system.views]
-    left = [np.flatnonzero(out[view.problem.rows.index]) for view in system.views]
+    kept = [np.flatnonzero(~out[view.problem.index]) for view in system.views]
+    left = [np.flatnonzero(out[view.problem.index]) for view in system.views]
     level = 0.7  # taken out of the scores, put back into the predictions
     lowered = y[~out] - level
     options = {"qid": P.qid[~out], "unscored": P.apart, "unscored_qid": P.apart_qid}
@@ -296,7 +296,7 @@ def test_cokernel_predictions_are_those_of_a_refit_on_the_kept_units(form, loss,
             kept, left, np.asarray([alpha]), agreement / alpha, level
         )
         for v, view in enumerate(system.views):
-            expected = model(P.X[view.problem.rows.index[left[v]]])[:, v] + level
+            expected = model(P.X[view.problem.index[left[v]]])[:, v] + level
             np.testing.assert_allclose(found[v][:, 0], expected, atol=1e-7)
 
 

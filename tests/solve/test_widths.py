@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.stats import multivariate_normal
 
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import Rows, ScoredRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.solve.widths import PULL, evidence_of_widths, learn_widths
 
 
@@ -15,13 +16,13 @@ def make_problem(n=60, d=4, *, loss=None, queries=None, seed=0):
     rows = rng.standard_normal((n, d))
     scores = np.sin(2 * rows[:, 0]) * rows[:, 1] + 0.1 * rng.standard_normal(n)
     weights = rng.uniform(0.5, 2.0, n)
-    observed = Rows.of(rows, scores - scores.mean(), queries, weights)
-    return ScoredRows(observed, WithinQueries() if loss is None else loss)
+    observed = ScoredRows.of(rows, scores - scores.mean(), queries, weights)
+    return observed.under(WithinQueries() if loss is None else loss)
 
 
 def dense_root(problem):
     """J (n, n), column by column."""
-    return problem.operator.root(np.eye(len(problem.rows)))
+    return problem.operator.root(np.eye(len(problem)))
 
 
 EXPONENTS = {  # of kernels with one width per column, for gaps (n, n, d) between rows
@@ -40,7 +41,7 @@ def test_evidence_is_the_density_of_contrasts_at_the_best_amplitude(loss, n_quer
     weighs = loss.needs_queries and loss.weighting != "size"
     problem = make_problem(loss=loss, queries=queries)
     if weighs:
-        problem = ScoredRows(Rows.of(problem.features, problem.reference, queries, None), loss)
+        problem = ScoredRows.of(problem.features, problem.reference, queries, None).under(loss)
     gammas, alpha = np.array([0.5, 0.2, 0.01, 0.03]), 0.3
     root, rows = dense_root(problem), problem.features
     exponents = EXPONENTS[kernel](rows[:, None, :] - rows[None, :, :], gammas)
@@ -58,6 +59,28 @@ def test_evidence_is_the_density_of_contrasts_at_the_best_amplitude(loss, n_quer
     )
     value, _ = evidence_of_widths(problem, np.log([*gammas, alpha]), kernel)
     assert value == pytest.approx(densities.max() + n / 2, abs=1e-4)
+
+
+@every_kernel
+def test_evidence_of_comparisons_is_the_density_of_margins(kernel):
+    rng = np.random.default_rng(0)
+    rows, margins, weights = rng.standard_normal((20, 4)), rng.random(30), rng.uniform(0.5, 2, 30)
+    winners, losers = (rng.integers(0, 20, 30) for _ in range(2))
+    problem = ComparedRows(rows, winners, losers, margins, weights, np.arange(30))
+    gammas, alpha = np.array([0.5, 0.2, 0.01, 0.03]), 0.3
+    differences = np.eye(20)[winners] - np.eye(20)[losers]
+    values = np.exp(-EXPONENTS[kernel](rows[:, None, :] - rows[None, :, :], gammas))
+    covariance = differences @ values @ differences.T + alpha * np.diag(1 / weights)
+    amplitude = margins @ np.linalg.solve(covariance, margins) / 30  # of the largest density
+    expected = multivariate_normal(np.zeros(30), amplitude * covariance).logpdf(margins)
+    place = np.log([*gammas, alpha])
+    value, slopes = evidence_of_widths(problem, place, kernel)
+    # the density of the margins times the roots of their weights, without constants
+    assert value == pytest.approx(
+        expected - 0.5 * np.log(weights).sum() + 15 * np.log(2 * np.pi) + 15, abs=1e-6
+    )
+    steps = approx_fprime(place, lambda at: evidence_of_widths(problem, at, kernel)[0], 1e-6)
+    np.testing.assert_allclose(slopes, steps, rtol=1e-3, atol=1e-3)
 
 
 @every_kernel
@@ -90,7 +113,7 @@ def test_a_search_that_began_on_few_rows_ends_at_the_best_widths_for_all():
 def test_weights_that_are_too_far_apart_keep_widths_within_their_range():
     problem = make_problem(n=120, d=3)
     weights = np.geomspace(1e-12, 1e12, 120)
-    apart = Rows.of(problem.features, problem.reference, None, weights)
-    learned = learn_widths(ScoredRows(apart, WithinQueries()))
+    apart = ScoredRows.of(problem.features, problem.reference, None, weights)
+    learned = learn_widths(apart.under(WithinQueries()))
     assert np.isfinite(learned.gammas).all()
     assert np.isfinite(learned.log_evidence)

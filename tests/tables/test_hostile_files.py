@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 
-from corank.interview.cards import PICTURE_URL
+from corank.interview.page import PICTURE_URL
 from corank.tables import TableError, limits, read_table, score_column
 from corank.tables.limits import MAX_DEPTH, PIECE_BYTES, ShallowStream, number_of_names
 from corank.tables.read import last_feature

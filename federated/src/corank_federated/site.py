@@ -28,13 +28,13 @@ from corank.core.arrays import (
 )
 from corank.core.basis import Basis
 from corank.core.loss import QueryLoss, WithinQueries
-from corank.core.observations import Rows, ScoredRows
+from corank.core.observations import ScoredRows
 from corank.core.queries import encode_queries
 from corank.core.sums import Gram
 from corank.inputs import read_features
 from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.solve.descent import solve_factored
 from corank.solve.systems import whitened_statistics
+from corank.solve.tuning import solve_factored
 from corank.streaming.checkpoint import digest_of, in_words
 from corank_federated.messages import VERSION, Message, Terms, note
 from corank_federated.shared_items import SharedItems
@@ -533,7 +533,7 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
     queries, n_queries = (
         (None, 1) if shared.queries is None or not ranks else encode_queries(shared.queries, m)
     )
-    rows = Rows(
+    rows = ScoredRows(
         features=features,
         scores=like(np.zeros(m), reference),
         queries=None if queries is None else like(queries, reference, "int64"),
@@ -546,7 +546,7 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
     basis = part.span.basis(len(part.coefficients), reference)
     penalty = model.alpha_ * model.views_[0].penalty
     return PulledView(
-        basis, sums.total(), model.intercept_ - model._level, penalty, ScoredRows(rows, comparison)
+        basis, sums.total(), model.intercept_ - model._level, penalty, rows.under(comparison)
     )
 
 

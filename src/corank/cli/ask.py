@@ -45,9 +45,8 @@ from corank.cli.options import (
 )
 from corank.core.messages import count
 from corank.interview.answers import SCORE
-from corank.interview.cards import Cards
 from corank.interview.interview import Interview
-from corank.interview.page import Page
+from corank.interview.page import Cards, Page
 from corank.interview.server import LOCAL, PageServer
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile
@@ -120,7 +119,8 @@ def ask(
     check_output(out, source, force=True)
     if model_out is not None:
         check_model_output(model_out, source, out, force=force, option="--model-out")
-    wanted, dropped = features or [], drop or []
+    wanted = features or []
+    dropped = drop or []
     with working() as step:
         step(f"reading {source.path.name}")
         named_by = id or _only_column(source, file)

@@ -92,7 +92,8 @@ def learned_columns(
     """Names of the columns to learn from, and their encoder, which is not fitted yet; parameters as
     in `feature_columns`.
     """
-    wanted, identities = chosen.features or [], [] if identity is None else [identity]
+    wanted = chosen.features or []
+    identities = [] if identity is None else [identity]
     features = feature_columns(table, roles, wanted, chosen.drop or [], identity)
     given = [name for names in chosen.kinds.values() for name in names]
     features = without_ids(table, features, [*wanted, *given, *identities])
@@ -114,7 +115,9 @@ def note_kinds(encoder: TableEncoder) -> None:
     texts, dates, units = [], [], []
     vectors: dict[str, None] = {}
     for learned in encoder.columns_:
-        name, kind, format = learned.name, learned.kind, learned.format
+        name = learned.name
+        kind = learned.kind
+        format = learned.format
         if learned.dropped:
             continue
         if kind == "text" and name not in encoder.text:

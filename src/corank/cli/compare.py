@@ -274,13 +274,15 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
     head = ("method", measure, "gain", "p", "fit", "verdict")
     lines = []
     for method in comparison.ranked():
-        row, against = rows[method], rows[method].against
+        row = rows[method]
+        against = rows[method].against
         estimate = row.estimates[comparison.measure]
         assert estimate is not None
         gain, p, verdict = "", "", "baseline"
         if against is not None:
             p = chance(against.p_corrected).removeprefix("p = ").removeprefix("p ")
-            gain, verdict = measured(against.gain.mean, "+"), against.verdict
+            gain = measured(against.gain.mean, "+")
+            verdict = against.verdict
         kind = {"better": "good", "worse": "bad"}.get(verdict, "")
         cells = (row.title, measured(estimate.mean), gain, p, f"{row.fit_seconds:.2f} s")
         lines.append((*cells, Cell(verdict, kind=kind)))

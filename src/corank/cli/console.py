@@ -259,7 +259,8 @@ def _options_of(owner: Callable[..., Any]) -> Iterator[Parameter]:
     """The options that a command or a group has, one by one."""
     kinds = get_type_hints(owner, include_extras=True)
     for name, parameter in signature(owner).parameters.items():
-        kind, default = kinds[name], parameter.default
+        kind = kinds[name]
+        default = parameter.default
         if is_dataclass(kind):
             yield from _options_of(kind)  # type: ignore[arg-type]
             continue
@@ -548,7 +549,8 @@ def readable(
     from corank.tables.read import SPREADSHEETS
 
     streams: Streams = context.obj
-    path, several = file, is_several(file)
+    path = file
+    several = is_several(file)
     if format is not None and several:
         raise ValueError(
             f"--format goes with a single table, but {file} is a folder or a pattern, whose files"

@@ -105,7 +105,8 @@ class DemoRanking:
     @classmethod
     def of(cls, data: ProposalData) -> DemoRanking:
         """Mark ten items at random, half of them of the topic, and learn from them."""
-        truth, rng = data.has_topic(TOPIC), np.random.default_rng([0, N_MARKS])
+        truth = data.has_topic(TOPIC)
+        rng = np.random.default_rng([0, N_MARKS])
         halves = np.flatnonzero(truth), np.flatnonzero(~truth)
         marked = np.concatenate([rng.choice(rows, N_MARKS // 2, replace=False) for rows in halves])
         marks = np.full(len(truth), np.nan)
@@ -138,7 +139,8 @@ class DemoRanking:
 
     def titles(self, rows: Iterable[int]) -> list[tuple[str, str, str]]:
         """Number, whether it has the topic, and title of some items."""
-        ids, titles = self.data.ids, self.data.X["title"].to_pylist()
+        ids = self.data.ids
+        titles = self.data.X["title"].to_pylist()
         return [(str(ids[row]), "yes" if self.truth[row] else "no", titles[row]) for row in rows]
 
     def tables(self, n_first: int) -> list[Table]:

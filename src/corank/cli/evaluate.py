@@ -112,7 +112,8 @@ def _show_measures(title: str, result: Facts, remark: str = "") -> None:
         if result[key] is None:
             rows.append((measure.title, "–", "", f"left out: {result[f'{key}_left_out']}"))
             continue
-        value, error = result[key]["value"], result[key].get("standard_error")
+        value = result[key]["value"]
+        error = result[key].get("standard_error")
         spread = "" if error is None else measured(error)
         rows.append((measure.title, measured(value), spread, measure.reading))
     head = ("measure", "value", "±", "how to read it")
@@ -142,7 +143,9 @@ class Predictions:
 
     def only(self, chosen: Mask) -> Predictions:
         """Some of the rows."""
-        y, predicted, queries = self.y[chosen], self.predicted[chosen], take(self.queries, chosen)
+        y = self.y[chosen]
+        predicted = self.predicted[chosen]
+        queries = take(self.queries, chosen)
         return Predictions(y, predicted, queries, self.new[chosen], self.n_rows)
 
     @property
@@ -155,7 +158,8 @@ class Predictions:
 def _measure_scores(
     applied: AppliedModel, roles: ScoresInFit, step: Step, *, shuffles: bool
 ) -> Facts:
-    model, file = applied.model, applied.file
+    model = applied.model
+    file = applied.file
     query = roles.query or remembered(model, "query")
     score = roles.score or remembered(model, "score")
     if score is None:
@@ -259,7 +263,8 @@ class ExpectedOutcomes:
         cls, applied: AppliedModel, roles: ScoresInFit, given: PairColumns, step: Step
     ) -> ExpectedOutcomes:
         """What a model expects of the comparisons of a table."""
-        model, file = applied.model, applied.file
+        model = applied.model
+        file = applied.file
         if applied.items is None:
             raise ValueError(
                 f"{file} compares items: name the table that describes them with --items"
@@ -268,9 +273,12 @@ class ExpectedOutcomes:
         items, named = applied.compared_items(roles.query, item, "any two items are compared")
         outcomes = read_outcomes(file, named, given, applied.pair_columns, to_learn=False)
         step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
-        features, first, second = items.features, outcomes.first, outcomes.second
+        features = items.features
+        first = outcomes.first
+        second = outcomes.second
         linked = items.linked(item)
-        scores, chances = np.asarray(model.predict(features, **linked)), None
+        scores = np.asarray(model.predict(features, **linked))
+        chances = None
         if model.has_posterior and not linked:
             chances = np.asarray(
                 model.predict_comparison(features[first], features[second], observed=True)
@@ -285,7 +293,8 @@ class ExpectedOutcomes:
 
     def table(self) -> pa.Table:
         """The table with what the model expects beside it, in the last columns."""
-        table, results = self.outcomes.table, self.results()
+        table = self.outcomes.table
+        results = self.results()
         names = result_names(list(results), table.column_names)
         for name, values in zip(names, results.values(), strict=True):
             table = table.append_column(name, pa.array(values))
@@ -298,7 +307,8 @@ class ExpectedOutcomes:
         Ties have no winner and are left out.
         """
         outcomes = self.outcomes
-        won, answered = outcomes.won.copy(), outcomes.answered
+        won = outcomes.won.copy()
+        answered = outcomes.answered
         if outcomes.margins is not None:
             won[(outcomes.margins == 0) & ~np.isnan(won)] = 0.5
         decided = answered[won[answered] != 0.5]
@@ -357,7 +367,8 @@ def _show_comparisons(
 
 
 def _show_pairs(expected: ExpectedOutcomes, method: str, file: Path) -> None:
-    pairs, sides = expected.table(), expected.outcomes.names.sides
+    pairs = expected.table()
+    sides = expected.outcomes.names.sides
     results = pairs.column_names[-len(expected.results()) :]
     rows = []
     for row in pairs.slice(0, SHOWN_PAIRS).to_pylist():

@@ -75,10 +75,8 @@ def explain(
     with working(quiet=common.quiet) as step:
         step(f"reading {title_of(file)}")
         learner = applied.model
-        item, by_query = (
-            id_column or remembered(learner, "id"),
-            learner.is_average and learner.with_queries,
-        )
+        item = id_column or remembered(learner, "id")
+        by_query = learner.is_average and learner.with_queries
         otherwise = "all rows are one query" if by_query else ""
         rows = ItemTable.read(applied, applied.file, query, item, otherwise=otherwise)
         items = _Items.of(rows, item, asked=id_column is not None)
@@ -99,6 +97,7 @@ def explain(
         show(
             *(Text(sentence) for sentence in explanation.sentences()[:2]),
             *tables,
+            *([Text(explanation.distance)] if explanation.distance else []),
         )
     if report is not None and not common.quiet:
         show(Text(f"page: {report}"))

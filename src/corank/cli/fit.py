@@ -106,6 +106,8 @@ FACTS = (  # of the description that the result has too
     "queries_without_scores",
     "features",
     "feature_names",
+    "distance_shares",
+    "distance_weight",
     "average",
     "candidates",
     "gamma_chosen",
@@ -353,22 +355,19 @@ class FitJob:
             )
 
     def with_method(self) -> FitJob:
-        """The job with its learner: auto is one learner where rows are read in passes or its
-        settings are given.
+        """The job with its learner: auto is one learner where its settings are given, or further
+        unscored rows are read in passes.
         """
         request, method, streamed = self.request, self.method, self.is_streamed
-        if method is AUTO and (streamed or request.learner.are_of_one_learner):
+        has_unscored = request.passes.unscored is not None
+        if method is AUTO and (request.learner.are_of_one_learner or (streamed and has_unscored)):
             agreeing = MethodName.corankrls if self.plain_method in RANKERS else MethodName.corls
-            has_views = bool(request.chosen.view) or request.passes.unscored is not None
+            has_views = bool(request.chosen.view) or has_unscored
             method = agreeing if has_views else self.plain_method
-            why, other = "settings of a single learner are given", ""
-            if streamed:
-                why = "rows are read in passes"
-                other = f"; --method {agreeing} learns from unscored rows too"
-            note(
-                f"{why}, so models are not averaged: this is --method {method}"
-                f"{'' if has_views else other}"
-            )
+            why = "settings of a single learner are given"
+            if streamed and has_unscored:
+                why = "rows of --unscored are read in passes"
+            note(f"{why}, so models are not averaged: this is --method {method}")
         if self.links is not None and method is not AUTO:
             raise ValueError(
                 f"--links goes with the default method, not with --method {method}: leave"

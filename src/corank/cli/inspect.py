@@ -100,7 +100,8 @@ def _effects(model: Any, file: TableFile) -> list[ColumnEffect]:
             "--data is for models of scores; corank explain shows which columns matter to a model"
             " of comparisons"
         )
-    score, query = remembered(model, "score"), remembered(model, "query")
+    score = remembered(model, "score")
+    query = remembered(model, "query")
     if score is None:
         raise ValueError(
             "--data needs a model of corank fit: this one does not remember a score column"
@@ -113,7 +114,8 @@ def _effects(model: Any, file: TableFile) -> list[ColumnEffect]:
 
 def _contents(path: Path) -> Facts:
     header, _ = read_model(path)
-    summary, model = header["summary"], load(path)
+    summary = header["summary"]
+    model = load(path)
     return {
         **describe(model),
         "encoding": None if model.encoder_ is None else encoding_of(model.encoder_),
@@ -175,7 +177,8 @@ def _devices() -> tuple[list[str], dict[str, float]]:
     GFLOP/s.
     """
     matrix = np.random.default_rng(0).random((CPU_SIZE, CPU_SIZE))
-    names, speeds = ["CPU"], {"CPU": _speed(matrix)}
+    names = ["CPU"]
+    speeds = {"CPU": _speed(matrix)}
     try:
         import torch
     except ImportError:

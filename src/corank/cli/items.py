@@ -237,14 +237,17 @@ class ScoredItems:
         needed: bool = False,
     ) -> ScoredItems:
         """The rows of a table; links that are `needed` must be there."""
-        model, scores = applied.model, score_column(table, score, unlabelled_score(applied.model))
+        model = applied.model
+        scores = score_column(table, score, unlabelled_score(applied.model))
         file = applied.items or applied.file
         linked = applied.linked(table, item, file, needed=needed)
         if not linked:
             scored = ~np.isnan(scores)
-            table, scores = table.filter(pa.array(scored)), scores[scored]
+            table = table.filter(pa.array(scored))
+            scores = scores[scored]
         queries = None if query is None else query_column(table, query)
-        features, names = features_of(model, table), None
+        features = features_of(model, table)
+        names = None
         if item is not None and item in table.column_names:
             names = names_in(table, item, "item", applied.file)
         marks = row_marks(names, features, scores, queries)

@@ -155,7 +155,8 @@ def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) 
     for answer in read_answers(file).taken_back:
         pairs = []
         for first, second, won in pair_outcomes([answer]):
-            first, second = first.strip(), second.strip()
+            first = first.strip()
+            second = second.strip()
             if first not in items or second not in items:
                 continue
             tied = won == 0.5

@@ -261,10 +261,12 @@ class RoleOptions:
         from corank.streaming.sources import find_files
         from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
 
-        path, is_svmlight = file.path, file.is_svmlight
+        path = file.path
+        is_svmlight = file.is_svmlight
         if path.is_dir() and self.score is None and not compared:
             files, kind = find_files(path, None)
-            path, is_svmlight = Path(files[0].path), kind == "svmlight"
+            path = Path(files[0].path)
+            is_svmlight = kind == "svmlight"
         if not is_svmlight:
             return self
         roles = self
@@ -423,7 +425,8 @@ class LearnerOptions:
     )
     gamma: Word = setting(
         "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"
-        " few rows are scored; preference and difference also take columns, one width per column.",
+        " few rows are scored; they, preference and difference also take columns, one width per"
+        " column.",
         shown="the method's own",
     )
     basis: Word = setting(
@@ -477,6 +480,7 @@ class PassOptions:
         "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.",
         panel=MANY_ROWS,
     )
+    passes: bool = flag("Read the rows of FILE in passes, however few.", panel=MANY_ROWS)
     checkpoint: File = option(
         "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
     )
@@ -492,7 +496,12 @@ class PassOptions:
     @property
     def given(self) -> dict[str, Any]:
         """The options that ask for passes."""
-        options = {"unscored": self.unscored, "checkpoint": self.checkpoint, "dask": self.dask}
+        options = {
+            "unscored": self.unscored,
+            "passes": self.passes or None,
+            "checkpoint": self.checkpoint,
+            "dask": self.dask,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -510,11 +519,11 @@ def _methods(has: Callable[[LearnerRecord], bool]) -> tuple[MethodName, ...]:
 
 
 AGREEING = _methods(lambda record: record.views)  # views that agree on unscored rows
-STREAMED = _methods(lambda record: record.scans)  # that learn from files in passes
+STREAMED = (AUTO, *_methods(lambda record: record.scans))  # that learn from files in passes
 RANKERS = _methods(lambda record: record.ranks)
 METHODS_WITH = {  # option → methods that it goes with, where learners do not list it among theirs
     **dict.fromkeys(("view", "unscored"), AGREEING),
-    **dict.fromkeys(("checkpoint", "dask"), STREAMED),
+    **dict.fromkeys(("passes", "checkpoint", "dask"), STREAMED),
     "scoring": _methods(lambda record: "amplitude" not in record.options),
     "comparisons": _methods(lambda record: record.comparisons),
 }

@@ -175,7 +175,9 @@ def _run(
             shown = out is None and not output.as_json
             ranking = _ranking(model, applied, ranks, step, shown=shown)
             rows = ranking.best(top)
-            n_rows, n_queries, by = len(ranking.table), len(ranking.sizes), ranking.query
+            n_rows = len(ranking.table)
+            n_queries = len(ranking.sizes)
+            by = ranking.query
             if out is not None:
                 step(f"writing {out.name}")
                 output.write(rows, out)
@@ -243,14 +245,17 @@ def _ranking(
     from corank.interpretation import predicted_scores  # slow to import
 
     learner = model.model
-    fitted_ids, wanted = remembered_ids(learner), applied.ids
+    fitted_ids = remembered_ids(learner)
+    wanted = applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
     items = ItemTable.read(
         model, model.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise
     )
-    table, queries = items.table, items.queries
+    table = items.table
+    queries = items.queries
     step(f"encoding {count(len(table), 'row')}")
-    features, unusual = items.features, unusual_cells(learner, table, model.file)
+    features = items.features
+    unusual = unusual_cells(learner, table, model.file)
     for name in wanted:
         column(table, name, "id")
     ids = wanted or [name for name in fitted_ids if name in table.column_names]
@@ -259,7 +264,8 @@ def _ranking(
     step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
     scores, std = predicted_scores(learner, features, queries, linked)
     results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
-    order, best = np.arange(len(table)), None
+    order = np.arange(len(table))
+    best = None
     if ranks is not None:
         order, places = ranked_order(scores, queries)
         results = {"rank": places[np.argsort(order)], **results}
@@ -276,7 +282,8 @@ def _ranking(
     if unusual is not None:
         beside["unusual"] = unusual
     names = result_names([*results, *beside], table.column_names)
-    result_columns, more = names[: len(results)], names[len(results) :]
+    result_columns = names[: len(results)]
+    more = names[len(results) :]
     columns: dict[str, Any] = dict(zip(result_columns, results.values(), strict=True))
     columns |= {name: table[name] for name in ids}
     columns |= zip(more, beside.values(), strict=True)
@@ -338,13 +345,17 @@ def _chances(
 
 def _show(ranking: RankedTable, file: str, ranks: RankOptions | None) -> None:
     """The best rows of the first query, or the first rows."""
-    table, top, more = ranking.table, None, ""
+    table = ranking.table
+    top = None
+    more = ""
     rows = count(len(table), "row")
     title = f"The first of {rows} in {file}"
     if ranks is not None:
-        top, title = ranks.top, f"The best of {rows} in {file}"
+        top = ranks.top
+        title = f"The best of {rows} in {file}"
     if ranks is not None and ranking.query is not None:
-        size, n_others = int(ranking.sizes[0]), len(ranking.sizes) - 1
+        size = int(ranking.sizes[0])
+        n_others = len(ranking.sizes) - 1
         query = f"{ranking.query} {table[ranking.query][0]}"
         title = f"The best of {count(size, 'row')} with {query} in {file}"
         table = table.slice(0, size).drop_columns([ranking.query])

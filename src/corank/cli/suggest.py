@@ -121,8 +121,10 @@ class QuestionPool:
     @classmethod
     def read(cls, applied: AppliedModel, roles: RolesInFit) -> QuestionPool:
         """Read a table for a model; by default columns are called as in fit."""
-        model, file = applied.model, applied.file
-        given, score = id_columns(roles.id), remembered(model, "score")
+        model = applied.model
+        file = applied.file
+        given = id_columns(roles.id)
+        score = remembered(model, "score")
         ids = given or remembered_ids(model)
         items = ItemTable.read(applied, file, roles.query, *ids, otherwise="all rows are one query")
         table = items.table
@@ -265,7 +267,8 @@ def _ask(
     if overall and compares:
         raise ValueError("--overall is for scores: comparisons are always asked within each query")
     kind = "comparison" if compares else "score"
-    features, queries = pool.items.features, pool.items.queries
+    features = pool.items.features
+    queries = pool.items.queries
     groups = np.zeros(len(pool.rows)) if overall else queries[pool.rows]
     asked = []
     for group in np.unique(groups):
@@ -327,7 +330,8 @@ def _suggested_over_links(
 
 def _show_questions(questions: Questions, out: Path | None, per_query: int | None) -> None:
     """The questions, of which there are up to `per_query` for each query, or any number."""
-    entries, pool = questions.entries(), questions.pool
+    entries = questions.entries()
+    pool = questions.pool
     titles = {
         "item": pool.item or "row",
         "query": pool.query or "",

@@ -149,8 +149,11 @@ class ModelUpdate:
         """Update a model of comparisons; returns how many were `added` and, of questions, how many
         had an answer.
         """
-        applied, model, file = self.applied, self.applied.model, self.applied.file
-        learner, with_margins = type(model).__name__, model.knows_margins
+        applied = self.applied
+        model = self.applied.model
+        file = self.applied.file
+        learner = type(model).__name__
+        with_margins = model.knows_margins
         if not model.updates_comparisons:
             raise ValueError(
                 f"{learner} on comparisons cannot be updated: add the new ones to the table and run"
@@ -192,8 +195,10 @@ class ModelUpdate:
                 f"--{self.pair_columns.first_given} is for comparisons, but the model was fitted on"
                 " scores"
             )
-        model, file = self.applied.model, self.applied.file
-        query, item = self._query(), self.roles.id or remembered(model, "id")
+        model = self.applied.model
+        file = self.applied.file
+        query = self._query()
+        item = self.roles.id or remembered(model, "id")
         score = self.roles.score or remembered(model, "score") or "score"
         empty = f"no row of {file} has a score in {score!r}: there is nothing to add"
         table = read_scored(self.applied, score, query, item, empty=empty)
@@ -204,7 +209,8 @@ class ModelUpdate:
         marks, y = rows.marks, rows.scores
         if rows.queries is None:
             gone = scores_taken_back(file)
-            names, scores = [name for name, _ in gone], np.array([score for _, score in gone])
+            names = [name for name, _ in gone]
+            scores = np.array([score for _, score in gone])
             marks_gone = row_marks(names, np.zeros((len(gone), 1)), scores, None)
             self._note_taken_back(marks, [[mark] for mark in marks_gone], "taken back or changed")
         new, n_known = self._new(marks, "scored row")

@@ -12,14 +12,15 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import chain, islice, pairwise
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 import scipy.linalg
 from scipy import sparse
@@ -48,7 +49,8 @@ MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop ov
 # of a sum over segments up to which a dense matrix takes less time than a sparse one
 MAX_DENSE_PRODUCTS = 2**19
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
-# rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
+# rows of a matrix that is factorised in one thread: a second would gain little and may have to
+# wait, as threads of NumPy's BLAS stay busy while SciPy's want the cores
 MAX_ALONE = 1_000
 # of a block of a matrix that is mirrored: the block and its image stay in the cache
 MIRROR_ROWS = 256
@@ -115,7 +117,9 @@ def masked_as_nan(x: Any) -> Any:
 
 def namespace(x: Any) -> Any:
     """The array API namespace that computes with `x`; NumPy's for CSR."""
-    return array_api_compat.array_namespace(np.empty(0) if is_sparse(x) else x)
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        return array_api_compat.numpy
+    return array_api_compat.array_namespace(x)
 
 
 def device(x: Any) -> Any:
@@ -276,7 +280,7 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     xp = namespace(matrix)
     if array_api_compat.is_numpy_array(matrix):
         try:
-            with _alone(matrix):
+            with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
                 factor = scipy.linalg.cho_factor(
                     matrix, lower=True, overwrite_a=True, check_finite=False
                 )
@@ -318,7 +322,7 @@ def cholesky(matrix: Array) -> Array:
     """Lower Cholesky factor (k, k); raises ValueError when the matrix is not positive definite."""
     xp = namespace(matrix)
     try:
-        with _alone(matrix):
+        with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
             return xp.linalg.cholesky(matrix)
     except Exception as error:  # every library has an exception of its own
         raise ValueError("matrix is not positive definite") from error
@@ -387,7 +391,7 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     ValueError.
     """
     xp = namespace(matrix)
-    with _alone(matrix):
+    with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
         values, vectors = xp.linalg.eigh(matrix)
     if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(
         size, float(xp.max(xp.abs(values)))
@@ -440,7 +444,7 @@ def padded(blocks: Sequence[Array]) -> list[Array]:
 
 def block_diagonal(blocks: Sequence[Array]) -> Array:
     """The blocks on the diagonal, zeros elsewhere."""
-    return stack_rows(padded(blocks))
+    return blocks[0] if len(blocks) == 1 else stack_rows(padded(blocks))
 
 
 def kron(left: FloatArray, right: Array) -> Array:
@@ -485,28 +489,31 @@ def _thread_pools() -> ThreadpoolController:
 
 
 _working = Lock()  # held while BLAS is limited to one thread: the limit holds for the whole process
+_for_jobs: dict[int, int] = {}  # threads that BLAS gave up for the jobs of a thread, one at most
 
 
 @contextmanager
-def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
+def in_one_thread(
+    reference: Array, *, wanted: bool = True, with_jobs: bool = False
+) -> Iterator[int]:
     """BLAS on one thread inside the block: many small products wait longer for a second thread than
-    they take.
+    they take. The number of threads that it had, 1 where there is nothing to limit.
+
+    with_jobs : whether `in_order` takes as many threads inside the block
     """
     if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
-        yield
+        yield 1
         return
+    pools = [pool for pool in _thread_pools().info() if pool["user_api"] == "blas"]
+    threads = max([1, *(pool["num_threads"] for pool in pools)])
+    if with_jobs:
+        _for_jobs[get_ident()] = threads
     try:
         with _thread_pools().limit(limits=1, user_api="blas"):
-            yield
+            yield threads
     finally:
+        _for_jobs.clear()
         _working.release()
-
-
-def _alone(matrix: Array) -> AbstractContextManager[None]:
-    """One thread for a factorisation of a small matrix, as threads of NumPy's BLAS stay busy while
-    SciPy's want the cores.
-    """
-    return in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE)
 
 
 def in_order(
@@ -521,33 +528,21 @@ def in_order(
     jobs = iter(jobs)
     first = list(islice(jobs, 2))
     jobs = chain(first, jobs)
-    numpy_blocks = array_api_compat.is_numpy_array(reference) and len(first) > 1
-    if not numpy_blocks or not _working.acquire(blocking=False):
+    if not array_api_compat.is_numpy_array(reference) or len(first) < 2:
         yield from map(step, jobs)
-        return
-    try:
-        workers = max(
-            [
-                1,
-                *(
-                    pool["num_threads"]
-                    for pool in _thread_pools().info()
-                    if pool["user_api"] == "blas"
-                ),
-            ]
-        )
-        if workers == 1:
-            yield from map(step, jobs)
-        else:
-            with _thread_pools().limit(limits=1, user_api="blas"):
-                yield from _in_threads(step, jobs, workers)
-    finally:
-        _working.release()
+    elif get_ident() in _for_jobs:
+        yield from _in_threads(step, jobs, _for_jobs[get_ident()])
+    else:
+        with in_one_thread(reference) as threads:
+            yield from _in_threads(step, jobs, threads)
 
 
 def _in_threads(
     step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
 ) -> Iterator[Result]:
+    if workers == 1:
+        yield from map(step, jobs)
+        return
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from corank.core.arrays import (
 from corank.core.kernels import Kernel, RbfPoints, basis_points, finite_values, is_named
 from corank.core.messages import warn_user
 from corank.core.sampling import smallest, uniform_draws
-from corank.core.storable import storable
-from corank.core.stored_fields import floats
+from corank.core.storable import floats, storable
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -73,6 +72,11 @@ class KernelBasis:
     def size(self) -> int:
         """Number of basis functions."""
         return int(self.points.shape[0])
+
+    @property
+    def width(self) -> float | None:
+        """gamma of the kernel, None where it has none, or every column one of its own."""
+        return self.kernel.gamma if self.kernel.scales is None else None
 
     def features(self, X: Array) -> Array:
         """Φ(X): (n, r). O(n r d)."""
@@ -118,6 +122,7 @@ class FeatureBasis:
 
     n_columns: int
     reference: Array
+    width: ClassVar[None] = None  # the linear kernel has none
 
     @property
     def size(self) -> int:
@@ -259,28 +264,26 @@ def checked_rows(rows: NumpyArray, n_rows: int, name: str) -> NumpyArray:
     return rows.astype(np.int64)
 
 
-def candidate_rows(numbers: NumpyArray, size: int, seed: int) -> NumpyArray:
+def candidate_rows(numbers: NumpyArray, spec: BasisSpec, seed: int) -> NumpyArray:
     """Positions, sorted, of the rows from which a basis is chosen: of more than `candidate_limit` a
     random sample.
     """
-    limit = candidate_limit(size)
-    return (
-        np.arange(len(numbers))
-        if len(numbers) <= limit
-        else smallest(uniform_draws(numbers, seed), limit)
-    )
+    limit = candidate_limit(spec, len(numbers))
+    if len(numbers) <= limit:
+        return np.arange(len(numbers))
+    return smallest(uniform_draws(numbers, seed), limit)
 
 
-def candidate_limit(size: int) -> int:
-    """The number of rows from which a basis of `size` rows is chosen, at most."""
+def candidate_limit(spec: BasisSpec, n: int = 0) -> int:
+    """The number of rows from which a basis is chosen out of n rows, at most."""
+    size = n
+    if is_named(spec, "auto"):
+        size = AUTO_SIZE
+    elif isinstance(spec, int | np.integer):
+        size = int(spec)
+    elif not isinstance(spec, str):
+        size = int(np.size(spec))
     return max(CANDIDATES_PER_BASIS_ROW * size, MIN_CANDIDATES)
-
-
-def basis_size(spec: BasisSpec, n: int) -> int:
-    """How many of n rows a basis takes, "auto" at most."""
-    if isinstance(spec, str):
-        return AUTO_SIZE if spec == "auto" else n
-    return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
 
 
 def basis_candidates(
@@ -296,7 +299,7 @@ def basis_candidates(
     if not isinstance(spec, int | str):
         rows = np.asarray(spec)
         return take(everything, rows), rows
-    chosen = candidate_rows(index, basis_size(spec, len(index)), seed)
+    chosen = candidate_rows(index, spec, seed)
     if len(chosen) == len(index):  # nothing is copied
         return features, index
     return take(features, chosen), index[chosen]

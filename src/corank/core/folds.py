@@ -61,40 +61,50 @@ class Folding:
 
     def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
         """The units of every view outside these folds, and those inside."""
-        inside = [np.isin(codes, folds) for codes in self.codes]
-        return [np.flatnonzero(~mask) for mask in inside], [np.flatnonzero(mask) for mask in inside]
+        outside, inside = [], []
+        for codes in self.codes:
+            mask = np.isin(codes, folds)
+            outside.append(np.flatnonzero(~mask))
+            inside.append(np.flatnonzero(mask))
+        return outside, inside
 
     def coarser(self, n_folds: int, seed: int) -> Folding:
         """At most so many folds, each a union of these."""
         if self.n_folds <= n_folds:
             return self
         merged = fold_numbers(0, self.n_folds, n_folds, seed)
-        return replace(self, codes=[np.where(codes < 0, -1, merged[codes]) for codes in self.codes])
+        coarse = [np.where(codes < 0, -1, merged[codes]) for codes in self.codes]
+        return replace(self, codes=coarse)
 
     def only(self, first: int, end: int) -> Folding:
         """The folds from `first` to before `end`, numbered from 0; units of the others are never
         held out.
         """
-        inside = [(codes >= first) & (codes < end) for codes in self.codes]
-        kept = zip(inside, self.codes, strict=True)
-        return replace(self, codes=[np.where(mask, codes - first, -1) for mask, codes in kept])
+        chosen = []
+        for codes in self.codes:
+            inside = (codes >= first) & (codes < end)
+            chosen.append(np.where(inside, codes - first, -1))
+        return replace(self, codes=chosen)
 
     def take(self, units: Sequence[Index]) -> Folding:
         """The folds of chosen units per view, numbered from 0 without gaps."""
         chosen = [codes[numbers] for codes, numbers in zip(self.codes, units, strict=True)]
         present = np.unique(np.concatenate(chosen))
         present = present[present >= 0]
-        return replace(
-            self,
-            codes=[np.where(codes < 0, -1, np.searchsorted(present, codes)) for codes in chosen],
-        )
+        renumbered = []
+        for codes in chosen:
+            numbers = np.searchsorted(present, codes)
+            renumbered.append(np.where(codes < 0, -1, numbers))
+        return replace(self, codes=renumbered)
 
 
 def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
     """The positions of every fold number from 0; those of −1 are in none."""
+    if n_folds is None:
+        n_folds = int(codes.max()) + 1
     order = np.argsort(codes, kind="stable")
-    n_folds = int(codes.max()) + 1 if n_folds is None else n_folds
-    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
+    numbers = np.arange(n_folds + 1)
+    bounds = np.searchsorted(codes[order], numbers)
     return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
@@ -103,7 +113,8 @@ def fold_splits(codes: Index | Splits) -> Splits:
     if not isinstance(codes, np.ndarray):
         return codes
     everything = np.arange(len(codes))
-    return [(np.setdiff1d(everything, block), block) for block in fold_blocks(codes) if len(block)]
+    blocks = [block for block in fold_blocks(codes) if len(block)]
+    return [(np.setdiff1d(everything, block), block) for block in blocks]
 
 
 # ---------------------------------------------------------------- the default
@@ -154,7 +165,8 @@ def default_folding(
     if n_features is None:
         return folding
     n_units = sum(len(codes) for codes in groups)
-    largest = int(np.bincount(np.concatenate(folding.codes)).max())
+    sizes = np.bincount(np.concatenate(folding.codes))
+    largest = int(sizes.max())
     if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
         return folding
     return folding.coarser(N_FOLDS, seed)
@@ -173,7 +185,7 @@ def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
     """Up to ten folds of two items or more, each with low and high scores: tied items say nothing
     about an order.
     """
-    index = row_numbers(problems)
+    index = [to_numpy(problem.index) for problem in problems]
     rows = np.unique(np.concatenate(index))
     n = len(rows)
     if n < 4:
@@ -197,12 +209,9 @@ def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
 def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
     """Folds of equal size: every run of n_folds neighbours holds each fold once, in random order."""
     runs = -(-n // n_folds)
-    return rng.permuted(np.tile(np.arange(n_folds), (runs, 1)), axis=1).ravel()[:n]
-
-
-def row_numbers(problems: Sequence[Any]) -> list[Index]:
-    """The row numbers in X of every view's scored rows."""
-    return [to_numpy(problem.rows.index) for problem in problems]
+    in_order = np.tile(np.arange(n_folds), (runs, 1))
+    shuffled = rng.permuted(in_order, axis=1)
+    return shuffled.ravel()[:n]
 
 
 def same_scores(problems: Sequence[Any]) -> bool:
@@ -210,12 +219,13 @@ def same_scores(problems: Sequence[Any]) -> bool:
     first = problems[0]
     if not isinstance(first, ScoredRows):
         return True
-    index, scores = to_numpy(first.rows.index), to_numpy(first.reference)
-    return all(
-        np.array_equal(index, to_numpy(problem.rows.index))
-        and np.array_equal(scores, to_numpy(problem.reference))
-        for problem in problems[1:]
-    )
+    index = to_numpy(first.index)
+    scores = to_numpy(first.scores)
+    for problem in problems[1:]:
+        same_rows = np.array_equal(index, to_numpy(problem.index))
+        if not same_rows or not np.array_equal(scores, to_numpy(problem.scores)):
+            return False
+    return True
 
 
 def has_item_form(problems: Sequence[Any]) -> bool:
@@ -244,8 +254,10 @@ def split_codes(problem: Problem, splits: Index | Splits) -> Index | None:
     folds = np.full(n, -1, dtype=np.int64)
     for number, (train, test) in enumerate(splits):
         seen = np.zeros(n, dtype=bool)
-        seen[train] = seen[test] = True
-        if len(train) + len(test) != n or not seen.all() or np.any(folds[test] >= 0):
+        seen[train] = True
+        seen[test] = True
+        all_once = seen.all() and len(train) + len(test) == n
+        if not all_once or np.any(folds[test] >= 0):
             return None
         folds[test] = number
     return folds if _covers_groups(problem, folds) else None
@@ -255,7 +267,8 @@ def _covers_groups(problem: Problem, folds: Index) -> bool:
     """Whether folds, one number per unit, cut no group."""
     if problem.groups is None:
         return True
-    per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
+    n_groups = int(problem.groups.max()) + 1
+    per_group = np.full(n_groups, -2, dtype=np.int64)
     per_group[problem.groups] = folds
     return bool(np.all(per_group[problem.groups] == folds))
 
@@ -276,6 +289,6 @@ def split_units(problems: Sequence[Any], units: Index) -> list[Index]:
     """
     if isinstance(problems[0], ComparedRows):
         return [units for _ in problems]
-    index = row_numbers(problems)
+    index = [to_numpy(problem.index) for problem in problems]
     rows = np.unique(np.concatenate(index))[units]
     return [np.flatnonzero(np.isin(numbers, rows)) for numbers in index]

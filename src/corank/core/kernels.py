@@ -35,8 +35,15 @@ from corank.core.arrays import (
     writable,
     write_exponentials,
 )
-from corank.core.storable import BUILT_IN_KERNELS, NAMED_FUNCTIONS, storable
-from corank.core.stored_fields import FINITE, Finite, function, several
+from corank.core.storable import (
+    BUILT_IN_KERNELS,
+    FINITE,
+    NAMED_FUNCTIONS,
+    Finite,
+    function,
+    several,
+    storable,
+)
 
 KernelFunction = Callable[..., Any]
 
@@ -47,6 +54,7 @@ MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²)
 # per block of which only the diagonal is used: larger ones waste more than they save
 DIAGONAL_ROWS = 64
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
+MAX_COMPARED_ROWS = 2_000  # of which shares of columns are counted
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
 # of |x|² + |z|²: a smaller squared distance of CSR rows is what rounding leaves of 0
 ZERO_DISTANCE = 1e-14
@@ -132,6 +140,11 @@ class Kernel:
     def has_width(self) -> bool:
         """Whether gamma is one of its parameters."""
         return isinstance(self.name, str) and self.name in WITH_GAMMA
+
+    @property
+    def can_have_widths(self) -> bool:
+        """Whether every column can have a width of its own."""
+        return self.name == "rbf" or self.name in NORMS
 
     @property
     def is_plain_rbf(self) -> bool:
@@ -372,11 +385,29 @@ def _sparse_distances(X: Array, Z: Array, norm: int) -> FloatArray:
     if norm == 1:
         from sklearn.metrics.pairwise import manhattan_distances
 
+        for matrix in (X, Z):  # it reads short indices only
+            matrix.indices, matrix.indptr = (
+                numbers.astype(np.int32, copy=False) for numbers in (matrix.indices, matrix.indptr)
+            )
         return np.asarray(manhattan_distances(X, Z))
     lengths = squared_norms(X)[:, None] + squared_norms(Z)[None, :]
     squares = lengths - 2 * product(X, Z)
     squares[squares < ZERO_DISTANCE * lengths] = 0.0
     return np.asarray(np.sqrt(squares))
+
+
+def column_shares(rows: Array, power: int) -> FloatArray:
+    """What every column adds to Σ |x − z|^power over all pairs of rows (n, d), as a share: (d,).
+
+    power : 2 or 1; of many rows some stand for all
+    """
+    chosen = take(rows, np.arange(0, rows.shape[0], 1 + rows.shape[0] // MAX_COMPARED_ROWS))
+    X = to_numpy(float64(chosen.toarray() if is_sparse(chosen) else chosen))
+    parts = X.var(axis=0)
+    if power == 1:
+        ranks = 2.0 * np.arange(len(X)) - len(X) + 1  # how many rows are less, minus how many more
+        parts = ranks @ np.sort(X, axis=0)
+    return np.asarray(parts / max(float(parts.sum()), SMALLEST_SIZE))
 
 
 def squared_norms(X: Array) -> Array:

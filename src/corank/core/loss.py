@@ -9,7 +9,6 @@ takes the weighted mean out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -123,19 +122,10 @@ class QueryLoss:
         self.root_weights = ones if weights is None else xp.sqrt(weights)
         sums = segment_sum(xp.stack([ones, self.root_weights**2], axis=1), self.queries, n_queries)
         self.counts, self.totals = sums[:, 0], sums[:, 1]
+        self.weight = float(xp.sum(self.totals))  # of all rows
         self.between, self.within = comparison.scales(self.totals, self.counts)
-
-    @property
-    def weight(self) -> float:
-        """The sum of the weights of the rows."""
-        return float(namespace(self.totals).sum(self.totals))
-
-    @cached_property
-    def direction(self) -> Array:
-        """The unit vectors of the levels of all queries, (n,): U has them as its columns, zeros
-        elsewhere.
-        """
-        return self.root_weights / take(namespace(self.totals).sqrt(self.totals), self.queries)
+        # unit vectors of the levels of all queries, (n,): U has them as its columns, zeros elsewhere
+        self.direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
 
     def _project(self, x: Array, between: Array, within: Array) -> Array:
         """(between (I − P) + within P) x, query by query."""

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 
+MOST_SHARES, LEAST_SHARE = 5, 0.005  # of columns that are named
 PACKAGES = ("corank", "corank_federated")  # a warning is shown at the line that called one of them
 
 
@@ -97,6 +98,21 @@ def held_out_error(
         f"{text}{'' if constant is None else f', against {rounded(constant)} for a constant prediction'}"
         f" ({meaning})"
     )
+
+
+def distance_in_words(names: Sequence[str], shares: Iterable[float], weight: float = 1.0) -> str:
+    """How much of the distance between rows columns make by their widths, in models that have a
+    weight.
+    """
+    ordered = sorted(zip(shares, names, strict=True), key=lambda pair: -pair[0])
+    (largest, first), *others = ordered
+    named = [pair for pair in others[: MOST_SHARES - 1] if pair[0] >= LEAST_SHARE]
+    rest = others[len(named) :]
+    models = "" if round(weight, 2) == 1 else f" in models with {weight:.0%} of the weight"
+    text = f"by the width of each column{models}, {first} makes {largest:.0%} of the distance"
+    text += " between rows" + "".join(f", {name} {share:.0%}" for share, name in named)
+    left = sum(share for share, _ in rest)
+    return text + (f", the other {count(len(rest), 'column')} {left:.0%}" if rest else "")
 
 
 def rounded(value: float, digits: int = 3, sign: str = "") -> str:

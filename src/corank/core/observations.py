@@ -1,4 +1,4 @@
-"""Rows under a loss, ready for either form: the dual system or the one-pass sums.
+"""Rows and comparisons under a loss, ready for either form: the dual system or the one-pass sums.
 
 `ScoredRows` have scores, `ComparedRows` explicit comparisons. A *unit* is what a fold takes out: a
 scored row, or one comparison. Units of one group (query) go together.
@@ -6,7 +6,7 @@ scored row, or one comparison. Units of one group (query) go together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,8 +28,15 @@ from corank.core.arrays import (
 from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
 from corank.core.queries import RowsByQuery, encode_queries, misordered_shares, query_codes
-from corank.core.storable import storable
-from corank.core.stored_fields import any_floats, are_below, feature_rows, floats, whole
+from corank.core.storable import (
+    ADDED_LATER,
+    any_floats,
+    are_below,
+    feature_rows,
+    floats,
+    storable,
+    whole,
+)
 from corank.core.sums import FeatureMap, Statistics, gather
 from corank.core.views import SideBySide
 
@@ -42,32 +49,35 @@ MAX_ITEM_FEATURES = 2**24  # of compared items that are held at once: 128 MB
 TIED = (
     "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 )
-
-
+EVERY_ROW = Pointwise()  # counts by itself, as long as nothing else is said
 # differences of scores below that share of the scores themselves drown in rounding
 LOST_SHARE = 1e-12
 
 
 @storable("Rows")
 @dataclass(frozen=True)
-class Rows:
-    """Checked rows, all on one device.
+class ScoredRows:
+    """Checked rows with scores, all on one device, compared within their queries or one by one.
 
     Attributes
     ----------
     features : (n, d) float32 or float64 array, or CSR
-    scores : (n,) float64, or None
+    scores : (n,) float64
     queries : (n,) int64 codes 0 … n_queries-1, or None for one query without a name
     weights : (n,) float64 > 0, or None for ones
     index : (n,) int64, the row numbers in the user's X
+    comparison : what their errors cost
+    level : was subtracted from the scores
     """
 
     features: Annotated[Array, feature_rows("n", "d")]
-    scores: Annotated[Array | None, any_floats("n")]
+    scores: Annotated[Array, any_floats("n")]
     queries: Annotated[Array | None, whole("n") | None]
     n_queries: int
     weights: Annotated[Array | None, floats("n") | None]
     index: Annotated[Array, whole("n")]
+    comparison: Loss = field(default=EVERY_ROW, metadata={ADDED_LATER: True})
+    level: float = field(default=0.0, metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether a model can have kept such rows."""
@@ -78,22 +88,25 @@ class Rows:
         return weighted and are_below(self.queries, self.n_queries)
 
     @classmethod
-    def of(cls, features: Array, scores: Array | None, qid: Any, weights: Array | None) -> Rows:
+    def of(cls, features: Array, scores: Array, qid: Any, weights: Array | None) -> ScoredRows:
         """All rows of X with checked features, scores and weights; query labels are checked and
         numbered here.
         """
         n = features.shape[0]
-        queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
-        codes = None if queries is None else like(queries, features, "int64")
-        return cls(
-            features, scores, codes, n_queries, weights, like(np.arange(n), features, "int64")
-        )
+        index = like(np.arange(n), features, "int64")
+        if qid is None:
+            return cls(features, scores, None, 1, weights, index)
+        codes, n_queries = encode_queries(qid, n)
+        return cls(features, scores, like(codes, features, "int64"), n_queries, weights, index)
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
 
-    def take(self, rows: Array) -> Rows:
+    # ---------------------------------------------------------------- other rows
+
+    def take(self, rows: Array) -> ScoredRows:
         """The given rows, queries numbered again from 0."""
+        rows = like(rows, self.index, "int64")
         taken = replace(
             self,
             features=take(self.features, rows),
@@ -106,7 +119,20 @@ class Rows:
         queries, n_queries = first_appearance(take(self.queries, rows))
         return replace(taken, queries=queries, n_queries=n_queries)
 
-    def beside(self, reference: Array) -> Rows:
+    def under(self, comparison: Loss, level: float = 0.0) -> ScoredRows:
+        """The rows under a loss, with a level subtracted from the scores, so that sums of them
+        lose nothing to rounding.
+        """
+        scores = self.scores if level == 0 else self.scores - level
+        return replace(self, scores=scores, comparison=comparison, level=level)
+
+    def regrouped(self, codes: Index) -> ScoredRows:
+        """The rows in other queries, by their codes (n,)."""
+        queries = like(codes, self.scores, "int64")
+        n_queries = int(codes.max()) + 1
+        return replace(self, queries=queries, n_queries=n_queries)
+
+    def beside(self, reference: Array) -> ScoredRows:
         """The rows in the library and on the device of a reference; CSR stays CSR."""
         moved: dict[str, Any] = {}
         for name in ("features", "scores", "queries", "weights", "index"):
@@ -115,170 +141,131 @@ class Rows:
                 moved[name] = like(array, reference, dtype_name(array))
         return replace(self, **moved)
 
-    def lowered(self, level: float) -> Rows:
-        """The rows with a level subtracted from the scores, so that sums of them lose nothing to
-        rounding.
-        """
-        return (
-            self if level == 0 or self.scores is None else replace(self, scores=self.scores - level)
-        )
-
-    def extended(self, other: Rows, first_index: int) -> Rows:
+    def extended(self, other: ScoredRows, first_index: int) -> ScoredRows:
         """These rows and others after them; the others keep queries of their own, and are numbered
         from `first_index`.
         """
         xp = namespace(self.index)
         if is_sparse(self.features):
-            features = sparse.vstack(
-                [self.features, sparse.csr_array(other.features)], format="csr"
-            )
+            added = sparse.csr_array(other.features)
+            features = sparse.vstack([self.features, added], format="csr")
         else:
             added = other.features.toarray() if is_sparse(other.features) else other.features
-            features = xp.concat(
-                [self.features, like(added, self.features, dtype_name(self.features))]
-            )
+            added = like(added, self.features, dtype_name(self.features))
+            features = xp.concat([self.features, added])
         weights = None
         if self.weights is not None or other.weights is not None:
-            weights = xp.concat(
-                [
-                    like(np.ones(len(rows)) if rows.weights is None else rows.weights, self.index)
-                    for rows in (self, other)
-                ]
-            )
-        queries = None
+            both = [np.ones(len(r)) if r.weights is None else r.weights for r in (self, other)]
+            weights = xp.concat([like(own, self.index) for own in both])
+        queries, n_queries = None, 1
         if self.queries is not None:
-            shifted = query_codes(other.queries, len(other))
-            queries = xp.concat([self.queries, like(shifted + self.n_queries, self.index, "int64")])
-        assert self.scores is not None
-        return Rows(
+            shifted = query_codes(other.queries, len(other)) + self.n_queries
+            queries = xp.concat([self.queries, like(shifted, self.index, "int64")])
+            n_queries = self.n_queries + other.n_queries
+        numbers = to_numpy(other.index) + first_index
+        return replace(
+            self,
             features=features,
             scores=xp.concat([self.scores, like(other.scores, self.scores)]),
             queries=queries,
-            n_queries=1 if queries is None else self.n_queries + other.n_queries,
+            n_queries=n_queries,
             weights=weights,
-            index=xp.concat(
-                [self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]
-            ),
+            index=xp.concat([self.index, like(numbers, self.index, "int64")]),
         )
 
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """Rows with scores, compared within their queries or one by one. `level` was subtracted from
-    the scores.
-    """
-
-    rows: Rows
-    comparison: Loss
-    level: float = 0.0
-
-    @property
-    def features(self) -> Array:
-        """(n, d)."""
-        return self.rows.features
+    # ---------------------------------------------------------------- the loss on them
 
     @cached_property
     def operator(self) -> QueryLoss:
         """The loss on these rows."""
-        rows = self.rows
         return QueryLoss(
-            self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows)
+            self.comparison, self.queries, self.n_queries, self.weights, self.scores, len(self)
         )
-
-    @cached_property
-    def groups(self) -> Index | None:
-        """The queries; every row for itself where queries play no part and none were given."""
-        if self._codes is None and not self.comparison.needs_queries:
-            return np.arange(len(self.rows))
-        return self._codes
-
-    @cached_property
-    def _codes(self) -> Index | None:
-        """The codes of the queries, None where none were given."""
-        return None if self.rows.queries is None else to_numpy(self.rows.queries)
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries."""
-        return self.rows.n_queries
-
-    @property
-    def labels(self) -> tuple[Array, Index | None]:
-        """The scores and the queries."""
-        return self.reference + self.level, self._codes
-
-    @cached_property
-    def targets(self) -> Array:
-        """J s and J 1."""
-        xp = namespace(self.reference)
-        return self.operator.root(xp.stack([self.reference, xp.ones_like(self.reference)], axis=1))
-
-    @property
-    def mean_score(self) -> float:
-        """The weighted mean of the scores."""
-        xp = namespace(self.reference)
-        weights = xp.ones_like(self.reference) if self.rows.weights is None else self.rows.weights
-        return float(xp.sum(weights * self.reference) / xp.sum(weights))
 
     @property
     def reference(self) -> Array:
         """The scores, an array of the library and device to compute on."""
-        assert self.rows.scores is not None
-        return self.rows.scores
+        return self.scores
+
+    @cached_property
+    def groups(self) -> Index | None:
+        """The queries; every row for itself where queries play no part and none were given."""
+        if self.queries is not None:
+            return to_numpy(self.queries)
+        return None if self.comparison.needs_queries else np.arange(len(self))
+
+    @property
+    def labels(self) -> tuple[Array, Index | None]:
+        """The scores and the queries."""
+        return self.scores + self.level, None if self.queries is None else self.groups
+
+    @cached_property
+    def targets(self) -> Array:
+        """J s and J 1."""
+        xp = namespace(self.scores)
+        ones = xp.ones_like(self.scores)
+        both = xp.stack([self.scores, ones], axis=1)
+        return self.operator.root(both)
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of the scores."""
+        xp = namespace(self.scores)
+        weights = xp.ones_like(self.scores) if self.weights is None else self.weights
+        return float(xp.sum(weights * self.scores) / xp.sum(weights))
 
     @property
     def is_tied(self) -> bool:
         """Whether rows are compared, but no two rows of a query have different scores."""
         if not self.comparison.needs_queries:
             return False
-        return not np.any(spreads(to_numpy(self.reference), to_numpy(self.operator.queries)))
+        codes = query_codes(self.queries, len(self))
+        return not np.any(spreads(to_numpy(self.scores), codes))
 
-    def take(self, units: Index) -> ScoredRows:
-        """The problem with the given rows only."""
-        return replace(self, rows=self.rows.take(like(units, self.reference, "int64")))
+    def freedom(self, units: Index | None = None) -> int:
+        """The rank of the loss on rows that are whole queries, None for all: one less per mean that
+        costs nothing.
+        """
+        queries = to_numpy(self.operator.queries)
+        if units is not None:
+            queries = queries[units]
+        between = to_numpy(self.operator.between)
+        free_means = between[np.unique(queries)] == 0
+        return len(queries) - int(free_means.sum())
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
-        rows, codes = self.rows, self._codes
+        codes = None if self.queries is None else to_numpy(self.queries)
         if folds is not None and codes is not None:
-            per_query = np.zeros(rows.n_queries, dtype=np.int64)
+            per_query = np.zeros(self.n_queries, dtype=np.int64)
             per_query[codes] = folds
             folds = per_query
         return gather(
-            rows.features,
-            self.reference,
+            self.features,
+            self.scores,
             codes,
-            rows.weights,
+            self.weights,
             self.comparison,
             features,
             size,
             folds,
         )
 
-    def freedom(self, units: Index | None = None) -> int:
-        """The rank of the loss on rows that are whole queries, None for all: one less per mean that
-        costs nothing.
-        """
-        units = np.arange(len(self.rows)) if units is None else units
-        queries = np.unique(to_numpy(self.operator.queries)[units])
-        free_means = to_numpy(self.operator.between)[queries] == 0
-        return len(units) - int(free_means.sum())
-
-    def unit_features(self, features: FeatureMap, units: Index) -> Array:
-        """Φ of the given rows: (len(units), r)."""
-        return features(take(self.rows.features, units))
-
     def residuals(self, predictions: Array) -> Array:
         """J (s − predictions)."""
-        return self.operator.root(self.reference[:, None] - predictions)
+        return self.operator.root(self.scores[:, None] - predictions)
 
     def predictions(self, residuals: Array) -> Array:
         """The scores less the residuals, up to one level per query where its mean costs nothing."""
-        return self.reference[:, None] - self.operator.unroot(residuals)
+        return self.scores[:, None] - self.operator.unroot(residuals)
 
     def predictions_of_items(self, residuals: Array) -> Array:
         """The scores less residuals that were multiplied by √w only."""
-        return self.reference[:, None] - residuals / self.operator.root_weights[:, None]
+        return self.scores[:, None] - residuals / self.operator.root_weights[:, None]
+
+    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+        """Φ of the given rows: (len(units), r)."""
+        return features(take(self.features, units))
 
     def per_unit(self, rows: Array) -> Array:
         """Values of the rows (n, c) as values of units: they are the same."""
@@ -296,32 +283,21 @@ class ScoredRows:
         """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without
         queries, all rows are one.
         """
-        weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
-        scores, column_of_scores = to_numpy(self.reference), self.reference[:, None]
-        levels = column_of_scores - self.operator.unroot(self.operator.root(column_of_scores))
+        scores = to_numpy(self.scores)
+        weights = None if self.weights is None else to_numpy(self.weights)
+        codes = query_codes(self.queries, len(self))
+        codes, n_queries = first_appearance(codes)
+        column = self.scores[:, None]
+        centred = self.operator.unroot(self.operator.root(column))
+        levels = column - centred
+        spread = float(np.ptp(to_numpy(column - levels)))
+        step = TIE * (spread or 1.0)
         gaps = to_numpy(predictions - levels)
-        step = TIE * (float(np.ptp(to_numpy(column_of_scores - levels))) or 1.0)
-        codes, n_queries = (np.zeros(len(scores), dtype=np.int64), 1)
-        if self._codes is not None:
-            codes, n_queries = first_appearance(self._codes)
-        errors = [
-            misordered_shares(RowsByQuery.of(scores, column, weights, codes, n_queries), "skip")
-            for column in np.round(gaps.T / step)
-        ]
+        errors = []
+        for rounded in np.round(gaps.T / step):
+            table = RowsByQuery.of(scores, rounded, weights, codes, n_queries)
+            errors.append(misordered_shares(table, "skip"))
         return np.stack(errors, axis=1)
-
-    def with_features(self, features: Array) -> ScoredRows:
-        """The rows with other features."""
-        if features is self.rows.features:
-            return self
-        return replace(self, rows=replace(self.rows, features=features))
-
-    def regrouped(self, codes: Index) -> ScoredRows:
-        """The problem with other queries, by their codes (n,)."""
-        queries = like(codes, self.reference, "int64")
-        return replace(
-            self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1)
-        )
 
 
 @storable("ComparedRows")
@@ -416,20 +392,18 @@ class ComparedRows:
             units, operator.margins, None, operator.weights, Pointwise(), differences, size, folds
         )
 
-    def with_features(self, features: Array) -> ComparedRows:
-        """The comparisons of rows with other features."""
-        return replace(self, features=features)
-
     def freedom(self, units: Index | None = None) -> int:
         """The rank of the loss: the number of comparisons, of all where `units` is None."""
         return len(self.winners if units is None else units)
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
         """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
-        winners, losers = self.winners[units], self.losers[units]
-        items, places = np.unique(np.concatenate([winners, losers]), return_inverse=True)
+        ends = np.concatenate([self.winners[units], self.losers[units]])
+        items, places = np.unique(ends, return_inverse=True)
         values = features(take(self.features, items))
-        return take(values, places[: len(winners)]) - take(values, places[len(winners) :])
+        winners = take(values, places[: len(units)])
+        losers = take(values, places[len(units) :])
+        return winners - losers
 
     def residuals(self, predictions: Array) -> Array:
         """w^½ (margin − predicted difference)."""
@@ -438,10 +412,8 @@ class ComparedRows:
     def predictions(self, residuals: Array) -> Array:
         """The margins less the residuals."""
         operator = self.operator
-        return (
-            operator.margins[:, None]
-            - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
-        )
+        roots = namespace(residuals).sqrt(operator.weights)
+        return operator.margins[:, None] - residuals / roots[:, None]
 
     def per_unit(self, rows: Array) -> Array:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
@@ -460,8 +432,10 @@ class ComparedRows:
         margin is 0.
         """
         gaps = to_numpy(predictions)
-        tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
-        wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
+        sizes = np.abs(gaps)
+        largest = np.max(sizes, axis=0, initial=0.0)
+        wrong = np.where(gaps < 0, 1.0, 0.0)
+        wrong[sizes <= MARGIN_TIE * largest] = 0.5
         return np.where(self.margins[:, None] > 0, wrong, np.nan)
 
 
@@ -475,8 +449,8 @@ def warn_of_ties(*problems: ScoredRows) -> None:
     if all(problem.is_tied for problem in problems):
         warn_user(TIED)
     for problem in problems:
-        if problem.comparison.needs_queries and problem.rows.queries is not None:
-            refuse_lost_differences(problem.reference, problem.rows.queries)
+        if problem.comparison.needs_queries and problem.queries is not None:
+            refuse_lost_differences(problem.scores, problem.queries)
 
 
 def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
@@ -502,8 +476,9 @@ def spreads(values: FloatArray, codes: Index) -> FloatArray:
     """The largest less the smallest of the values (n,) of every query, by its code (n,):
     (n_queries,); 0 without values.
     """
-    largest = np.full(int(codes.max()) + 1, -np.inf)
-    smallest = np.full(len(largest), np.inf)
+    n_queries = int(codes.max()) + 1
+    largest = np.full(n_queries, -np.inf)
+    smallest = np.full(n_queries, np.inf)
     np.maximum.at(largest, codes, values)
     np.minimum.at(smallest, codes, values)
     return np.where(largest > smallest, largest - smallest, 0.0)

@@ -12,6 +12,10 @@ BLOCK_ROWS = 2**16  # row numbers whose draws come from one generator
 BLOCK_FOLD_RUNS = 2**13  # runs of folds that come from one generator
 # from which a spread sample comes: fewer stand less well for sorted rows, more take longer to read
 N_WINDOWS = 64
+MIXING = (  # of bits, by splitmix64
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
 SPREAD = 8  # standard deviations by which more draws are looked at than are needed on average
 
 
@@ -89,6 +93,15 @@ def _smallest_of_block(block: int, seed: int, limit: float) -> tuple[Index, Floa
         places = (places * (2 * key + 1) + key) % BLOCK_ROWS
         places ^= places >> shift
     return places, draws
+
+
+def label_draws(labels: Index, seed: int) -> FloatArray:
+    """One draw from [0, 1) per label of 64 bits, the same for the same label: (n,)."""
+    mixed = labels.astype(np.uint64) + np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+    for shift, factor in MIXING:
+        mixed = (mixed ^ (mixed >> shift)) * factor
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def spread_places(count: int, size: int, seed: int, width: int) -> Index:

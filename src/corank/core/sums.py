@@ -41,8 +41,7 @@ from corank.core.arrays import (
     zeros_beside,
 )
 from corank.core.loss import Loss
-from corank.core.storable import storable
-from corank.core.stored_fields import floats, stored
+from corank.core.storable import floats, storable, stored
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features

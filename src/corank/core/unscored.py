@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
+from corank.core.loss import Loss, Pointwise
 from corank.core.queries import as_labels, encode_queries, query_codes
 from corank.core.sampling import smallest, smallest_draws, uniform_draws
 from corank.core.storable import storable
@@ -126,7 +127,12 @@ class Reservoir:
 
 
 class Part(Protocol):
-    """Unscored rows that were handed over together."""
+    """Unscored rows that were handed over together.
+
+    is_scanned : whether a pass over a scan sums them
+    """
+
+    is_scanned: ClassVar[bool]
 
     @property
     def n_rows(self) -> int:
@@ -150,6 +156,7 @@ class HeldRows:
     first : number of the first row of `features`
     """
 
+    is_scanned: ClassVar[bool] = False
     features: Array
     queries: Index | None
     rows: Index | None = None
@@ -200,6 +207,7 @@ class StreamedRows:
     first : number of the first row
     """
 
+    is_scanned: ClassVar[bool] = False
     source: Iterable[Any]
     read: Callable[[Any, bool], Array]
     with_queries: bool = True
@@ -322,9 +330,10 @@ def _is_sorted(labels: Any, last: Any) -> bool:
 
 @dataclass(frozen=True)
 class UnscoredRows:
-    """All unscored rows of a fit."""
+    """All unscored rows of a fit, and how views are compared on them."""
 
     parts: tuple[Part, ...]
+    comparison: Loss = Pointwise()  # noqa: RUF009 it is frozen
 
     @property
     def n_rows(self) -> int:

@@ -29,8 +29,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.messages import did_you_mean, warn_user
-from corank.core.storable import storable
-from corank.core.stored_fields import TEXT, Finite, whole
+from corank.core.storable import TEXT, Finite, storable, whole
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
@@ -43,7 +42,7 @@ class View:
     Parameters
     ----------
     columns : names, globs ("text_*"), indices, a slice or a list of those; None for all columns
-    kernel, gamma : as in `RankRLS`
+    kernel, gamma : as in `RankRLS`, but with one width for all columns
     basis : as in `RankRLS`; None takes the learner's
     penalty : float > 0, weight of this view's norm
     name : for messages and results; None counts the views
@@ -237,9 +236,11 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
                 )
 
 
-def select(X: Array, columns: NumpyArray) -> Array:
-    """The columns of a view, CSR where X is CSR; nothing is copied where they lie together."""
-    if len(columns) == X.shape[1]:
+def select(X: Array, columns: NumpyArray | None) -> Array:
+    """The columns of a view, None for all, CSR where X is CSR; nothing is copied where they lie
+    together.
+    """
+    if columns is None or len(columns) == X.shape[1]:
         return X
     if is_sparse(X):
         return X.tocsc()[:, columns].tocsr()
@@ -284,7 +285,7 @@ class SideBySide:
 
     def features(self) -> list[Array]:
         """One array per view, with its columns only."""
-        return [X if columns is None else select(X, columns) for X, columns in self.parts]
+        return [select(X, columns) for X, columns in self.parts]
 
 
 def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:

@@ -68,8 +68,10 @@ def load_jokes() -> RankingData:
         )
         raise FileNotFoundError(message)
     with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-        ratings, users = file["ratings"], file["users"].astype(np.int64)
-        reference, reference_users = file["reference_ratings"], file["reference_users"]
+        ratings = file["ratings"]
+        users = file["users"].astype(np.int64)
+        reference = file["reference_ratings"]
+        reference_users = file["reference_users"]
     user, joke = np.nonzero(ratings != _NOT_RATED)
     return RankingData(
         X=(reference.T / 100.0)[joke],

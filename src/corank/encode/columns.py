@@ -123,14 +123,13 @@ class Column:
 
     def _encode_labels(self, values: pa.ChunkedArray, out: FloatArray) -> None:
         distinct, codes = labels(values, self.name)
-        positions: dict[str | None, int] = {
-            label: position for position, label in enumerate(self.categories)
-        }
+        positions: dict[str | None, int] = {}
+        for position, label in enumerate(self.categories):
+            positions[label] = position
         positions[None] = out.shape[1] - 1 if self.missing else -1
         other = len(self.categories) if self.other else -1
-        features = np.array([positions.get(label, other) for label in distinct], dtype=np.intp)[
-            codes
-        ]
+        position_of = [positions.get(label, other) for label in distinct]
+        features = np.array(position_of, dtype=np.intp)[codes]
         rows = np.flatnonzero(features >= 0)
         out[rows, features[rows]] = 1.0
 
@@ -142,12 +141,17 @@ class Column:
             filled = np.clip(filled, self.low, self.high)
         if self.values:
             out[:, 0] = (filled - self.centre) / self.divisor
+        if self.year or self.season:
+            # the first of January, in days since 1970 as the days are
+            years = np.floor(filled).astype("datetime64[D]").astype("datetime64[Y]")
+            first_days = years.astype("datetime64[D]").astype(np.float64)
         if self.year:
-            out[:, 1] = (_first_days_of_years(filled) - self.centre) / self.divisor
+            out[:, 1] = (first_days - self.centre) / self.divisor
         if self.season:
-            angle = 2 * np.pi * (filled - _first_days_of_years(filled)) / DAYS_PER_YEAR
+            angle = 2 * np.pi * (filled - first_days) / DAYS_PER_YEAR
             start = 1 + self.year
-            out[:, start], out[:, start + 1] = np.sin(angle), np.cos(angle)
+            out[:, start] = np.sin(angle)
+            out[:, start + 1] = np.cos(angle)
         if self.missing:
             out[:, -1] = missing
 
@@ -160,12 +164,15 @@ class Column:
         if self.kind == "category" and not self.other:
             distinct, codes = labels(values, self.name)
             known = {None, *self.categories}
-            return np.array([label not in known for label in distinct], dtype=bool)[codes]
+            is_new = [label not in known for label in distinct]
+            return np.array(is_new, dtype=bool)[codes]
         if self.kind not in ("number", "date", "duration") or not self.values:
             return np.zeros(len(values), dtype=bool)
         amounts = quantity(values, self.name, self.kind, self.format)
         width = self.high - self.low
-        return (amounts < self.low - width) | (amounts > self.high + width)
+        is_below = amounts < self.low - width
+        is_above = amounts > self.high + width
+        return is_below | is_above
 
     def treatment(self) -> str:
         """How the column becomes features, in plain words."""
@@ -217,10 +224,11 @@ def learn_quantities(
         numbers
     """
     learned: dict[str, Column] = {}
-    names = list(kinds)
-    for block in in_blocks(names, len(next(iter(cells.values())))):
-        amounts = np.stack([quantity(cells[name], name, *kinds[name]) for name in block])
-        for name, row, numbers in zip(block, amounts, _summaries(amounts), strict=True):
+    n_rows = len(next(iter(cells.values())))
+    for block in in_blocks(list(kinds), n_rows):
+        rows = [quantity(cells[name], name, *kinds[name]) for name in block]
+        summaries = _summaries(np.stack(rows))
+        for name, row, numbers in zip(block, rows, summaries, strict=True):
             learned[name] = _learn_quantity(name, row, *kinds[name], numbers, scale)
     return learned
 
@@ -234,9 +242,12 @@ def in_blocks(columns: list[Item], n_rows: int) -> Iterator[list[Item]]:
 
 def scale_columns(positions: list[int], columns: list[Column], matrix: FloatArray) -> None:
     """Fill and scale the given columns of a matrix, numbers as they are in the table."""
-    fill, centre, divisor = np.array([(each.fill, each.centre, each.divisor) for each in columns]).T
+    fill = [column.fill for column in columns]
+    centre = [column.centre for column in columns]
+    divisor = [column.divisor for column in columns]
     amounts = matrix[:, positions]
-    matrix[:, positions] = (np.where(np.isnan(amounts), fill, amounts) - centre) / divisor
+    filled = np.where(np.isnan(amounts), fill, amounts)
+    matrix[:, positions] = (filled - centre) / divisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,23 +269,25 @@ def _summaries(amounts: FloatArray) -> list[ColumnNumbers]:
     """What is known of each row (k, n), with NaN for missing numbers."""
     missing = np.isnan(amounts)
     marked = missing.any(axis=1)
+    empty = missing.all(axis=1)
     fill = np.zeros(len(amounts))
     fill[~marked] = np.median(amounts[~marked], axis=1)
-    for row in np.flatnonzero(marked & ~missing.all(axis=1)):
-        fill[row] = np.median(amounts[row, ~missing[row]])
+    for row in np.flatnonzero(marked & ~empty):
+        present = amounts[row, ~missing[row]]
+        fill[row] = np.median(present)
     # sorted, so that sums do not depend on the order of the rows
     filled = np.sort(np.where(missing, fill[:, None], amounts), axis=1)
+    mean = np.mean(filled, axis=1)
     low, high = filled[:, 0], filled[:, -1]
     largest = np.maximum(np.abs(low), np.abs(high))
     largest[largest == 0] = 1.0
     # squares of large numbers would overflow
     spread = np.std(filled / largest[:, None], axis=1) * largest
-    constant = (low == high) | (spread < np.maximum(4 * np.finfo(float).eps * largest, 1 / LARGEST))
-    columns = (fill, np.mean(filled, axis=1), spread, low, high, constant, marked)
-    return [
-        ColumnNumbers(*numbers)
-        for numbers in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+    rounding = 4 * np.finfo(float).eps * largest
+    constant = (low == high) | (spread < np.maximum(rounding, 1 / LARGEST))
+    columns = (fill, mean, spread, low, high, constant, marked)
+    lists = [column.tolist() for column in columns]
+    return [ColumnNumbers(*numbers) for numbers in zip(*lists, strict=True)]
 
 
 def _learn_quantity(
@@ -318,19 +331,15 @@ def _far_outside(amounts: FloatArray, numbers: ColumnNumbers) -> Mask | None:
     """Which few numbers (n,) lie so far outside that they would crush the others; None where there
     are none.
     """
+    n = len(amounts)
     farthest = max(numbers.high - numbers.mean, numbers.mean - numbers.low)
-    if len(amounts) < FEWEST_NUMBERS or farthest < numbers.spread * np.sqrt(len(amounts)) / 2:
+    if n < FEWEST_NUMBERS or farthest < numbers.spread * np.sqrt(n) / 2:
         return None  # a single number that crushes the others makes up nearly all of the variance
     lower, upper = np.nanpercentile(amounts, (25, 75))
-    outside: Mask = np.abs(amounts - numbers.median) > FAR_OUTSIDE * (upper - lower)
-    is_few = 0 < outside.sum() <= max(1, MAX_OUTSIDE_SHARE * len(amounts))
+    distances = np.abs(amounts - numbers.median)
+    outside: Mask = distances > FAR_OUTSIDE * (upper - lower)
+    is_few = 0 < outside.sum() <= max(1, MAX_OUTSIDE_SHARE * n)
     return outside if upper > lower and is_few else None
-
-
-def _first_days_of_years(days: FloatArray) -> FloatArray:
-    """The first of January of the year of each day, in days since 1970 as the days are."""
-    years = np.floor(days).astype("datetime64[D]").astype("datetime64[Y]")
-    return years.astype("datetime64[D]").astype(np.float64)
 
 
 def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) -> Column:
@@ -359,12 +368,14 @@ def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) ->
 def learn_text(name: str, values: pa.ChunkedArray) -> tuple[Column, FloatArray | None]:
     """What was learned about a column of text, and its texts encoded where that was a by-product."""
     cells = texts(values, name)
-    if len(cells) > 1 and len(cells.unique()) == 1 and cells[0].as_py():
+    is_constant = len(cells) > 1 and len(cells.unique()) == 1
+    if is_constant and cells[0].as_py():
         return dropped_column(name, "text", CONSTANT), None
     features, encoded = TextFeatures.learn(cells)
     if features is None:
         return dropped_column(name, "text", "all texts are empty, or none has a word"), None
-    return Column(name=name, kind="text", text=features), encoded
+    column = Column(name=name, kind="text", text=features)
+    return column, encoded
 
 
 def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
@@ -373,14 +384,17 @@ def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
     if len(matrix) == 0:
         return dropped_column(name, "vector", ALL_MISSING)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
-    spread = (
-        float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest if matrix.size else 0.0
-    )
-    if spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST):
+    spread = 0.0
+    if matrix.size:
+        variances = np.var(matrix / largest, axis=0)
+        spread = float(np.sqrt(np.mean(variances))) * largest
+    rounding = 4 * np.finfo(float).eps * largest
+    if spread < max(rounding, 1 / LARGEST):
         return dropped_column(name, "vector", CONSTANT)
     if not scale:
-        return Column(name=name, kind="vector", centres=np.zeros(matrix.shape[1]))
-    return Column(name=name, kind="vector", centres=matrix.mean(axis=0), divisor=spread)
+        spread = 1.0
+    centres = matrix.mean(axis=0) if scale else np.zeros(matrix.shape[1])
+    return Column(name=name, kind="vector", centres=centres, divisor=spread)
 
 
 def learn_component(name: str, vector: NumberedColumns, position: int, scale: bool) -> Column:

@@ -237,7 +237,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self, option: str) -> list[str]:
         """The columns that an option names, also where it is a single name."""
         names = getattr(self, option)
-        return [names] if isinstance(names, str) else list(names)
+        if isinstance(names, str):
+            return [names]
+        return list(names)
 
     def _learned(self, columns: tuple[Column, ...]) -> Self:
         self.columns_ = columns
@@ -487,17 +489,17 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
     starts = np.searchsorted(attributes, np.arange(len(columns) + 1))
     names: dict[tuple[str, str], list[str]] = {}
     features: dict[tuple[str, str], list[Index]] = {}
-    for position, column in enumerate(columns):
-        if starts[position] < starts[position + 1]:
+    for column, start, stop in zip(columns, starts, starts[1:], strict=False):
+        if start < stop:
             key = column.group()
             names.setdefault(key, []).append(column.name)
-            features.setdefault(key, []).append(np.arange(starts[position], starts[position + 1]))
-    return [
-        FeatureGroup(
-            name or listed(names[kind, name], MAX_JOINED_NAMES), kind, np.concatenate(numbers)
-        )
-        for (kind, name), numbers in features.items()
-    ]
+            features.setdefault(key, []).append(np.arange(start, stop))
+    groups = []
+    for key, numbers in features.items():
+        kind, name = key
+        title = name or listed(names[key], MAX_JOINED_NAMES)
+        groups.append(FeatureGroup(title, kind, np.concatenate(numbers)))
+    return groups
 
 
 # ---- what a user should know
@@ -535,24 +537,20 @@ def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
     if not is_text(values.type):
         return None
     table = values.drop_null().value_counts()
-    texts = table.field("values").to_pylist()
-    counts = table.field("counts").to_numpy(zero_copy_only=False)
-    odd = np.array([not _is_number(text) for text in texts], dtype=bool)
-    if not odd.any():
+    counts = table.field("counts").to_pylist()
+    n_odd, highest, most_frequent = 0, 0, ""
+    for text, number_of_cells in zip(table.field("values").to_pylist(), counts, strict=True):
+        try:
+            number(text)
+        except ValueError:
+            n_odd += number_of_cells
+            if number_of_cells > highest:
+                highest = number_of_cells
+                most_frequent = text
+    if n_odd == 0:
         return None
-    share = 1 - counts[odd].sum() / counts.sum()
-    if share <= MAX_NUMBER_SHARE:
-        return None
-    most_frequent = np.argmax(np.where(odd, counts, 0))
-    return int(100 * share), texts[int(most_frequent)]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        number(text)
-    except ValueError:
-        return False
-    return True
+    share = 1 - n_odd / sum(counts)
+    return (int(100 * share), most_frequent) if share > MAX_NUMBER_SHARE else None
 
 
 def _with_near_names(name: str, others: Iterable[str]) -> str:

@@ -131,7 +131,10 @@ def format_of_dates(values: pa.ChunkedArray) -> str:
     month; or nothing.
     """
     texts = present_texts(values.unique())
-    if len(texts) == 0 or not pc.match_substring_regex(texts[0:1], r"\d{4}")[0].as_py():
+    if len(texts) == 0:
+        return ""
+    has_year = pc.match_substring_regex(texts[0:1], r"\d{4}")
+    if not has_year[0].as_py():
         return ""
     formats = [date_format for date_format in DATE_FORMATS if _reads_all(date_format, texts)]
     is_only = len(formats) == 1 or (len(formats) == 2 and DAY_FIRST.get(formats[0]) == formats[1])
@@ -152,11 +155,12 @@ def unit_of_numbers(values: pa.ChunkedArray) -> str:
     texts = present_texts(values.unique())
     if len(texts) < 2 or not _AMOUNT.fullmatch(texts[0].as_py()):
         return ""
-    amounts = [_AMOUNT.fullmatch(text) for text in texts.to_pylist()]
-    units = {
-        (match[1] or match[3] or "") if match and not (match[1] and match[3]) else ""
-        for match in amounts
-    }
+    units = set()
+    for text in texts.to_pylist():
+        match = _AMOUNT.fullmatch(text)
+        if match is None or (match[1] and match[3]):
+            return ""
+        units.add(match[1] or match[3] or "")
     return units.pop() if len(units) == 1 else ""
 
 
@@ -180,9 +184,9 @@ def _reads_all(date_format: str, texts: pa.Array) -> bool:
 def present_texts(texts: Any) -> Any:
     """Texts without blanks around them, and without those that mark a missing value."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
-    return trimmed.filter(
-        pc.invert(pc.is_in(trimmed, pa.array([*MISSING, None], pa.large_string())))
-    )
+    marks = pa.array([*MISSING, None], pa.large_string())
+    is_missing = pc.is_in(trimmed, marks)
+    return trimmed.filter(pc.invert(is_missing))
 
 
 # ---- vectors in numbered columns
@@ -317,15 +321,13 @@ def labels(values: pa.ChunkedArray, name: str) -> tuple[list[str | None], NDArra
     if kind_of_type(name, values.type) == "vector":
         raise TableError(f"column {name!r} holds {values.type} values, which have no labels")
     values = plain(values)
-    values = (
-        values.cast(pa.large_string())
-        if is_text(values.type) or pa.types.is_null(values.type)
-        else values
-    )
+    if is_text(values.type) or pa.types.is_null(values.type):
+        values = values.cast(pa.large_string())
     encoded = values.combine_chunks().dictionary_encode()
     distinct = [_label(value) for value in encoded.dictionary.to_pylist()]
-    codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False).astype(np.intp)
-    return [*distinct, None], codes
+    codes = encoded.indices.fill_null(len(distinct))
+    positions = codes.to_numpy(zero_copy_only=False).astype(np.intp)
+    return [*distinct, None], positions
 
 
 def _label(value: Any) -> str | None:
@@ -346,15 +348,15 @@ def item_codes(values: pa.ChunkedArray, name: str) -> FloatArray:
     the same number with a chance of 0.2 %.
     """
     distinct, positions = labels(values, name)
-    codes = np.array([_item_code(label) for label in distinct])[positions]
-    return np.where(codes < 0, -1.0 - np.arange(len(codes)), codes)
-
-
-def _item_code(label: str | None) -> float:
-    if label is None or not label.strip():
-        return -1.0
-    digest = blake2b(label.strip().encode(), digest_size=6).digest()
-    return float(int.from_bytes(digest, "big"))  # of 48 bits, which float64 holds exactly
+    codes = np.full(len(distinct), -1.0)
+    for position, label in enumerate(distinct):
+        if label is not None and label.strip():
+            digest = blake2b(label.strip().encode(), digest_size=6).digest()
+            # of 48 bits, which float64 holds exactly
+            codes[position] = int.from_bytes(digest, "big")
+    of_rows = codes[positions]
+    unnamed = -1.0 - np.arange(len(of_rows))
+    return np.where(of_rows < 0, unnamed, of_rows)
 
 
 def texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

@@ -63,7 +63,9 @@ def clean(text: str) -> str:
 
 def _pairs(match: re.Match[str]) -> str:
     signs = match[0]
-    return " " + " ".join(signs[at : at + 2] for at in range(max(len(signs) - 1, 1))) + " "
+    last = max(len(signs) - 1, 1)
+    words = [signs[at : at + 2] for at in range(last)]
+    return " " + " ".join(words) + " "
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +93,23 @@ class TextFeatures:
         """
         order = pc.sort_indices(texts).to_numpy()
         texts = texts.take(order)
+        words: Terms
+        characters: Terms
         sizes = _sizes(texts)
         if sizes.sum() <= MAX_VOCABULARY_BYTES:
             words, characters, counts = _vocabularies(texts)
+            n_words = len(words)
             frequencies = np.bincount(counts.indices, minlength=counts.shape[1])
             complete = True
         else:
-            words = characters = HASHED_TERMS
+            words = characters = n_words = HASHED_TERMS
             frequencies, counts = _hashed_counts(texts, sizes)
             complete = counts.shape[0] == len(texts)
         if counts.nnz == 0:
             return None, None
-        idf = np.log((1 + len(texts)) / (1 + frequencies)) + 1
-        weighted = _weighted(counts, idf, _n_terms(words))
+        rarity = (1 + len(texts)) / (1 + frequencies)
+        idf = np.log(rarity) + 1
+        weighted = _weighted(counts, idf, n_words)
         components = _components(weighted)
         if len(components) == 0:
             return None, None
@@ -123,13 +129,17 @@ class TextFeatures:
 
     def encode(self, texts: pa.ChunkedArray, out: FloatArray) -> None:
         """Fill `out` (n_texts, n_components); rows of texts without a term that was learned are 0."""
+        n_words = self.words if isinstance(self.words, int) else len(self.words)
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
-        for rows, chunk in _chunks(texts, _sizes(texts)):
-            weighted = _weighted(_counts(vectorizers, chunk), self.idf, _n_terms(self.words))
+        sizes = _sizes(texts)
+        for rows, chunk in _chunks(texts, sizes):
+            counts = _counts(vectorizers, chunk)
+            weighted = _weighted(counts, self.idf, n_words)
             out[rows] = self._projected(weighted)
 
     def _projected(self, weighted: Any) -> FloatArray:
-        return np.asarray(weighted @ self.components.T.astype(np.float64))
+        directions = self.components.T.astype(np.float64)
+        return np.asarray(weighted @ directions)
 
     def treatment(self) -> str:
         """How a text becomes features, in plain words."""
@@ -142,10 +152,6 @@ class TextFeatures:
 
 
 # ---- terms and their counts
-
-
-def _n_terms(terms: Terms) -> int:
-    return terms if isinstance(terms, int) else len(terms)
 
 
 def _vectorizers(terms: Mapping[str, Terms]) -> list[Any]:
@@ -167,48 +173,58 @@ def _vectorizers(terms: Mapping[str, Terms]) -> list[Any]:
 
 def _counts(vectorizers: list[Any], texts: list[str]) -> Any:
     """How often each term occurs in each text: CSR (n_texts, n_terms)."""
-    return sparse.hstack([vectorizer.transform(texts) for vectorizer in vectorizers], format="csr")
+    blocks = [vectorizer.transform(texts) for vectorizer in vectorizers]
+    return sparse.hstack(blocks, format="csr")
 
 
-def _vocabularies(texts: pa.ChunkedArray) -> tuple[Terms, Terms, Any]:
+def _vocabularies(texts: pa.ChunkedArray) -> tuple[tuple[str, ...], tuple[str, ...], Any]:
     """The most frequent words and character n-grams, those of a single text only where no other is
     there; and counts.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    cells = _strings(texts)
-    vocabularies, blocks = [], []
+    cells = [text or "" for text in texts.to_pylist()]
+    vocabularies = []
+    blocks = []
     for options in ANALYZERS.values():
         vectorizer = CountVectorizer(preprocessor=clean, dtype=np.float64, **options)
         try:
             counts = vectorizer.fit_transform(cells)
         except ValueError:  # there is no term at all
-            counts, names = sparse.csr_matrix((len(cells), 0)), np.empty(0, dtype=object)
+            counts = sparse.csr_matrix((len(cells), 0))
+            names = np.empty(0, dtype=object)
         else:
             names = vectorizer.get_feature_names_out()
         frequencies = np.bincount(counts.indices, minlength=counts.shape[1])
         if (frequencies > 1).any():
             frequencies[frequencies == 1] = 0
         # terms are sorted: ties go by their names
-        order = np.argsort(-frequencies, kind="stable")[:MAX_TERMS]
-        chosen = np.sort(order[frequencies[order] > 0])
-        vocabularies.append(tuple(names[chosen].tolist()))
+        order = np.argsort(-frequencies, kind="stable")
+        most_frequent = order[:MAX_TERMS]
+        chosen = np.sort(most_frequent[frequencies[most_frequent] > 0])
+        vocabulary = names[chosen].tolist()
+        vocabularies.append(tuple(vocabulary))
         blocks.append(counts[:, chosen])
-    return vocabularies[0], vocabularies[1], sparse.hstack(blocks, format="csr")
+    words, characters = vocabularies
+    return words, characters, sparse.hstack(blocks, format="csr")
 
 
 def _hashed_counts(texts: pa.ChunkedArray, sizes: Index) -> tuple[Index, Any]:
     """In how many texts each hashed term occurs, and the counts of the texts that are decomposed."""
     vectorizers = _vectorizers(dict.fromkeys(ANALYZERS, HASHED_TERMS))
     mean_size = max(float(sizes.mean()), 1.0)
-    n_decomposed = min(len(texts), MAX_DECOMPOSED_ROWS, int(MAX_DECOMPOSED_BYTES / mean_size) + 1)
+    most_texts = int(MAX_DECOMPOSED_BYTES / mean_size) + 1
+    n_decomposed = min(len(texts), MAX_DECOMPOSED_ROWS, most_texts)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(len(texts), n_decomposed, replace=False)
     decomposed = np.zeros(len(texts), dtype=bool)
-    decomposed[np.random.default_rng(0).choice(len(texts), n_decomposed, replace=False)] = True
-    frequencies = np.zeros(len(ANALYZERS) * HASHED_TERMS, dtype=np.int64)
+    decomposed[chosen] = True
+    n_terms = len(ANALYZERS) * HASHED_TERMS
+    frequencies = np.zeros(n_terms, dtype=np.int64)
     blocks = []
     for rows, chunk in _chunks(texts, sizes):
         counts = _counts(vectorizers, chunk)
-        frequencies += np.bincount(counts.indices, minlength=len(frequencies))
+        frequencies += np.bincount(counts.indices, minlength=n_terms)
         blocks.append(counts[decomposed[rows]])
     return frequencies, sparse.vstack(blocks, format="csr")
 
@@ -221,21 +237,24 @@ def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
     is_word = np.zeros(len(idf))
     is_word[:n_words] = 1.0
     by_kind = np.stack([is_word, 1 - is_word], axis=1)
+    shares = np.sqrt([WORD_SHARE, 1 - WORD_SHARE])
     for start in range(0, counts.shape[0], WEIGHTED_ROWS):
         indptr = counts.indptr[start : start + WEIGHTED_ROWS + 1]
-        indices = counts.indices[indptr[0] : indptr[-1]]
-        data = counts.data[indptr[0] : indptr[-1]]
+        n_rows = len(indptr) - 1
+        entries = slice(indptr[0], indptr[-1])
+        indices = counts.indices[entries]
+        data = counts.data[entries]
         np.log(data, out=data)
         data += 1
         data *= idf[indices]
-        shape = (len(indptr) - 1, len(idf))
-        lengths = np.sqrt(
-            sparse.csr_matrix((data**2, indices, indptr - indptr[0]), shape=shape) @ by_kind
-        )
+        parts = (data**2, indices, indptr - indptr[0])
+        squares = sparse.csr_matrix(parts, shape=(n_rows, len(idf)))
+        lengths = np.sqrt(squares @ by_kind)
         lengths[lengths == 0] = 1.0
-        factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
-        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))
-        data *= factors[rows, (indices >= n_words).astype(np.intp)]
+        factors = shares / lengths
+        rows = np.repeat(np.arange(n_rows), np.diff(indptr))
+        kinds = (indices >= n_words).astype(np.intp)
+        data *= factors[rows, kinds]
     return counts
 
 
@@ -247,16 +266,19 @@ def _components(weighted: Any) -> NDArray[np.float32]:
     """
     from sklearn.decomposition import TruncatedSVD
 
-    n_components = min(MAX_COMPONENTS, weighted.shape[0] - 1, weighted.shape[1])
+    n_texts, n_terms = weighted.shape
+    n_components = min(MAX_COMPONENTS, n_texts - 1, n_terms)
     if n_components < 1:
-        return np.empty((0, weighted.shape[1]), dtype=np.float32)
+        return np.empty((0, n_terms), dtype=np.float32)
     with np.errstate(divide="ignore", invalid="ignore"):  # shares of a variance that may be 0
         decomposition = TruncatedSVD(n_components, random_state=0).fit(weighted)
     values = decomposition.singular_values_
     kept = values > LEAST_SINGULAR_VALUE * values.max()
-    n_texts = np.count_nonzero(np.diff(weighted.indptr))
-    length = np.sqrt(np.sum(values[kept] ** 2) / n_texts)
-    return np.asarray(decomposition.components_[kept] / length, dtype=np.float32)
+    n_with_terms = np.count_nonzero(np.diff(weighted.indptr))
+    total = np.sum(values[kept] ** 2)
+    length = np.sqrt(total / n_with_terms)
+    scaled = decomposition.components_[kept] / length
+    return np.asarray(scaled, dtype=np.float32)
 
 
 # ---- texts of a column
@@ -264,11 +286,8 @@ def _components(weighted: Any) -> NDArray[np.float32]:
 
 def _sizes(texts: pa.ChunkedArray) -> Index:
     """Bytes of every text: (n_texts,), 0 where it is missing."""
-    return np.asarray(pc.fill_null(pc.binary_length(texts), 0).to_numpy(), dtype=np.int64)
-
-
-def _strings(texts: pa.ChunkedArray) -> list[str]:
-    return [text or "" for text in texts.to_pylist()]
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    return np.asarray(lengths.to_numpy(), dtype=np.int64)
 
 
 def _chunks(texts: pa.ChunkedArray, sizes: Index) -> Iterator[tuple[slice, list[str]]]:
@@ -277,5 +296,7 @@ def _chunks(texts: pa.ChunkedArray, sizes: Index) -> Iterator[tuple[slice, list[
         return
     numbers = np.cumsum(sizes + 20) // CHUNK_BYTES
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    for start, stop in zip(starts, [*starts[1:], len(texts)], strict=True):
-        yield slice(start, stop), _strings(texts.slice(start, stop - start))
+    stops = [*starts[1:], len(texts)]
+    for start, stop in zip(starts, stops, strict=True):
+        cells = texts.slice(start, stop - start).to_pylist()
+        yield slice(start, stop), [text or "" for text in cells]

@@ -101,7 +101,8 @@ def compare(
     >>> [row.method for row in result.rows()]
     ['ridge', 'rankrls']
     """
-    items, protocol = read_items(data), protocol or Protocol()
+    items = read_items(data)
+    protocol = protocol or Protocol()
     check_enough(items)
     kind: Any = {"queries": items.qid is not None, "judge": protocol.judge(items)}
     chosen = default_methods(**kind) if methods is None else chosen_methods(methods, **kind)

@@ -281,7 +281,8 @@ def shown_on(console: Console, name: str) -> Callable[[int, int], Any]:
                 task = bar.add_task(name, total=total, completed=done)
                 yield lambda: bar.advance(task)
             return
-        count, begin = done, time.perf_counter()
+        count = done
+        begin = time.perf_counter()
 
         def print_tenths() -> None:
             nonlocal count

@@ -199,7 +199,8 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
 
 def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
     """One fold of a round of folds."""
-    rounds, share = protocol.rounds, protocol.test_share
+    rounds = protocol.rounds
+    share = protocol.test_share
     round_, place = divmod(repeat, rounds)
     order = np.random.default_rng([protocol.seed, round_, 1]).permutation(units)
     if 1 / rounds - 1e-9 <= share <= 0.5:
@@ -224,7 +225,8 @@ def testable(items: Items) -> Index:
     """
     if items.qid is None:
         return np.flatnonzero(items.scored)
-    y, qid = items.y[items.scored], items.qid[items.scored]
+    y = items.y[items.scored]
+    qid = items.qid[items.scored]
     return np.flatnonzero(spreads(y, qid))
 
 

@@ -219,7 +219,8 @@ def two_way_interval(values: Any) -> tuple[float, float]:
     for draws, queries in _two_way_counts(*values.shape):
         totals = (draws @ filled) * queries
         numbers = (draws @ is_tested) * queries
-        total, number = totals.sum(axis=1), numbers.sum(axis=1)
+        total = totals.sum(axis=1)
+        number = numbers.sum(axis=1)
         means.append(total[number > 0] / number[number > 0])
     ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     low, high = np.quantile(np.concatenate(means), ends)

@@ -88,8 +88,8 @@ def ask(
         raise ImportError(
             f"corank.ask needs {error.name}: pip install 'corank[notebook]'"
         ) from error
-    from corank.interview.cards import Cards
     from corank.interview.interview import Interview
+    from corank.interview.page import Cards
 
     path = None if answers is None else Path(answers)
     try:

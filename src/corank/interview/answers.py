@@ -26,7 +26,10 @@ from itertools import combinations, count
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from corank.tables import TableError, check_target
+import pyarrow as pa
+
+from corank.encode.kinds import labels
+from corank.tables import TableError, check_target, column
 from corank.tables.limits import open_limited
 from corank.tables.names import TIE
 from corank.tables.read import reading
@@ -40,6 +43,7 @@ SKIP, UNDO = "skip", "undo"
 # the last field: a line without all of it was cut
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"\d{1,15}")
+MAX_NAME = 10_000  # characters in the name of an item or a person
 _UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
 # of two people: their names, the judgements that both made, and how many of them are alike
 Agreement: TypeAlias = tuple[str, str, int, int]
@@ -112,7 +116,8 @@ class Answer:
         """Refuse an answer that does not go with its question, in a ValueError."""
         if self.kind not in KINDS:
             raise ValueError(f"kind must be {_listed(KINDS)}, got {self.kind!r}")
-        n_items, possible = len(self.items), KINDS[self.kind].n_items
+        n_items = len(self.items)
+        possible = KINDS[self.kind].n_items
         if n_items not in possible:
             raise ValueError(
                 f"kind {self.kind!r} shows {_listed(possible)} items, but {n_items} are named"
@@ -228,15 +233,17 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
     of their range.
     """
     judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    scores = []
     for answer in answers:
         for first, second, won in pair_outcomes([answer]):
             verdict = 0.0
             if won == 1:
                 verdict = 1.0 if first < second else -1.0
-            judged[frozenset((first, second))][answer.person].append(verdict)
+            pair = frozenset((first, second))
+            judged[pair][answer.person].append(verdict)
         if answer.score is not None:
             judged[answer.items][answer.person].append(answer.score)
-    scores = [answer.score for answer in answers if answer.score is not None]
+            scores.append(answer.score)
     tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
     repeated = consistent = 0
     shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
@@ -244,11 +251,31 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
         for first_value, *later in by_person.values():
             repeated += len(later)
             consistent += sum(abs(first_value - value) <= tolerance for value in later)
-        for first, second in combinations(sorted(by_person), 2):
-            gap = by_person[first][0] - by_person[second][0]
-            shared[first, second].append(abs(gap) <= tolerance)
-    agreement = [(*pair, len(same), sum(same)) for pair, same in sorted(shared.items())]
+        for one, other in combinations(sorted(by_person), 2):
+            gap = by_person[one][0] - by_person[other][0]
+            shared[one, other].append(abs(gap) <= tolerance)
+    agreement = []
+    for people, alike in sorted(shared.items()):
+        agreement.append((*people, len(alike), sum(alike)))
     return repeated, consistent, agreement
+
+
+def item_names(table: pa.Table, id: str) -> list[str]:
+    """The names of the items as an answer can hold them: on one line, and not too long."""
+    distinct, positions = labels(column(table, id, "id"), id)
+    names = [(distinct[position] or "").strip() for position in positions]
+    for row, name in enumerate(names):
+        if not fits_an_answer(name):
+            raise TableError(
+                f"the name in data row {row + 1} of column {id!r} must be one line of at most"
+                f" {MAX_NAME:,} characters: {name[:40]!r}"
+            )
+    return names
+
+
+def fits_an_answer(name: str) -> bool:
+    """Whether a name of an item or a person stands on one line, and is not too long."""
+    return len(name) <= MAX_NAME and not set("\n\r\0") & set(name)
 
 
 class AnswersInUse(ValueError):

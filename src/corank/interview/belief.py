@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,13 @@ from scipy.special import ndtr, softmax
 
 from corank.core.arrays import FloatArray, Index, Mask, add_diagonal
 from corank.core.kernels import squared_norms
-from corank.solve.expectation_propagation import PairData, SitePosterior, Sites, propagate
+from corank.solve.expectation_propagation import (
+    PairData,
+    SitePosterior,
+    Sites,
+    density_over_probability,
+    propagate,
+)
 from corank.solve.posterior import Moments, draws, mixture
 from corank.solve.questions import difference_variances, information, score_gains
 
@@ -74,18 +80,20 @@ class Belief:
     def after_win(self, winner: int, loser: int) -> Belief:
         """The belief after an answer about two places of the pool. O(m²)."""
         column = self.covariance[:, winner] - self.covariance[:, loser]
-        scale = np.sqrt(1 + max(float(column[winner] - column[loser]), 0.0))
+        variance = max(float(column[winner] - column[loser]), 0.0)
+        scale = np.sqrt(1 + variance)
         z = float(self.mean[winner] - self.mean[loser]) / scale
-        ratio = _density(z) / max(float(ndtr(z)), 1e-300)
-        return self._moved(column, ratio / scale, ratio * (ratio + z) / scale**2)
+        ratio = float(density_over_probability(z))
+        shrinkage = ratio * (ratio + z) / scale**2
+        return self._moved(column, ratio / scale, shrinkage)
 
     def after_tie(self, first: int, second: int) -> Belief:
         """The belief after an answer that two places of the pool are equally good. O(m²)."""
         column = self.covariance[:, first] - self.covariance[:, second]
-        precision = 1 / (TIE_NOISE + max(float(column[first] - column[second]), 0.0))
-        return self._moved(
-            column, -float(self.mean[first] - self.mean[second]) * precision, precision
-        )
+        variance = max(float(column[first] - column[second]), 0.0)
+        precision = 1 / (TIE_NOISE + variance)
+        gap = float(self.mean[first] - self.mean[second])
+        return self._moved(column, -gap * precision, precision)
 
     def after_score(self, place: int, gap: float) -> Belief:
         """The belief after a score that lies `gap` above what was expected. O(m²)."""
@@ -100,19 +108,17 @@ class Belief:
     # ---------------------------------------------------------------- questions
 
     @cached_property
-    def _pairs(self) -> tuple[Index, Index]:
-        return np.triu_indices(len(self.rows), k=1)
-
-    @cached_property
-    def _variances(self) -> FloatArray:
-        """Variances of the differences between all pairs, in the order of `_pairs`."""
-        variances = difference_variances(self.covariance, *self._pairs)
-        return np.maximum(variances, LEAST_VARIANCE)
-
-    @cached_property
-    def _gaps(self) -> FloatArray:
-        first, second = self._pairs
-        return self.mean[first] - self.mean[second]
+    def _differences(self) -> _PairDifferences:
+        """Those of all pairs of the pool."""
+        first, second = np.triu_indices(len(self.rows), k=1)
+        variances = difference_variances(self.covariance, first, second)
+        return _PairDifferences(
+            first,
+            second,
+            weights=self.weights[first] * self.weights[second],
+            gaps=self.mean[first] - self.mean[second],
+            variances=np.maximum(variances, LEAST_VARIANCE),
+        )
 
     def best_pair(self, asked: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
         """The rows of the pair whose comparison tells most; pairs of rows that were `asked` are
@@ -121,28 +127,33 @@ class Belief:
         gains = self._gains(asked)
         if not len(gains) or not np.isfinite(gains.max()):
             return None
-        first, second = (self.rows[places[np.argmax(gains)]] for places in self._pairs)
-        return int(first), int(second)
+        best = np.argmax(gains)
+        first = self._differences.first[best]
+        second = self._differences.second[best]
+        return int(self.rows[first]), int(self.rows[second])
 
     def best_four(self, asked: Iterable[tuple[int, int]]) -> tuple[int, ...] | None:
         """The rows of four items of which best and worst tell most: the pair that tells most and
         then, one by one, the item that tells most beside those chosen. Three where no fourth tells
         anything, so that every pair gets an answer in the end. O(m²)."""
         gains = self._gains(asked)
-        if len(self.rows) < 3 or not np.isfinite(gains.max()):
-            return None
         m = len(self.rows)
+        if m < 3 or not np.isfinite(gains.max()):
+            return None
+        first = self._differences.first
+        second = self._differences.second
+        best = np.argmax(gains)
+        chosen = [int(first[best]), int(second[best])]
         matrix = np.zeros((m, m))
-        matrix[self._pairs] = np.where(np.isfinite(gains), gains, 0.0)
+        matrix[first, second] = np.where(np.isfinite(gains), gains, 0.0)
         matrix += matrix.T
-        chosen = [int(places[np.argmax(gains)]) for places in self._pairs]
         while len(chosen) < min(4, m):
             gain = matrix[chosen].sum(axis=0)
             gain[chosen] = -1.0
             if gain.max() <= 0 and len(chosen) == 3:
                 break
             chosen.append(int(np.argmax(gain)))
-        return tuple(int(self.rows[place]) for place in chosen)
+        return tuple(self.rows[chosen].tolist())
 
     def best_row(self, asked: Iterable[int]) -> int | None:
         """The row whose score leaves least uncertainty about all rows; those that were `asked` are
@@ -154,17 +165,21 @@ class Belief:
 
     def _gains(self, asked: Iterable[tuple[int, int]]) -> FloatArray:
         """What every pair would tell, −inf for those that were asked."""
-        gains = information(self._gaps, self._variances)
+        differences = self._differences
+        gains = information(differences.gaps, differences.variances)
         gains[self._numbers(asked)] = -np.inf
         return gains
 
     def _numbers(self, pairs: Iterable[tuple[int, int]]) -> Index:
-        """Where pairs of rows of the table stand among `_pairs`; those outside the pool are left
+        """Where pairs of rows of the table stand in `_differences`; those outside the pool are left
         out.
         """
-        places, are_there = self._places(np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2))
-        first, second = np.sort(places[are_there.all(axis=1)], axis=1).T
-        numbers: Index = first * (2 * len(self.rows) - first - 1) // 2 + second - first - 1
+        rows = np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2)
+        places, are_there = self._places(rows)
+        inside = places[are_there.all(axis=1)]
+        first, second = np.sort(inside, axis=1).T
+        before = first * (2 * len(self.rows) - first - 1) // 2
+        numbers: Index = before + second - first - 1
         return numbers
 
     # ---------------------------------------------------------------- how settled it is
@@ -172,20 +187,17 @@ class Belief:
     @property
     def misordered(self) -> float:
         """The expected share of pairs in the wrong order."""
-        certainty = np.abs(self._gaps) / np.sqrt(self._variances)
-        return self._share(np.asarray(ndtr(-certainty)))
-
-    def _share(self, values: FloatArray) -> float:
-        first, second = self._pairs
-        weights = self.weights[first] * self.weights[second]
-        return float(np.average(values, weights=weights))
+        differences = self._differences
+        certainty = np.abs(differences.gaps) / np.sqrt(differences.variances)
+        return float(np.average(ndtr(-certainty), weights=differences.weights))
 
     def drawn_places(self, seed: int) -> FloatArray:
         """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
         rng = np.random.default_rng([seed, 18])
         scores = draws((self.mean, self.covariance), N_DRAWS, rng)
         order = np.argsort(-scores, axis=1, kind="stable")
-        above = np.cumsum(self.weights[order], axis=1) - self.weights[order]
+        weights = self.weights[order]
+        above = np.cumsum(weights, axis=1) - weights
         places = np.empty_like(scores)
         np.put_along_axis(places, order, 1 + above, axis=1)
         return np.asarray(places)
@@ -206,9 +218,7 @@ class Belief:
         `asked` are left out. O(n_steps step m²).
         """
         belief = self._thinned()
-        first, second = belief._pairs
-        gaps = belief._gaps
-        now = belief._variances
+        first, second, weights, gaps, now = belief._differences
         covariance = belief.covariance
         left = now
         free = np.ones(len(belief.rows) if scores else len(gaps), dtype=bool)
@@ -228,12 +238,15 @@ class Belief:
                     shrinkage = 1 / (1 + float(column[chosen]))
                 else:
                     column = covariance[:, first[chosen]] - covariance[:, second[chosen]]
-                    shrinkage = _mean_shrinkage(float(gaps[chosen]), 1 + float(left[chosen]))
+                    scale = 1 + left[chosen]
+                    z = gaps[chosen] / np.sqrt(scale)
+                    # that of `after_win`, averaged over both answers
+                    shrinkage = np.prod(density_over_probability(np.array([z, -z]))) / scale
                 covariance = covariance - np.outer(shrinkage * column, column)
-                left = np.maximum(
-                    left - shrinkage * (column[first] - column[second]) ** 2, LEAST_VARIANCE
-                )
-            shares.append(belief._share(_error_when_known_better(gaps, now, left)))
+                gone = shrinkage * (column[first] - column[second]) ** 2
+                left = np.maximum(left - gone, LEAST_VARIANCE)
+            errors = _error_when_known_better(gaps, now, left)
+            shares.append(float(np.average(errors, weights=weights)))
         return np.asarray(shares)
 
     def _thinned(self) -> Belief:
@@ -248,6 +261,21 @@ class Belief:
             self.mean[kept],
             self.covariance[np.ix_(kept, kept)],
         )
+
+
+class _PairDifferences(NamedTuple):
+    """Differences of the scores of pairs of a pool.
+
+    first, second : (p,) places of the pool
+    weights : (p,) how many pairs of the table each of them stands for
+    gaps, variances : (p,) of the differences
+    """
+
+    first: Index
+    second: Index
+    weights: FloatArray
+    gaps: FloatArray
+    variances: FloatArray
 
 
 @dataclass(frozen=True)
@@ -266,12 +294,12 @@ class Prior:
         """The prior of items by their standardised columns; distances are those of a sample."""
         rng = np.random.default_rng([seed, 22])
         n = len(columns)
-        sample = (
-            columns
-            if n <= MAX_SCALED
-            else columns[np.sort(rng.choice(n, MAX_SCALED, replace=False))]
-        )
-        squares = squared_distances(sample)[np.triu_indices(len(sample), k=1)]
+        sample = columns
+        if n > MAX_SCALED:
+            chosen = rng.choice(n, MAX_SCALED, replace=False)
+            sample = columns[np.sort(chosen)]
+        pairs = np.triu_indices(len(sample), k=1)
+        squares = squared_distances(sample)[pairs]
         positive = squares[squares > 0]
         return cls(columns, float(np.median(positive)) if len(positive) else 0.0)
 
@@ -280,9 +308,11 @@ class Prior:
         """Own shares and widths that come into question."""
         if self.scale == 0:
             return [(1.0, 1.0)]
-        return [
-            (share, width) for share in OWN_SHARES for width in (WIDTHS if share < 1 else (1.0,))
-        ]
+        kernels = []
+        for share in OWN_SHARES:
+            widths = WIDTHS if share < 1 else (1.0,)
+            kernels += [(share, width) for width in widths]
+        return kernels
 
     def covariance(self, squares: FloatArray, own_share: float, width: float) -> FloatArray:
         """Of the scores of rows with these squared distances (k, k), for scores of variance 1."""
@@ -355,10 +385,8 @@ class Beliefs:
 
     def _negligible(self, n_outcomes: int) -> set[ScaledKernel]:
         """Kernels that had next to no share when all were looked at, not many outcomes ago."""
-        if (
-            n_outcomes < FEW_OUTCOMES
-            or not self._n_looked <= n_outcomes < self._n_looked + LOOK_EVERY
-        ):
+        n_since = n_outcomes - self._n_looked
+        if n_outcomes < FEW_OUTCOMES or not 0 <= n_since < LOOK_EVERY:
             return set()
         return {kernel for kernel, share in self._shares.items() if share < LEAST_SHARE}
 
@@ -370,12 +398,10 @@ class Beliefs:
             self._sites = {}
         elif n_new:
             silent = np.zeros(n_new)
-            self._sites = {
-                kernel: Sites(
-                    np.concatenate([sites.precision, silent]), np.concatenate([sites.shift, silent])
-                )
-                for kernel, sites in self._sites.items()
-            }
+            for kernel, sites in self._sites.items():
+                precision = np.concatenate([sites.precision, silent])
+                shift = np.concatenate([sites.shift, silent])
+                self._sites[kernel] = Sites(precision, shift)
         self._outcomes = outcomes
 
 
@@ -440,19 +466,6 @@ def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray
     for node, weight in zip(_NODES, _WEIGHTS, strict=True):
         errors += weight * ndtr(-np.abs(gaps + resolved * node) / deviations)
     return np.asarray(errors / np.sqrt(np.pi))
-
-
-def _mean_shrinkage(gap: float, scale: float) -> float:
-    """The shrinkage of `Belief._moved` by a comparison of this gap, averaged over both answers;
-    scale is 1 + variance.
-    """
-    z = gap / float(np.sqrt(scale))
-    chance = float(ndtr(z))
-    return _density(z) ** 2 / max(chance * (1 - chance), 1e-12) / scale
-
-
-def _density(z: float) -> float:
-    return float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
 
 def pairs_within(rows: Iterable[int]) -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ from corank.encode.encoder import TableEncoder
 from corank.interview.answers import (
     COMPARE,
     KINDS,
+    MAX_NAME,
     POSITIONS,
     SCORE,
     SKIP,
@@ -34,12 +35,13 @@ from corank.interview.answers import (
     AnswerLog,
     AnswersFile,
     AnswersInMemory,
+    fits_an_answer,
+    item_names,
     judgements_again,
     mean_scores,
     pair_outcomes,
 )
 from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
-from corank.interview.cards import MAX_NAME, fits_an_answer, item_names
 from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, to_arrow
@@ -58,9 +60,8 @@ LEAST_GAIN = 0.005  # share of pairs that so many answers must put right to be w
 MAX_STEPS = 15  # of so many answers that are foreseen
 FEWEST_TO_STOP = 15  # answers before which nobody is told to stop, or how many more are worth it
 INTERVAL = (5.0, 95.0)  # percentiles of places
-Rows: TypeAlias = tuple[
-    int, ...
-]  # of the items of a question, in the order in which they are shown
+# of the items of a question, in the order in which they are shown
+Rows: TypeAlias = tuple[int, ...]
 
 
 class Interview:
@@ -222,11 +223,10 @@ class Interview:
         """The question about these rows, or an earlier one again where it is time for that."""
         self._n_questions += 1
         n = len(self.log.answers)
-        again = None
         if int((n + 1) * self._repeat) > int(n * self._repeat):
             again = self._earlier(np.random.default_rng([self._seed, n, 19]))
-        if again is not None:
-            return Question(self._n_questions, self.kind, again, repeated=True)
+            if again is not None:
+                return Question(self._n_questions, self.kind, again, repeated=True)
         if rows is None:
             return None
         return Question(self._n_questions, self.kind, rows)
@@ -397,9 +397,10 @@ class Interview:
         or 0.5 for a tie.
         """
         outcomes = pair_outcomes(answers)
-        first = np.asarray([self._rows[name] for name, _, _ in outcomes], dtype=np.int64)
-        second = np.asarray([self._rows[name] for _, name, _ in outcomes], dtype=np.int64)
-        return first, second, np.asarray([won for _, _, won in outcomes])
+        first = [self._rows[name] for name, _, _ in outcomes]
+        second = [self._rows[name] for _, name, _ in outcomes]
+        won = np.asarray([value for _, _, value in outcomes])
+        return np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64), won
 
     def _believed(self, answers: Sequence[Answer], model: Any, order: Index | None) -> Belief:
         """What is believed about a pool of items after these answers.
@@ -411,16 +412,14 @@ class Interview:
         if model is not None and self.kind == SCORE:
             posterior, items = model.posterior_at(self._matrix)
             mean, covariance = posterior.covariance(take(items, rows))
-            noise = max(
-                posterior.answer_noise / 2,
-                LEAST_NOISE * float(np.trace(covariance)) / len(rows),
-                1e-300,
-            )
+            mean_variance = float(np.trace(covariance)) / len(rows)
+            noise = max(posterior.answer_noise / 2, LEAST_NOISE * mean_variance, 1e-300)
             return Belief(rows, weights, mean / np.sqrt(noise), covariance / noise)
         first, second, won = self._outcomes(answers)
-        ends = np.stack([first, second, second, first], axis=1).reshape(-1, 2)
+        ends = np.stack([first, second, second, first], axis=1)
         # a tie counts for both
-        outcomes = ends[np.stack([won > 0, won < 1], axis=1).ravel()]
+        counts = np.stack([won > 0, won < 1], axis=1)
+        outcomes = ends.reshape(-1, 2)[counts.ravel()]
         return self._beliefs.after(outcomes, rows, weights)
 
     def _pool(self, answers: Sequence[Answer], order: Index | None) -> tuple[Index, FloatArray]:
@@ -429,17 +428,19 @@ class Interview:
         n = len(self.names)
         if n <= MAX_POOL:
             return np.arange(n), np.ones(n)
-        recent = [self._rows[name] for answer in reversed(answers) for name in answer.items]
-        first = [] if order is None else order[:N_TOP].tolist()
-        distinct = list(dict.fromkeys([*first, *recent]))
+        candidates = [] if order is None else order[:N_TOP].tolist()
+        for answer in reversed(answers):
+            candidates += [self._rows[name] for name in answer.items]
+        distinct = list(dict.fromkeys(candidates))
         chosen = np.asarray(distinct[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
         drawn = rng.choice(n, MAX_POOL, replace=False)
         others = drawn[~np.isin(drawn, chosen)]
         others = others[: MAX_POOL - len(chosen)]
         rows = np.sort(np.concatenate([chosen, others]))
-        weight = (n - len(chosen)) / max(len(others), 1)
-        return rows, np.where(np.isin(rows, chosen), 1.0, weight)
+        weight_of_others = (n - len(chosen)) / max(len(others), 1)
+        weights = np.where(np.isin(rows, chosen), 1.0, weight_of_others)
+        return rows, weights
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
         """The belief after an answer; items outside the pool teach nothing about it until the next
@@ -478,10 +479,13 @@ class Interview:
         order = np.argsort(-scores, kind="stable")
         n = len(scores)
         pool_scores = scores[belief.rows]
-        spread = max(float(belief.mean.std()), LEAST_SPREAD) / max(float(pool_scores.std()), 1e-300)
+        believed_spread = max(float(belief.mean.std()), LEAST_SPREAD)
+        spread = believed_spread / max(float(pool_scores.std()), 1e-300)
         drawn = replace(belief, mean=spread * pool_scores).drawn_places(self._seed)
-        centred = belief.covariance - np.average(belief.covariance, axis=0, weights=belief.weights)
-        centred = centred - np.average(centred, axis=1, weights=belief.weights)[:, None]
+        column_means = np.average(belief.covariance, axis=0, weights=belief.weights)
+        centred = belief.covariance - column_means
+        row_means = np.average(centred, axis=1, weights=belief.weights)
+        centred = centred - row_means[:, None]
         deviations = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
         by_score = np.argsort(pool_scores, kind="stable")
         estimates = []
@@ -551,10 +555,8 @@ class Interview:
         asked = (self._rows[name] for answer in answers for name in answer.items)
         rows = list(dict.fromkeys([first, second, *asked]))
         names = [self.names[row] for row in rows]
-        items = self._matrix[rows]
-        at = rows.index(second)
-        explanation: PairExplanation = learned.model.explain_pair(0, at, items=items, names=names)
-        return explanation
+        model: AutoRanker | AutoRegressor = learned.model
+        return model.explain_pair(0, rows.index(second), items=self._matrix[rows], names=names)
 
     def scores(self, answers: Sequence[Answer] | None = None) -> FloatArray:
         """The score of every item by row, the mean over people, NaN where there is none: (n,), of
@@ -767,12 +769,14 @@ class _Asked:
 
         rows : of the items by their names
         """
-        shown = {rows[name] for answer in answers for name in answer.items}
-        compared: set[tuple[int, int]] = set()
+        shown = set(self.rows)
+        compared = set(self.pairs)
         for answer in answers:
+            shown.update(rows[name] for name in answer.items)
             for names in answer.comparisons() or combinations(answer.items, 2):
-                compared.update(pairs_within(rows[name] for name in names))
-        return _Asked(self.rows | shown, self.pairs | compared)
+                pair = [rows[name] for name in names]
+                compared.update(pairs_within(pair))
+        return _Asked(frozenset(shown), frozenset(compared))
 
 
 def _sentence(settled: Settled, *, everything_asked: bool) -> str:

@@ -32,8 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from corank.interview.cards import PICTURE_TYPES
-from corank.interview.page import Page, page_file
+from corank.interview.page import PICTURE_TYPES, Page, page_file
 from corank.tables import spreadsheet_safe, write_to
 
 MAX_BODY = 64_000  # bytes of a message
@@ -267,7 +266,8 @@ class PageConnection(H11Protocol):
         _loop: Any = None,
     ) -> None:
         super().__init__(config, server_state, {**app_state, ADMIT: self._admit}, _loop)
-        self._terminal, self.logger = self.logger, SILENT
+        self._terminal = self.logger
+        self.logger = SILENT
         self._is_stranger = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

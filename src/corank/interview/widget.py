@@ -12,9 +12,8 @@ from typing import Any
 import anywidget
 
 from corank.interview.answers import AnswersInUse
-from corank.interview.cards import Cards
 from corank.interview.interview import Interview
-from corank.interview.page import Page, page_file
+from corank.interview.page import Cards, Page, page_file
 
 
 class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]

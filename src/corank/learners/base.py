@@ -18,16 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_precision_of
-from corank.core.basis import (
-    AUTO_LIMIT,
-    AUTO_SIZE,
-    read_basis,
-)
+from corank.core.basis import AUTO_LIMIT, AUTO_SIZE, read_basis
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
-from corank.core.observations import Question, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import Question, ScoredRows, warn_of_ties
 from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import View
 from corank.inputs import (
@@ -205,6 +201,40 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """A table as the features of a model that has a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
+    def predict_to(
+        self,
+        X: Any,
+        path: Any,
+        *,
+        columns: Any = None,
+        name: str = "prediction",
+        overwrite: bool = False,
+    ) -> int:
+        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the
+        rows.
+
+        Parameters
+        ----------
+        X : corank.scan
+        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is
+            complete, or not at all. Where the scan has a Dask client: a folder, in which every
+            worker writes Parquet files of its own
+        columns : names of columns of the scanned files to write beside the scores; None takes the
+            query column, if any
+        name : what to call the scores
+        overwrite : whether a file that is already there may be replaced
+
+        Returns
+        -------
+        int, the number of rows
+        """
+        check_is_fitted(self)
+        X, _, _ = as_scan(X)
+        if not is_scan(X):
+            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
+        n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
+        return n_rows
+
     def at_a_glance(self) -> Self:
         """The estimator without what is found out only when it is asked for."""
         return self
@@ -287,9 +317,14 @@ class Learner(Saveable, QueryEstimator):
         return self._shown([getattr(part.span, name) for part in self.function_.parts])
 
     @property
+    def coefficients(self) -> list[Array]:
+        """Those of all parts of what was fitted: (r,) each."""
+        return [part.coefficients for part in self.function_.parts]
+
+    @property
     def coef_(self) -> Any:
         """(r,) coefficients of the basis functions, one array per view where there are several."""
-        return self._shown([part.coefficients for part in self.function_.parts])
+        return self._shown(self.coefficients)
 
     @property
     def intercept_(self) -> float:
@@ -389,43 +424,8 @@ class Learner(Saveable, QueryEstimator):
         X, _, _ = as_scan(X)
         if is_scan(X):
             check_is_fitted(self)
-            values: Array = scans().predict_scan(self, X)
-            return values
+            return scans().predict_scan(self, X)
         return self.predicted(self._read(X))
-
-    def predict_to(
-        self,
-        X: Any,
-        path: Any,
-        *,
-        columns: Any = None,
-        name: str = "prediction",
-        overwrite: bool = False,
-    ) -> int:
-        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the
-        rows.
-
-        Parameters
-        ----------
-        X : corank.scan
-        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is
-            complete, or not at all. Where the scan has a Dask client: a folder, in which every
-            worker writes Parquet files of its own
-        columns : names of columns of the scanned files to write beside the scores; None takes the
-            query column, if any
-        name : what to call the scores
-        overwrite : whether a file that is already there may be replaced
-
-        Returns
-        -------
-        int, the number of rows
-        """
-        check_is_fitted(self)
-        X, _, _ = as_scan(X)
-        if not is_scan(X):
-            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
-        n_rows: int = scans().write_predictions(self, X, path, columns, name, overwrite=overwrite)
-        return n_rows
 
     def predicted(self, features: Array) -> Array:
         """Scores of checked features."""
@@ -497,22 +497,21 @@ class Learner(Saveable, QueryEstimator):
         self._grow(X, y, qid, sample_weight)
         return self
 
-    def _grown(self, rows: Rows) -> DualSystem | PrimalSystem:
+    def _grown(self, rows: ScoredRows) -> DualSystem | PrimalSystem:
         """The system of the fitted function with newly scored rows, scores (n, t), which the model
         keeps and counts.
         """
-        parts, new = self.function_.parts, []
+        parts, loss, new = self.function_.parts, self.loss(), []
         columns = columns_of_views(rows, len(parts))
         for column, part in zip(columns, parts, strict=True):
-            scored = scored_rows(rows, column)
-            new.append(scored.lowered(self._level).beside(part.coefficients))
+            scored = scored_rows(rows, column).under(loss, self._level)
+            new.append(scored.beside(part.coefficients))
         self._warn_of_nothing_new(new)
         assert self._kept is not None
         system, unscored = with_new_rows(
             self.function_,
             self._kept,
             new,
-            self.loss(),
             self.unscored_loss(),
             self._n_seen,
             with_queries=self._with_queries,
@@ -526,9 +525,9 @@ class Learner(Saveable, QueryEstimator):
             self._n_queries += 1 if queries is None else len(np.unique(to_numpy(queries)[given]))
         return system
 
-    def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
+    def _warn_of_nothing_new(self, rows: Sequence[ScoredRows]) -> None:
         """Say so where new rows, one set per view, can be compared with nothing."""
-        problems = [ScoredRows(scored, self.loss()) for scored in rows if len(scored)]
+        problems = [scored for scored in rows if len(scored)]
         if self._with_queries and all(problem.is_tied for problem in problems):
             warn_user(
                 "update: no two of the new rows can be compared, so nothing was learned from them."
@@ -576,9 +575,8 @@ class OneViewLearner(Learner):
         loss = self.loss()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
-        level = ScoredRows(rows, loss).mean_score if self.fit_intercept else 0.0
-        rows = rows.lowered(level)
-        problem = ScoredRows(rows, loss, level)
+        level = rows.mean_score if self.fit_intercept else 0.0
+        problem = rows.under(loss, level)
         warn_of_ties(problem)
         training = Training(
             problem,
@@ -603,13 +601,13 @@ class OneViewLearner(Learner):
         """Fit a checked problem."""
         raise AssertionError("a kind of learner says how it is fitted")
 
-    def _read_kernel(self, training: Training) -> Kernel:
+    def _read_kernel(self, training: Training, *, per_column: bool = False) -> Kernel:
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
-        elif self.dictionary is None and not is_named(self.gamma, "columns"):
+        elif self.dictionary is None and not per_column:
             warn_of_scales(training.everything, self.kernel)
         return kernel
 

@@ -16,7 +16,6 @@ from corank.core.messages import warn_user
 from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import RankerMixin
 from corank.learners.co_rls import ViewLearner
-from corank.learners.explanation import Explanation
 from corank.learners.parameters import (
     KernelParameters,
     check_choice,
@@ -24,6 +23,7 @@ from corank.learners.parameters import (
     read_splits,
     whole_numbers,
 )
+from corank.learners.pursuit import Explanation
 from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
 from corank.solve.co_pursuit import (
@@ -233,7 +233,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
         self._keep_pursuit(solution)
         self.keep_counts(
-            seen=data.features.shape[0] + data.n_apart,
+            seen=data.everything.shape[0] + data.n_apart,
             scored=data.n_scored,
             queries=data.problems[0].n_queries,
             with_queries=data.with_queries,
@@ -247,7 +247,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         self, data: TrainingData, settings: Settings, *, compared: bool
     ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
-        n_rows = data.features.shape[0]
+        n_rows = data.everything.shape[0]
         nothing = data.unscored is None or len(data.problems) == 1
         return CoPursuitSettings(
             agreement=0.0 if nothing else settings.agreement,
@@ -255,7 +255,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=read_splits(self.cv, data.shown, data.shown_index, n_rows),
+            splits=read_splits(self.cv, data.problem, data.index, n_rows),
             scoring=settings.scoring,
             seed=settings.seed,
             compared=compared,

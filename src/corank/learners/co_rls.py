@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -37,7 +37,7 @@ from corank.learners.update import CHUNKS, COMPARED
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.questions import ask_views
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored
+from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Settings, Solution, TuningProblem
 
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
@@ -118,17 +118,16 @@ class ViewLearner(KernelLeastSquares):
     def _sharing(
         self,
         data: TrainingData,
-        plain: Callable[[], Sequence[Part]],
+        plain: Sequence[Part],
         others: tuple[Any, Any],
         asked: AskedBases,
         passes: Any = None,
     ) -> TrainingData:
         apart = self._parts_apart(data, *others, asked, passes)
-        rows = UnscoredRows((*plain(), *apart))
+        rows = UnscoredRows((*plain, *apart), self.unscored_loss())
         if rows.n_rows == 0:
             return data
-        unscored = Unscored(self.unscored_loss(), rows)
-        return replace(data, unscored=unscored, n_apart=sum(part.n_rows for part in apart))
+        return replace(data, unscored=rows, n_apart=sum(part.n_rows for part in apart))
 
     def _parts_apart(
         self, data: TrainingData, unscored: Any, labels: Any, asked: AskedBases, passes: Any
@@ -138,9 +137,9 @@ class ViewLearner(KernelLeastSquares):
         passes : over `unscored` where that is a scan
         """
         with_queries = self.unscored_loss().needs_queries
-        first = int(data.features.shape[0])
+        first = int(data.everything.shape[0])
         if not is_scan(unscored):
-            features = data.shown.features
+            features = data.problem.features
             return unscored_parts(
                 self, features, unscored, labels, with_queries=with_queries, first=first
             )
@@ -167,21 +166,22 @@ class ViewLearner(KernelLeastSquares):
     ) -> None:
         self._evidence = problem.evidence(solution.trial, settings)
         self.agreement_, self.n_iter_ = solution.agreement, solution.n_iter
-        self._compared = isinstance(data.shown, ComparedRows)
+        self._compared = isinstance(data.problem, ComparedRows)
         self._n_unscored = data.n_unscored
         self._effect: UnscoredEffect | None = None
+        self._warn_of_agreement(self._n_unscored)
         super()._keep(solution, problem, data, settings)
         path = solution.path
         if path is not None and not settings.compared:  # one width
             path = replace(path, gamma=np.full(len(path.gamma), np.nan))
         self.path_ = path
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        self._warn_of_agreement(self._n_unscored)
-        super()._warn(solution, settings)
-
-    def _set_instead(self) -> list[str]:
-        return [*super()._set_instead(), f"agreement to {self.agreement_:.3g}"]
+        if solution.gradient:
+            warn_user(
+                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
+                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
+                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
+                ConvergenceWarning,
+            )
 
     def _warn_of_agreement(self, n_unscored: int) -> None:
         """Say so where agreement was asked for and there is nothing to agree on."""
@@ -328,16 +328,6 @@ class LeastSquaresOnViews(ViewLearner):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
-
-    def _warn(self, solution: Solution, settings: Settings) -> None:
-        super()._warn(solution, settings)
-        if solution.gradient:
-            warn_user(
-                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
-                f" gradient at {solution.gradient:.2g} of the right-hand side, above"
-                f" tol={settings.tol:g}; raise max_iter, lower agreement, or use solver='direct'.",
-                ConvergenceWarning,
-            )
 
 
 @dataclass(eq=False, repr=False)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from corank.core.arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
 from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user
-from corank.core.observations import TIED, ComparedRows, Rows
+from corank.core.observations import TIED, ComparedRows, ScoredRows
 from corank.inputs import read_rows
 from corank.learners.base import ComparisonMixin, RankerMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
@@ -56,8 +56,10 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor
         of e² either way) stands beside the evidence, as a few answers that agree would make it
         infinite.
-    gamma : "tune", "columns", "scale" or float, default="tune"
-        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    gamma : "tune", "columns", "scale", float or array, default="tune"
+        Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
+        which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does,
+        from comparisons as differences of 1.
     basis : "auto", "all", int or row indices, default="auto"
         The items whose kernels span the function. "auto": all that were compared up to 2,000, else
         500 of them.
@@ -74,7 +76,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     coef_ : (r,) coefficients of the basis functions; with average_width those of the best width,
         one of several
     basis_, basis_points_ : row numbers of the basis in X, and those rows
-    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    amplitude_, gamma_ : the values used; ``gamma_`` is (d,) where every column has a width
     log_evidence_ : float
     n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
 
@@ -162,7 +164,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
         return fitted
 
-    def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
+    def _pairs_of(self, rows: ScoredRows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows
         before `first_new`.
         """
@@ -311,7 +313,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._keep_posterior(data, with_shares(kernels), rows)
 
 
-def _query_codes(rows: Rows) -> Index:
+def _query_codes(rows: ScoredRows) -> Index:
     """The query of every row (n,), zeros where there is one."""
     return np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
 

@@ -38,7 +38,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.messages import count
+from corank.core.messages import count, distance_in_words
 from corank.inputs import is_frame, row_labels
 from corank.solve.function import Expansion, Function, Span
 
@@ -101,6 +101,8 @@ class PairExplanation:
         effect of exchanging a column over "all orders" in which columns can be exchanged, or over
         "sampled orders"
     alike : names of items of the model that are most like the first item, and like the second
+    distance : which columns make the distance between any two rows, by widths per column, in words;
+        empty where there are none
     items_are : "scored item", "compared item" or "item"
     """
 
@@ -114,6 +116,7 @@ class PairExplanation:
     alike: tuple[list[str], list[str]]
     items_are: str = "item"
     by_answer: list[Contribution] = field(default_factory=list)
+    distance: str = ""
 
     @property
     def columns_exact(self) -> bool:
@@ -184,7 +187,7 @@ class PairExplanation:
         for name, alike in zip((self.first, self.second), self.alike, strict=True):
             if alike:
                 lines.append(f"{name} is most like {', '.join(alike)}.")
-        return lines
+        return [*lines, self.distance] if self.distance else lines
 
     def _learned_from(self, most: int) -> dict[str, list[Contribution]]:
         """Title and largest parts of what the model learned from: answers where they are known,
@@ -428,6 +431,16 @@ class ColumnOwners:
         groups = np.asarray([numbers[name] for name in called])
         return cls(list(numbers), groups[model.encoder_.attributes_])
 
+    def distance(self, shares: FloatArray | None, weight: float = 1.0) -> str:
+        """How much of the distance between rows the columns make, as a sentence, by the shares of
+        features (d,); empty for None.
+        """
+        if shares is None:
+            return ""
+        totals = np.bincount(self.owners, shares, len(self.names)).tolist()
+        text = distance_in_words(self.names, totals, weight)
+        return f"{text[0].upper()}{text[1:]}."
+
 
 def mixed_rows(pair: Array, chosen: Mask) -> Array:
     """Rows whose chosen columns (m, d) are those of the first of two rows, the others those of the
@@ -660,7 +673,7 @@ def explain_function(
 
     first, second = values(pair.rows)
     parts, known = _function_terms(function, pair, view_names, item_names)
-    return explain_terms(
+    explanation = explain_terms(
         pair,
         float(first - second),
         parts,
@@ -668,6 +681,7 @@ def explain_function(
         find=lambda numbers: _find_points(numbers, known, pair),
         items_are=items_are,
     )
+    return replace(explanation, distance=columns.distance(function.parts[0].span.column_shares))
 
 
 def _function_terms(

@@ -20,6 +20,7 @@ from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
 
+MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
 # what searches hand on to `fit`
 WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
 
@@ -55,7 +56,7 @@ class WidthParameters(BasisParameters):
     rows are few.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune")
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune", "columns")
 
     gamma: Any = "auto"
 
@@ -78,6 +79,42 @@ def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Ker
         if not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"{name} must be a number, got {value!r}.")
     return Kernel(kernel, None, degree, coef0, dict(kernel_params or {}))
+
+
+def is_per_column(gamma: Any) -> bool:
+    """Whether it is an array, of one width per column, and no list of candidates."""
+    return not isinstance(gamma, list | tuple | range) and np.ndim(gamma) == 1
+
+
+def _check_has_widths(kernel: Kernel, asked: str) -> None:
+    if not kernel.can_have_widths:
+        raise ValueError(
+            f"{asked} needs an rbf, exponential or laplacian kernel, got kernel={kernel.name!r}."
+        )
+
+
+def check_learned_widths(kernel: Kernel, n_columns: int) -> None:
+    """Refuse to learn one width per column of kernels without, and very many of them."""
+    _check_has_widths(kernel, "gamma='columns'")
+    if n_columns > MAX_LEARNED_WIDTHS:
+        raise ValueError(
+            f"gamma='columns' learns one width per column, but X has {n_columns:,}; use"
+            f" gamma='tune', or at most {MAX_LEARNED_WIDTHS} columns."
+        )
+
+
+def with_given_widths(kernel: Kernel, gamma: Any, n_columns: int) -> Kernel:
+    """The kernel with an array of one width per column."""
+    _check_has_widths(kernel, "an array as gamma")
+    if len(gamma) != n_columns:
+        raise ValueError(
+            f"gamma: an array has one width per column, got {len(gamma)} for {n_columns} columns;"
+            " candidates are given as a list."
+        )
+    widths = np.asarray(candidates(gamma, "gamma", (), zero=True))
+    if not widths.any():
+        raise ValueError("gamma: at least one column must have a width greater than 0.")
+    return kernel.with_widths(widths)
 
 
 def read_comparison(weighting: Any, beta: Any) -> Loss:

@@ -15,7 +15,6 @@ import numpy as np
 from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
 from corank.core.basis import (
     Basis,
-    basis_size,
     candidate_limit,
     candidate_rows,
     make_basis,
@@ -23,60 +22,50 @@ from corank.core.basis import (
 )
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, Problem, Rows, ScoredRows, warn_of_ties
+from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
-from corank.core.unscored import HeldRows
+from corank.core.unscored import HeldRows, UnscoredRows
 from corank.core.views import View, select
 from corank.inputs import given_scores, scored_rows
-from corank.solve.systems import Unscored, ViewData
-from corank.solve.tuning import Candidates, widths_to_try
+from corank.solve.systems import ViewData
+from corank.solve.tuning import Candidates, Training, widths_to_try
+from corank.solve.widths import with_learned_widths
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """What kernel least squares are fitted on.
+@dataclass(frozen=True, kw_only=True)
+class TrainingData(Training):
+    """What kernel least squares are fitted on: the rows scored in any view, or the comparisons, as
+    one view would be fitted on them, and what every view is.
 
-    features : (n, d) all rows of X
     problems : per view, its scored rows or the comparisons, with all columns of X
-    index : (n_v,) per view, row numbers in X of the rows of its problem
+    numbers : (n_v,) per view, row numbers in X of the rows of its problem
     groups : (n_units,) per view, as in `ViewData`; None for items of one query
-    shown : the problem that a splitter is shown: the rows scored in any view, or the comparisons
-    shown_index : row numbers in X of its rows
     n_units : scored rows of a view, or comparisons; n_scored : rows scored in any view, or compared
     unscored : the rows on which views should agree, `n_apart` of them not of X; None for no rows
-    weights : (n,) of the rows of X, or None for ones
-    level : was taken out of the scores
     summed : whether scored rows do not fit into memory: `problems` then stand for their sums, and
         hold candidates for the basis
-    with_queries : whether the rows came with query labels
     """
 
-    features: Array
     problems: Sequence[Problem]
-    index: Sequence[Index]
+    numbers: Sequence[Index]
     groups: Sequence[Index] | None
-    shown: Problem
-    shown_index: Index
     n_units: int
     n_scored: int
-    unscored: Unscored | None = None
+    unscored: UnscoredRows | None = None
     n_apart: int = 0
-    weights: Array | None = None
-    level: float = 0.0
     summed: bool = False
-    with_queries: bool = False
 
     @property
     def n_unscored(self) -> int:
         """Number of rows on which views should agree."""
-        return 0 if self.unscored is None else self.unscored.rows.n_rows
+        return 0 if self.unscored is None else self.unscored.n_rows
 
 
 def scored_data(
-    rows: Rows,
+    rows: ScoredRows,
     features: Array,
     views: Sequence[View],
     loss: Loss,
@@ -97,28 +86,28 @@ def scored_data(
     problems: list[ScoredRows] = []
     for view, column in zip(views, columns_of_views(rows, len(views)), strict=True):
         if column not in by_column:
-            scored = scored_rows(rows, column).lowered(level)
+            scored = scored_rows(rows, column)
             if len(scored) == 0:
                 raise ValueError(f"y has no score for {view.name}.")
             if scored.n_queries == 1:
                 scored = replace(scored, queries=None)
-            by_column[column] = ScoredRows(scored, loss, level)
+            by_column[column] = scored.under(loss, level)
         problems.append(by_column[column])
     warn_of_ties(*problems)
     shown = problems[0]
     if len(by_column) > 1:
-        shown = ScoredRows(scored_anywhere(rows).lowered(level), loss, level)
-    index = [to_numpy(problem.rows.index) for problem in problems]
-    shown_index = to_numpy(shown.rows.index)
+        shown = scored_anywhere(rows).under(loss, level)
+    numbers = [to_numpy(problem.index) for problem in problems]
+    index = to_numpy(shown.index)
     return TrainingData(
-        features=features,
-        problems=problems,
+        problem=shown,
         index=index,
-        groups=_groups(shown, index),
-        shown=shown,
-        shown_index=shown_index,
-        n_units=len(index[0]),
-        n_scored=len(shown_index),
+        everything=features,
+        problems=problems,
+        numbers=numbers,
+        groups=_groups(shown, numbers),
+        n_units=len(numbers[0]),
+        n_scored=len(index),
         weights=rows.weights,
         level=level,
         with_queries=with_queries,
@@ -132,12 +121,12 @@ def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool)
     features : the rows of X, of which candidates for the basis are in memory
     """
     return TrainingData(
-        features=features,
+        problem=summed,
+        index=features.numbers,
+        everything=features,
         problems=[summed] * n_views,
-        index=[features.numbers] * n_views,
+        numbers=[features.numbers] * n_views,
         groups=None,
-        shown=summed,
-        shown_index=features.numbers,
         n_units=summed.n_rows,
         n_scored=summed.n_rows,
         level=summed.level,
@@ -153,39 +142,37 @@ def compared_data(
     fitted on.
     """
     return TrainingData(
-        features=features,
+        problem=problem,
+        index=used,
+        everything=features,
         problems=[problem] * n_views,
-        index=[used] * n_views,
+        numbers=[used] * n_views,
         groups=[problem.groups] * n_views,
-        shown=problem,
-        shown_index=used,
         n_units=len(problem.winners),
         n_scored=len(used),
         with_queries=with_queries,
     )
 
 
-def _groups(shown: ScoredRows, index: Sequence[Index]) -> Sequence[Index] | None:
+def _groups(shown: ScoredRows, numbers: Sequence[Index]) -> Sequence[Index] | None:
     """What is held out together, per view: queries, or every row for itself; None for items of
     one query.
     """
     if shown.n_queries == 1:
-        return None if shown.comparison.needs_queries else index
-    every, codes = to_numpy(shown.rows.index), to_numpy(shown.rows.queries)
+        return None if shown.comparison.needs_queries else numbers
+    every, codes = to_numpy(shown.index), to_numpy(shown.queries)
     return [
-        codes if len(numbers) == len(every) else codes[np.searchsorted(every, numbers)]
-        for numbers in index
+        codes if len(own) == len(every) else codes[np.searchsorted(every, own)] for own in numbers
     ]
 
 
 # ---------------------------------------------------------------- rows with one or several scores
 
 
-def columns_of_views(rows: Rows, n_views: int) -> Sequence[int]:
+def columns_of_views(rows: ScoredRows, n_views: int) -> Sequence[int]:
     """The column that holds the scores of every view; refuses a number of columns that no views
     explain.
     """
-    assert rows.scores is not None
     n_columns = int(rows.scores.shape[1])
     if n_columns not in (1, n_views):
         raise ValueError(
@@ -194,14 +181,14 @@ def columns_of_views(rows: Rows, n_views: int) -> Sequence[int]:
     return [0] * n_views if n_columns == 1 else range(n_views)
 
 
-def scored_anywhere(rows: Rows) -> Rows:
+def scored_anywhere(rows: ScoredRows) -> ScoredRows:
     """The rows that have a score in any column, each with the first of its scores."""
     first = np.argmax(given_scores(rows), axis=1)
     scores = to_numpy(rows.scores)[np.arange(len(rows)), first]
     return scored_rows(replace(rows, scores=like(scores[:, None], rows.scores)), 0)
 
 
-def mean_of_given(rows: Rows) -> float:
+def mean_of_given(rows: ScoredRows) -> float:
     """The weighted mean of all given scores."""
     scores, given = to_numpy(rows.scores), given_scores(rows)
     weights = np.ones(len(rows)) if rows.weights is None else to_numpy(rows.weights)
@@ -209,7 +196,7 @@ def mean_of_given(rows: Rows) -> float:
     return float(np.average(scores[given], weights=every[given]))
 
 
-def rows_without_scores(rows: Rows) -> list[HeldRows]:
+def rows_without_scores(rows: ScoredRows) -> list[HeldRows]:
     """The rows of X that have a weight but no score in any column."""
     without = ~given_scores(rows).any(axis=1)
     if rows.weights is not None:
@@ -257,21 +244,7 @@ class AskedView:
     @property
     def limit(self) -> int:
         """How many candidates its basis is chosen from."""
-        return candidate_limit(basis_size(self.basis, 0))
-
-    def seen(self, features: Array) -> Array:
-        """The columns that the view sees."""
-        return features if self.view.columns is None else select(features, self.view.columns)
-
-    def checked_basis(self, data: TrainingData, total: int, auto: tuple[int, int]) -> Any:
-        """`basis` checked against the rows, of which `total` may serve; see `read_basis`."""
-        n_rows = data.features.shape[0]
-        resolved = read_basis(self.basis, self.kernel.name, n_rows, total, auto, self.view.name)
-        if is_named(resolved, "features") and not data.summed:
-            check_column_basis(resolved, self.seen(data.shown.features).shape[1], data.n_units)
-        if self.kernel.precomputed:
-            check_precomputed(self.seen(data.features))
-        return resolved
+        return candidate_limit(self.basis)
 
 
 @dataclass(frozen=True)
@@ -293,6 +266,14 @@ class AskedBases:
     def specs(self) -> list[Any]:
         """What every view is to take as its basis."""
         return [asked.basis for asked in self.views]
+
+    def with_learned_widths(self, problem: Problem) -> AskedBases:
+        """What is asked for, with kernels whose widths per column were learned from a problem."""
+        views = [
+            replace(asked, kernel=with_learned_widths(problem, asked.kernel, self.seed), gamma=None)
+            for asked in self.views
+        ]
+        return replace(self, views=views)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""
@@ -354,12 +335,14 @@ class ViewBasis:
     def candidates(self) -> tuple[Index, Array]:
         """Row numbers and features of the scored rows and the sampled unscored ones."""
         numbers, features = self.index, self.scored
-        rows = candidate_rows(numbers, basis_size(self.spec, len(numbers)), self.seed[0])
-        if len(rows) < len(numbers):
-            numbers, features = numbers[rows], take(features, rows)
+        if not isinstance(self.spec, str):  # a basis of all rows has all of them as candidates
+            rows = candidate_rows(numbers, self.spec, self.seed[0])
+            if len(rows) < len(numbers):
+                numbers, features = numbers[rows], take(features, rows)
         if self.other_features is None:
             return numbers, features
-        others = _with_precision_of(features, self.asked.seen(self.other_features))
+        others = select(self.other_features, self.asked.view.columns)
+        others = _with_precision_of(features, others)
         return np.concatenate([numbers, self.others]), stack_rows([features, others])
 
     def widths(self) -> Sequence[float | None]:
@@ -367,19 +350,16 @@ class ViewBasis:
         gamma = self.auto_width if is_named(self.asked.gamma, "auto") else self.asked.gamma
         if gamma is None or not self.asked.kernel.has_width:
             return (None,)
-        return widths_to_try(gamma, self._scale)
-
-    def _scale(self) -> float:
-        """gamma="scale": from the scored rows and the unscored ones that may serve as basis."""
+        if not isinstance(gamma, str):
+            return widths_to_try(gamma, None)
+        # the scale of the scored rows and the unscored ones that may serve as basis
         numbers, features = self.candidates
         weights = self.data.weights
-        kernel = self.asked.kernel
-        if weights is None:
-            return kernel.scale_width(features)
-        # rows of `unscored=` have no weights
-        inside = numbers < self.data.features.shape[0]
-        by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
-        return kernel.scale_width(features, like(by_row, weights))
+        if weights is not None:  # rows of `unscored=` have none
+            inside = numbers < self.data.everything.shape[0]
+            by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
+            weights = like(by_row, weights)
+        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
@@ -392,9 +372,9 @@ class ViewBasis:
             numbers, features = self.candidates
         else:
             numbers = np.asarray(self.spec)
-            features = self.asked.seen(take(self.data.features, numbers))
-        if kernel.precomputed and numbers[-1] >= self.data.features.shape[0]:
-            inside = np.flatnonzero(numbers < self.data.features.shape[0])
+            features = select(take(self.data.everything, numbers), self.asked.view.columns)
+        if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
+            inside = np.flatnonzero(numbers < self.data.everything.shape[0])
             numbers, features = numbers[inside], take(features, inside)
         return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
 
@@ -409,26 +389,30 @@ class ViewBases:
     @classmethod
     def of(cls, asked: AskedBases, data: TrainingData, *, auto_width: str) -> ViewBases:
         """Check bases and kernels against the rows, and draw the candidates."""
-        index, n_views = data.index, len(asked.views)
+        index, n_views = data.numbers, len(asked.views)
+        n_rows, n_columns = data.everything.shape
         n_held = max(len(numbers) for numbers in index)
         total = data.n_scored if data.summed else n_held
         others, other_features = np.zeros(0, dtype=np.int64), None
         if data.unscored is not None:
             most = max(view.limit for view in asked.views)
             needed = data.n_unscored if asked.whole else max(most - n_held, 0)
-            others, other_features = data.unscored.rows.sample(needed, asked.seed)
+            others, other_features = data.unscored.sample(needed, asked.seed)
             total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
         alike = n_views > 1 and asked.drawn
-        alike = alike and all(
-            len(view.view.columns) == data.features.shape[1] for view in asked.views
-        )
+        alike = alike and all(len(view.view.columns) == n_columns for view in asked.views)
         limit, size = asked.auto
         auto = (0 if data.summed else limit, size)
         views = []
         for position, view in enumerate(asked.views):
-            spec = view.checked_basis(data, total, auto)
+            scored = select(data.problems[position].features, view.view.columns)
+            spec = read_basis(view.basis, view.kernel.name, n_rows, total, auto, view.view.name)
+            if is_named(spec, "features") and not data.summed:
+                check_column_basis(spec, scored.shape[1], data.n_units)
+            if view.kernel.precomputed:
+                check_precomputed(select(data.everything, view.view.columns))
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -437,7 +421,7 @@ class ViewBases:
                     asked=view,
                     spec=spec,
                     index=index[position],
-                    scored=view.seen(data.problems[position].features),
+                    scored=scored,
                     data=data,
                     others=others,
                     other_features=other_features,
@@ -456,7 +440,7 @@ class ViewBases:
         first = self.views[0]
         if len(self.views) == 1 and isinstance(first.spec, str) and len(first.others) == 0:
             return first.spec != "features" or first.asked.view.columns is None
-        beyond = bool((first.others >= self.data.features.shape[0]).any())
+        beyond = bool((first.others >= self.data.everything.shape[0]).any())
         every = all(is_named(view.spec, "all") for view in self.views)
         return every and not (beyond and any(view.asked.kernel.precomputed for view in self.views))
 
@@ -477,17 +461,18 @@ class ViewBases:
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
-        pairs = zip(self.views, self.data.problems, strict=True)
-        problems = [problem.with_features(view.scored) for view, problem in pairs]
+        problems: list[Any] = []
+        for view, problem in zip(self.views, self.data.problems, strict=True):
+            sees_all = view.scored is problem.features or self.data.summed
+            problems.append(problem if sees_all else replace(problem, features=view.scored))
         groups: Sequence[Index | None] = self.data.groups or [None] * len(self.views)
         for widths in self.choices:
             data = []
-            for made, width, problem, group in zip(
-                self.views, widths, problems, groups, strict=True
-            ):
+            parts = zip(self.views, widths, problems, groups, strict=True)
+            for made, width, problem, group in parts:
                 basis, rows = made.basis(width)
-                view = made.asked.view
-                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
+                columns, penalty = made.asked.view.columns, made.asked.view.penalty
+                data.append(ViewData(problem, basis, columns, penalty, group, rows))
             yield data
 
 

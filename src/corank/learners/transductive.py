@@ -12,7 +12,7 @@ import numpy as np
 from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
-from corank.core.observations import Rows, ScoredRows, warn_of_ties
+from corank.core.observations import ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, unscored_parts
@@ -152,13 +152,12 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         comparison = self.loss()
         pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
-        problem = ScoredRows(rows, comparison)
+        problem = rows.under(comparison)
         warn_of_ties(problem)
-        all_rows = self._all_rows(features, rows, qid, unscored, unscored_qid)
-        everything = ScoredRows(all_rows, comparison)
+        everything = self._all_rows(features, problem, qid, unscored, unscored_qid)
         index, with_queries = to_numpy(rows.index), qid is not None
         training = Training(problem, index, everything.features, with_queries=with_queries)
-        if len(rows) == len(all_rows):
+        if len(rows) == len(everything):
             warn_user(ALONE)
             pull = untuned_pull(pull, 1.0)
         settings = self._settings(features, everything, pull)
@@ -172,8 +171,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         return self
 
     def _all_rows(
-        self, features: Array, scored: Rows, qid: Any, unscored: Any, labels: Any
-    ) -> Rows:
+        self, features: Array, scored: ScoredRows, qid: Any, unscored: Any, labels: Any
+    ) -> ScoredRows:
         """The rows of X and of `unscored=`, scores 0 where there are none; scored and unscored rows
         are of different queries.
         """
@@ -188,7 +187,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             features = stack_rows([features, more])
         scores = np.zeros(len(queries))
         scores[to_numpy(scored.index)] = to_numpy(scored.scores)
-        return Rows(
+        return replace(
+            scored,
             features=features,
             scores=like(scores, features),
             queries=like(queries, features, "int64"),
@@ -203,11 +203,11 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """The parameters, checked against the rows of X and against all rows, which the basis is
         chosen from.
         """
-        training = Training(problem, np.arange(len(problem.rows)), features)
+        training = Training(problem, np.arange(len(problem)), features)
         basis = self._basis_rows(training)
-        check_column_basis(basis, features.shape[1], len(problem.rows))
+        check_column_basis(basis, features.shape[1], len(problem))
         shared = self._shared_settings(training)
-        beyond = len(problem.rows) > features.shape[0]
+        beyond = len(problem) > features.shape[0]
         if shared["kernel"].precomputed and beyond and is_named(basis, "all"):
             basis = np.arange(features.shape[0])  # values among the others were not given
         return TransductionSettings(

@@ -15,11 +15,11 @@ import numpy as np
 from corank.core.arrays import Array, Index, first_appearance, like, namespace, stack_rows, to_numpy
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, Rows, ScoredRows
+from corank.core.observations import EVERY_ROW, ComparedRows, ScoredRows
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.function import Expansion, Function
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
 
 COMPARED = (
     "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
@@ -53,11 +53,11 @@ class Kept:
     """
 
     statistics: Sequence[Statistics] | None = None
-    rows: Sequence[Rows] | None = None
+    rows: Sequence[ScoredRows] | None = None
     disagreement: Array | None = None
 
     @classmethod
-    def of(cls, system: DualSystem | PrimalSystem, unscored: Unscored | None) -> Kept | None:
+    def of(cls, system: DualSystem | PrimalSystem, unscored: UnscoredRows | None) -> Kept | None:
         """What is kept of a system that was solved; None where a model cannot be updated."""
         views = system.views
         if isinstance(views[0].problem, ComparedRows):
@@ -71,21 +71,20 @@ class Kept:
         if precomputed:
             return None
         if unscored is None:
-            return cls(rows=[view.problem.rows for view in views])
-        in_memory = all(isinstance(part, HeldRows) for part in unscored.rows.parts)
-        return cls(rows=_rows_of_bases(views, unscored.rows)) if in_memory else None
+            return cls(rows=[view.problem.under(EVERY_ROW) for view in views])
+        in_memory = all(isinstance(part, HeldRows) for part in unscored.parts)
+        return cls(rows=_rows_of_bases(views, unscored)) if in_memory else None
 
 
-def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
+def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[ScoredRows]:
     """The rows of every view's basis, scored and unscored; see `Kept`."""
     _, codes, weights = unscored.everything()
     codes, n_codes = first_appearance(codes)
     result = []
     for view in views:
-        rows = view.problem.rows
-        n = len(view.problem.rows)
-        m = len(codes)
-        scores = view.problem.reference
+        rows = view.problem
+        scores = rows.scores
+        n, m = len(rows), len(codes)
         xp = namespace(scores)
         queries = rows.index * 0 if rows.queries is None else rows.queries
         both = None
@@ -94,7 +93,7 @@ def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Ro
             second = like(np.ones(m) if weights is None else weights, scores)
             both = xp.concat([first, second])
         result.append(
-            Rows(
+            ScoredRows(
                 features=view.basis.points,  # type: ignore[union-attr]
                 scores=xp.concat([scores, like(np.full(m, np.nan), scores)]),
                 queries=xp.concat([queries, like(codes + rows.n_queries, scores, "int64")]),
@@ -109,19 +108,19 @@ def _rows_of_bases(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Ro
 def with_new_rows(
     function: Function,
     kept: Kept,
-    new: Sequence[Rows],
-    loss: Loss,
+    new: Sequence[ScoredRows],
     unscored_loss: Loss,
     n_seen: int,
     *,
     with_queries: bool,
-) -> tuple[DualSystem | PrimalSystem, Unscored | None]:
+) -> tuple[DualSystem | PrimalSystem, UnscoredRows | None]:
     """The system of a fitted function with newly scored rows, one set per view, and its unscored
     rows.
 
     Parameters
     ----------
-    loss, unscored_loss : on scored rows, and between views on unscored ones
+    new : under the loss of the learner
+    unscored_loss : between views on unscored rows
     n_seen : rows that were seen before, after which the new ones are numbered
     with_queries : whether new rows have queries of their own; else they join the only one
     """
@@ -141,21 +140,21 @@ def with_new_rows(
             scored = replace(scored, queries=None, n_queries=1)
         elif scored.queries is None:  # fitted on one query, which had a name
             scored = replace(scored, queries=scored.index * 0)
-        scored = scored.extended(rows, n_seen)
-        data.append(_with_basis(part, ScoredRows(scored, loss), others))
+        scored = scored.under(rows.comparison).extended(rows, n_seen)
+        data.append(_with_basis(part, scored, others))
     shared = None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
-        shared = Unscored(unscored_loss, UnscoredRows((held,)))
+        shared = UnscoredRows((held,), unscored_loss)
     return DualSystem(data, shared), shared
 
 
-def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> PrimalSystem:
+def _added_to_sums(function: Function, kept: Kept, new: Sequence[ScoredRows]) -> PrimalSystem:
     assert kept.statistics is not None
     data = []
     statistics = []
     for part, rows, before in zip(function.parts, new, kept.statistics, strict=True):
-        problem = ScoredRows(rows, before.comparison)
+        problem = rows.under(before.comparison)
         span = part.span
         basis = span.basis(part.coefficients.shape[0], part.coefficients)
         data.append(ViewData(problem, basis, span.columns, span.penalty, None, span.rows))
@@ -163,25 +162,22 @@ def _added_to_sums(function: Function, kept: Kept, new: Sequence[Rows]) -> Prima
     return PrimalSystem(data, statistics=statistics, disagreement=kept.disagreement)
 
 
-def _with_basis(part: Expansion, problem: ScoredRows, others: Rows) -> ViewData:
+def _with_basis(part: Expansion, scored: ScoredRows, others: ScoredRows) -> ViewData:
     """A view of scored rows with all its rows, scored and unscored, as basis; or its columns."""
     span = part.span
-    scored = problem.rows
     if span.points is None:
         basis: Any = FeatureBasis(scored.features.shape[1], part.coefficients)
-        return ViewData(problem, basis, span.columns, span.penalty)
+        return ViewData(scored, basis, span.columns, span.penalty)
     features = scored.features
     if len(others):
         features = stack_rows([features, others.features])
     rows: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
     basis = KernelBasis(span.kernel, features)
-    return ViewData(problem, basis, span.columns, span.penalty, None, rows)
+    return ViewData(scored, basis, span.columns, span.penalty, None, rows)
 
 
-def _scored_and_unscored(rows: Rows) -> tuple[Rows, Rows]:
+def _scored_and_unscored(rows: ScoredRows) -> tuple[ScoredRows, ScoredRows]:
     """The scored rows of those that were kept, and the unscored ones."""
     missing = np.isnan(to_numpy(rows.scores))
-    if not missing.any():
-        return rows, rows.take(like(np.zeros(0, dtype=np.int64), rows.index, "int64"))
-    scored = rows.take(like(np.flatnonzero(~missing), rows.index, "int64"))
-    return scored, rows.take(like(np.flatnonzero(missing), rows.index, "int64"))
+    scored = rows.take(np.flatnonzero(~missing)) if missing.any() else rows
+    return scored, rows.take(np.flatnonzero(missing))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.core.stored_fields import (
+from corank.core.storable import (
     COUNT,
     FLAG,
     TEXT,

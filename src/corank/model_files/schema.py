@@ -3,7 +3,7 @@ its value.
 
 A learner declares its contents as `{name in the file: (attribute, kind)}`, made of the blocks below
 and lines of its own. Kinds, and how stored objects declare those of their fields, are the subject
-of `core.stored_fields`.
+of `core.storable`.
 
 The checksum of a file finds damage; whether values make sense is checked as far as a forged file
 could do harm: numbers are finite, and numbers of rows, columns and queries are numbers of some that
@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corank.core.storable import ModelFileError
-from corank.core.stored_fields import (
+from corank.core.storable import (
     COUNT,
     FINITE,
     FLAG,
     NUMBER,
     TEXT,
     Kind,
+    ModelFileError,
     Sizes,
     are_below,
     entries,

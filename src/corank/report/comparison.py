@@ -123,7 +123,9 @@ def _data_section(
 
 def _methods_section(comparison: ComparisonResult) -> Section:
     rows = {row.method: row for row in comparison.rows()}
-    ranked, measure, queries = comparison.ranked(), comparison.measure, comparison.has_queries
+    ranked = comparison.ranked()
+    measure = comparison.measure
+    queries = comparison.has_queries
     measures = [
         name for name in JUDGES if any(row.estimates[name] is not None for row in rows.values())
     ]
@@ -234,7 +236,8 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
 
 
 def _curves(comparison: ComparisonResult, over: str) -> Html:
-    measure, repeats = MEASURES[comparison.measure].title, comparison.protocol.repeats
+    measure = MEASURES[comparison.measure].title
+    repeats = comparison.protocol.repeats
     ends = "; ".join(
         f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and"
         f" {measured(curve.points[-1].mean)} at {curve.n[-1]:,.0f}"
@@ -265,7 +268,8 @@ def _model_section(comparison: ComparisonResult) -> Section | None:
         fitted, X = _refitted(comparison, name)
         if fitted.model is None:
             continue
-        method, result = comparison.method(name), comparison.runs(name)[0].result
+        method = comparison.method(name)
+        result = comparison.runs(name)[0].result
         lead = "The best model" if name == comparison.ranked()[0] else "The best of corank's models"
         unscored = (
             f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
@@ -303,8 +307,10 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
     """How errors spread over queries, and where they are worst."""
     if not comparison.has_queries:
         return None
-    items, measure = comparison.items, comparison.measure
-    best, baseline = comparison.ranked()[0], comparison.baseline
+    items = comparison.items
+    measure = comparison.measure
+    best = comparison.ranked()[0]
+    baseline = comparison.baseline
     title = comparison.method(best).title
     errors = comparison.units(measure, best)
     tested = np.flatnonzero(~np.isnan(errors))
@@ -413,7 +419,8 @@ def _seconds(value: float) -> str:
 
 
 def _protocol_section(comparison: ComparisonResult, command: str | None) -> Section:
-    rules, records = comparison.protocol, comparison.records
+    rules = comparison.protocol
+    records = comparison.records
     whole = [record.result for record in records if record.draw.scored == record.draw.unscored == 1]
     n_test, n_scored = (
         np.mean([result[name] for result in whole]) for name in ("n_test", "n_scored")

@@ -285,7 +285,8 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
 
 
 def _path_figure(learner: Any, path: Any) -> Html:
-    tried, least = len(path.error), float(path.error[path.best])
+    tried = len(path.error)
+    least = float(path.error[path.best])
     about = (
         f"Held-out error of {tried} settings; lowest {rounded(least)}, of a constant"
         f" {rounded(path.constant)}."
@@ -300,7 +301,8 @@ def _path_figure(learner: Any, path: Any) -> Html:
 
 def _atoms(model: Any) -> list[Html]:
     explanation = model.explain()
-    columns, n_atoms = explanation.to_dict(), len(explanation)
+    columns = explanation.to_dict()
+    n_atoms = len(explanation)
     head = [name.replace("_", " ") for name in columns]
     rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
     numbers = [name for name in head if name not in ("atom", "view")]
@@ -313,7 +315,8 @@ def _atoms(model: Any) -> list[Html]:
     if n_atoms > MAX_ATOMS:
         return [listed]
     caption = "Weights, and by what share each of them lowered the loss."
-    about, size = f"Weights of {n_atoms} atoms as bars.", (7.0, 0.8 + 0.34 * n_atoms)
+    about = f"Weights of {n_atoms} atoms as bars."
+    size = (7.0, 0.8 + 0.34 * n_atoms)
     return [figure(lambda ax: plot_atoms(model, ax=ax), about, caption, size), listed]
 
 

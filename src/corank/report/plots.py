@@ -54,10 +54,8 @@ def tuned_axis(path: Any) -> tuple[str | None, Any]:
 def draw_path(path: Any, ax: Axes | None) -> Axes:
     """Draw held-out error against the tuned parameter; see `corank.report.plot_path`."""
     size, x = tuned_axis(path)
-    error, spread = (
-        np.asarray(path.error, dtype=np.float64),
-        np.asarray(path.standard_error, dtype=np.float64),
-    )
+    error = np.asarray(path.error, dtype=np.float64)
+    spread = np.asarray(path.standard_error, dtype=np.float64)
     groups = _groups(path, with_alpha=size is not None)
     ax = axis(ax)
     for group in np.unique(groups):
@@ -65,7 +63,8 @@ def draw_path(path: Any, ax: Axes | None) -> Axes:
         members = members[np.argsort(x[members], kind="stable")]
         curve = x[members], error[members]
         if group == groups[path.best]:
-            low, high = curve[1] - spread[members], curve[1] + spread[members]
+            low = curve[1] - spread[members]
+            high = curve[1] + spread[members]
             ax.fill_between(curve[0], low, high, color=INK, alpha=0.2, linewidth=0)
             ax.plot(*curve, color=INK, zorder=3, marker="." if len(members) < 30 else None)
         else:
@@ -163,7 +162,8 @@ def plot_posterior(
     spread = np.sqrt(np.maximum(np.diag(centring @ to_numpy(covariance) @ centring), 0.0))
     mean = to_numpy(mean) - to_numpy(mean).mean()
     ax = axis(ax)
-    low, high = mean - deviations * spread, mean + deviations * spread
+    low = mean - deviations * spread
+    high = mean + deviations * spread
     ax.fill_between(places[order], low, high, color=BAND, alpha=0.45, linewidth=0)
     ax.plot(places[order], mean, color=INK, label=label)
     ax.plot(
@@ -365,7 +365,8 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
         if row.against is None:
             ax.plot(0.0, at, "D", color=UNSURE, markersize=7)
             continue
-        gain, colour = row.against.gain, COLOUR_OF[row.against.verdict]
+        gain = row.against.gain
+        colour = COLOUR_OF[row.against.verdict]
         ax.plot([gain.low, gain.high], [at, at], color=colour, linewidth=2.5, solid_capstyle="butt")
         ax.plot(gain.mean, at, "o", color=colour, markersize=7)
     ax.set_yticks(range(len(order)), labels)
@@ -398,7 +399,8 @@ def plot_learning_curve(
     ax = axis(ax)
     shade = 0.12 if len(curves) <= 4 else 0.05  # many bands on top of each other hide the lines
     for at, curve in enumerate(curves):
-        colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+        colour = COLOURS[at % len(COLOURS)]
+        marker = MARKERS[at % len(MARKERS)]
         mean, low, high = np.asarray([astuple(point) for point in curve.points]).T
         ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)

@@ -39,18 +39,18 @@ from corank.core.folds import (
     Splits,
     default_folding,
     given_folding,
-    row_numbers,
     same_scores,
     split_units,
 )
 from corank.core.kernels import finite_values
 from corank.core.observations import ScoredRows
+from corank.core.unscored import UnscoredRows
 from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
 from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
-from corank.solve.systems import JointFeatures, Unscored, ViewData, sum_unscored
+from corank.solve.systems import JointFeatures, ViewData, sum_unscored
 from corank.solve.tuning import AGREEMENTS, Path, TuningSettings, best_of, constant_error, is_open
 
 Objective: TypeAlias = Literal["exact", "paper"]
@@ -125,7 +125,9 @@ class _CoPursuitTrial:
 
 
 def pursue_views(
-    choices: Iterable[Sequence[ViewData]], unscored: Unscored | None, settings: CoPursuitSettings
+    choices: Iterable[Sequence[ViewData]],
+    unscored: UnscoredRows | None,
+    settings: CoPursuitSettings,
 ) -> CoPursuitSolution:
     """Choose by held-out error what is to be tuned, then pursue on all scored rows."""
     best, path = best_of(_trial(ViewAtoms.of(views, unscored), settings) for views in choices)
@@ -210,8 +212,8 @@ class _CoPursuitFold:
 
     def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index]) -> None:
         problems = atoms.problems
-        index = zip(row_numbers(problems), left, strict=True)
-        rows = np.concatenate([numbers[units] for numbers, units in index])
+        pairs = zip(problems, left, strict=True)
+        rows = np.concatenate([to_numpy(problem.index)[units] for problem, units in pairs])
         self.scores = KeptScores(atoms, kept, rows)
         self.left = left
         self.together = same_scores(problems)
@@ -579,12 +581,12 @@ class ViewAtoms:
     unscored: Array | None
 
     @classmethod
-    def of(cls, views: Sequence[ViewData], unscored: Unscored | None) -> ViewAtoms:
+    def of(cls, views: Sequence[ViewData], unscored: UnscoredRows | None) -> ViewAtoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
         block at a time.
         """
         scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
-        if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
+        if unscored is None or unscored.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None)
         bases = [
             replace(view.basis, own_whitening=UNWHITENED)
@@ -681,7 +683,7 @@ class KeptScores:
         self.views = []
         absent = np.zeros(0) if held_out is None else held_out
         for v, problem in enumerate(atoms.problems):
-            rows = RowSet(problem, len(problem.rows))
+            rows = RowSet(problem, len(problem))
             if kept is not None:
                 rows = replace(rows, problem=problem.take(kept[v]), rows=kept[v])
             barred = np.isin(atoms.numbers[v], absent)

@@ -42,7 +42,7 @@ from corank.core.basis import (
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
 from corank.core.kernels import Kernel, finite_values
 from corank.core.loss import PairLoss, QueryLoss, WithinQueries
-from corank.core.observations import Problem, Rows, ScoredRows
+from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import N_TARGETS, Gram, Statistics
 from corank.solve.column_path import (
     UNTUNED_COLUMNS,
@@ -440,9 +440,9 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     n = problem.features.shape[0]
     zeros = like(np.zeros(n), problem.reference)
     numbers = like(np.arange(n), zeros, "int64")
-    rows = Rows(features, zeros, None, 1, weights_of(problem), numbers)
-    # centred as one query
-    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)
+    weights = weights_of(problem)
+    one_query = ScoredRows(features, zeros, None, 1, weights, numbers, WithinQueries("size"))
+    statistics = whitened_statistics(one_query, basis)  # centred
     (moments,) = statistics.parts
     assert moments is not None
     values, vectors = eigh(statistics.total().features)
@@ -479,7 +479,7 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
 
 def weights_of(problem: Problem) -> Array | None:
     """The weights of the rows (n,), None for ones, as in comparisons."""
-    return problem.rows.weights if isinstance(problem, ScoredRows) else None
+    return problem.weights if isinstance(problem, ScoredRows) else None
 
 
 def mean_loss(problem: Problem) -> float:

@@ -32,7 +32,7 @@ SLOPE_STEP = 1e-4  # of the log width, for slopes by differences
 
 def spread_of(system: DualSystem | PrimalSystem, amplitude: float, noise: float) -> Array:
     """Q (r, r): the posterior covariance is amplitude · k(x, x') − Φ(x) Q Φ(x')ᵀ. O(r³)."""
-    spectrum = system.spectrum()
+    spectrum = system.kept_spectrum
     xp = namespace(spectrum.values)
     variances = amplitude * spectrum.values + noise
     if isinstance(system, PrimalSystem):

@@ -181,7 +181,7 @@ class Evidence:
         result = {}
         for name, pairs in procedures.items():
             best = chosen_pair(errors, grid, pairs, self.scoring)
-            alpha, agreement = grid.pair(best)
+            alpha, agreement = grid.pairs[best].tolist()
             slope = 1.0
             if judge == "rescaled":  # the factor that fits the inner held-out predictions best
                 chosen = [values[:, best : best + 1] for values in predictions]
@@ -284,6 +284,19 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     gap, spread = difference(plain, agreeing)
     return judged_effect(
         float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes)
+    )
+
+
+def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
+    """The verdict on errors per unit, with and without unscored rows."""
+    both = np.isfinite(with_rows) & np.isfinite(without)
+    gaps = (without - with_rows)[both]
+    if len(gaps) < 2:
+        return None
+    gap = float(gaps.mean())
+    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    return judged_effect(
+        float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
     )
 
 

@@ -49,8 +49,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.kernels import squared_norms
-from corank.core.storable import storable
-from corank.core.stored_fields import feature_rows, floats, whole
+from corank.core.storable import feature_rows, floats, storable, whole
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
 ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))
@@ -216,7 +215,7 @@ def _sweep(
     return posterior, new, moves
 
 
-def _density_over_probability(z: FloatArray) -> FloatArray:
+def density_over_probability(z: FloatArray) -> FloatArray:
     """Normal density over normal distribution function at z, to the last digits also far below 0."""
     below = np.minimum(z, 0.0)
     above = np.maximum(z, 0.0)
@@ -242,7 +241,7 @@ def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Site
     scale = np.sqrt(1 + cavity_variance)
     z = cavity_mean / scale
     log_probability = log_ndtr(z)
-    ratio = _density_over_probability(z)
+    ratio = density_over_probability(z)
     slope = ratio / scale
     bend = np.clip(ratio * (z + ratio), 0.0, 1.0) / scale**2
     left = 1 - cavity_variance * bend

@@ -14,6 +14,7 @@ import numpy as np
 
 from corank.core.arrays import (
     Array,
+    FloatArray,
     Index,
     block_entries,
     dtype_name,
@@ -29,7 +30,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import Basis, FeatureBasis, KernelBasis, Whitening
-from corank.core.kernels import Kernel
+from corank.core.kernels import Kernel, column_shares
 from corank.core.sums import BLOCK_ENTRIES, WRITE_ROWS
 from corank.core.views import select
 from corank.solve.systems import ViewData
@@ -68,6 +69,15 @@ class Span:
         """Whether it is the columns of X themselves."""
         return self.points is None
 
+    @property
+    def column_shares(self) -> FloatArray | None:
+        """How much of the distance between points every column makes by its width: (d,). None where
+        columns have no widths.
+        """
+        if self.kernel.scales is None:
+            return None
+        return column_shares(self.kernel.seen(self.points), self.kernel.width_power)
+
     def basis(self, size: int, reference: Array) -> Basis:
         """Its `size` functions in the library and on the device of a reference."""
         if self.points is None:
@@ -87,7 +97,7 @@ class Span:
 
     def seen(self, features: Array) -> Array:
         """The columns of X that it sees."""
-        return features if self.columns is None else select(features, self.columns)
+        return select(features, self.columns)
 
     def features(self, X: Array) -> Array:
         """k(x, z_i), or x_i, for the rows of X: (n, r). O(n r d)."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -80,24 +80,17 @@ class Grid:
     alphas: FloatArray
     agreements: FloatArray
 
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.alphas) * len(self.agreements)
-
-    def pair(self, number: int) -> tuple[float, float]:
-        """(alpha, agreement)."""
-        row, column = divmod(int(number), len(self.alphas))
-        return float(self.alphas[column]), float(self.agreements[row])
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """(alpha, agreement) of every pair: (p, 2)."""
+        alphas = np.tile(self.alphas, len(self.agreements))
+        agreements = np.repeat(self.agreements, len(self.alphas))
+        return np.stack([alphas, agreements], axis=1)
 
     def pairs_at(self, agreements: FloatArray) -> Index:
         """The numbers of the pairs with these agreements."""
-        rows = np.flatnonzero(np.isin(self.agreements, agreements))
-        return (rows[:, None] * len(self.alphas) + np.arange(len(self.alphas))).ravel()
-
-    def alphas_of(self, pairs: Index) -> FloatArray:
-        """The alphas of numbered pairs."""
-        return self.alphas[pairs % len(self.alphas)]
+        chosen = np.isin(self.pairs[:, 1], agreements)
+        return np.flatnonzero(chosen)
 
 
 @dataclass(frozen=True)
@@ -132,17 +125,21 @@ class HeldOut:
         least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the
             digits of small losses
         """
-        target = target if target.ndim == 2 else target[:, None]
-        square = np.where(square.sum(axis=0) > ROUNDING * target.sum(axis=0), square, 0.0)
+        if target.ndim == 1:
+            target = target[:, None]
+        smallest = ROUNDING * target.sum(axis=0)
+        square = np.where(square.sum(axis=0) > smallest, square, 0.0)
         slope = best_slope(cross, square, least)
+        losses = target - 2 * slope * cross + slope**2 * square
+        errors = np.maximum(losses, 0.0)
         counts = sizes > 0
-        errors = np.maximum(target - 2 * slope * cross + slope**2 * square, 0.0)
         return cls(errors[counts], sizes[counts])
 
     @property
     def mean(self) -> FloatArray:
         """Error of every pair: (pairs,)."""
-        return np.asarray(self.errors.sum(axis=0) / self.sizes.sum())
+        total = self.sizes.sum()
+        return np.asarray(self.errors.sum(axis=0) / total)
 
     @property
     def standard_error(self) -> FloatArray:
@@ -151,7 +148,9 @@ class HeldOut:
         if k < 2:
             return np.full(self.errors.shape[1], np.nan)
         spread = self.errors - self.sizes[:, None] * self.mean
-        return np.asarray(np.sqrt((spread**2).sum(axis=0) * k / (k - 1)) / self.sizes.sum())
+        squares = (spread**2).sum(axis=0)
+        of_total = np.sqrt(squares * k / (k - 1))
+        return np.asarray(of_total / self.sizes.sum())
 
 
 def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> FloatArray:
@@ -160,15 +159,19 @@ def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> Flo
 
     0 where all predictions are 0.
     """
-    a, b = cross.sum(axis=0), square.sum(axis=0)
-    return np.asarray(np.maximum(np.divide(a, b, out=np.zeros_like(b), where=b > 0), least))
+    a = cross.sum(axis=0)
+    b = square.sum(axis=0)
+    slope = np.divide(a, b, out=np.zeros_like(b), where=b > 0)
+    return np.asarray(np.maximum(slope, least))
 
 
 def best_position(error: FloatArray, alpha: FloatArray) -> int:
     """The smallest error; among equals the largest alpha, the simplest model."""
     least = np.nanmin(error)
-    ties = np.flatnonzero(error <= least + EQUAL * abs(least))
-    return int(ties[np.argmax(alpha[ties])])
+    highest = least + EQUAL * abs(least)
+    ties = np.flatnonzero(error <= highest)
+    simplest = np.argmax(alpha[ties])
+    return int(ties[simplest])
 
 
 def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
@@ -181,23 +184,29 @@ def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
     best = best_position(held.mean, alphas)
     if scoring != "rescaled" or len(held.sizes) < 2:
         return best
-    gap = HeldOut(held.errors - held.errors[:, best : best + 1], held.sizes)
+    errors_of_best = held.errors[:, best : best + 1]
+    gap = HeldOut(held.errors - errors_of_best, held.sizes)
     close = np.flatnonzero(gap.mean <= gap.standard_error)
-    return int(close[np.argmax(alphas[close])]) if len(close) else best
+    if len(close) == 0:
+        return best
+    simplest = np.argmax(alphas[close])
+    return int(close[simplest])
 
 
 def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
     """Of these pairs the one to take: an alpha for each agreement, then the agreement of least
     error.
     """
-    rows = pairs // len(grid.alphas)
+    alphas, agreements = grid.pairs.T
     best = []
-    for row in np.unique(rows):
-        candidates = pairs[rows == row]
+    for agreement in grid.agreements:
+        candidates = pairs[agreements[pairs] == agreement]
+        if len(candidates) == 0:
+            continue
         errors = HeldOut(held.errors[:, candidates], held.sizes)
-        best.append(int(candidates[chosen_position(errors, grid.alphas_of(candidates), scoring)]))
+        best.append(int(candidates[chosen_position(errors, alphas[candidates], scoring)]))
     numbers = np.asarray(best)
-    return int(numbers[best_position(held.mean[numbers], grid.alphas_of(numbers))])
+    return int(numbers[best_position(held.mean[numbers], alphas[numbers])])
 
 
 @dataclass(frozen=True)
@@ -218,13 +227,13 @@ def pooled(tables: Sequence[FoldErrors]) -> HeldOut:
     """All tables as one; folds in which nothing can be told apart are left out."""
     errors = np.concatenate([table.errors for table in tables])
     sizes = np.concatenate([table.sizes for table in tables])
-    cross = [table.cross for table in tables if table.cross is not None]
-    square = [table.square for table in tables if table.square is not None]
-    if cross:
-        return HeldOut.rescaled(
-            errors, np.concatenate(cross), np.concatenate(square), sizes, least=-1.0
-        )
-    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
+    crosses = [table.cross for table in tables if table.cross is not None]
+    squares = [table.square for table in tables if table.square is not None]
+    if crosses:
+        cross, square = np.concatenate(crosses), np.concatenate(squares)
+        return HeldOut.rescaled(errors, cross, square, sizes, least=-1.0)
+    counts = sizes > 0
+    return HeldOut(errors[counts], sizes[counts])
 
 
 def errors_of(
@@ -248,17 +257,15 @@ def errors_of(
         for block in fold_blocks(folds, n_folds)
     ]
     residuals = problem.residuals(predictions)
+    products = [residuals * residuals]
+    if scoring == "rescaled":
+        by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
+        fitted = problem.unit_root(predictions - by_unit[:, None])
+        products += [residuals * fitted, fitted * fitted]
     numbers = like(np.where(folds < 0, n_folds, folds), residuals, "int64")
-
-    def sums(values: Array) -> FloatArray:
-        return to_numpy(segment_sum(values, numbers, n_folds + 1))[:n_folds]
-
-    errors = sums(residuals * residuals)
-    if scoring == "squared":
-        return FoldErrors(errors, np.asarray(sizes))
-    by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
-    fitted = problem.unit_root(predictions - by_unit[:, None])
-    return FoldErrors(errors, np.asarray(sizes), sums(residuals * fitted), sums(fitted * fitted))
+    sums = [to_numpy(segment_sum(each, numbers, n_folds + 1))[:n_folds] for each in products]
+    errors, *others = sums
+    return FoldErrors(errors, np.asarray(sizes), *others)
 
 
 def view_errors(
@@ -308,14 +315,11 @@ def held_out(
         assert isinstance(system, PrimalSystem)
         return pooled(_errors_from_sums(system, folds, grid, scoring, centred))
     offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
-    if way == "kernel":
-        predictions = left_out(system.cokernel, folds, grid, offsets)
-    else:
-        predictions = _left_out_per_agreement(system, folds, grid, offsets)
+    source = system.cokernel if way == "kernel" else system
+    predictions = left_out(source, folds, grid, offsets)
+    together = system.same_scores
     return pooled(
-        view_errors(
-            system.problems, folds, predictions, offsets, scoring, together=system.same_scores
-        )
+        view_errors(system.problems, folds, predictions, offsets, scoring, together=together)
     )
 
 
@@ -323,18 +327,21 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
     """The cheapest way that serves these folds."""
     if not isinstance(folds, Folding):
         return "refit"
-    summed = system if isinstance(system, PrimalSystem) else None
-    if summed is not None and summed.has_fold_sums:
-        return "sums"
-    if folds.items and not has_item_form(system.problems):
-        return "refit" if summed is None else "sums"
-    if system.few_units:
-        return "kernel"
+    formless = folds.items and not has_item_form(system.problems)
     weighting = getattr(getattr(system.problems[0], "comparison", None), "weighting", "size")
     # without items the others weigh something else beside the disagreement
-    if folds.items and weighting != "size":
-        return "kernel" if summed is None else "sums"
-    return "sums" if summed is not None and _wants_sums(summed, folds) else "inverse"
+    reweighted = folds.items and weighting != "size"
+    if isinstance(system, DualSystem):
+        if formless:
+            return "refit"
+        if system.n_unscored == 0:  # the system itself is the kernel between units
+            return "inverse"
+        return "kernel" if system.few_units or reweighted else "inverse"
+    if system.has_fold_sums or formless:
+        return "sums"
+    if system.few_units:
+        return "kernel"
+    return "sums" if reweighted or _wants_sums(system, folds) else "inverse"
 
 
 def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
@@ -351,42 +358,52 @@ def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
 def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
     """The mean score of what is kept when a block is left out, where single rows count: (blocks,)."""
     products = to_numpy(targets * targets[:, 1:])  # w s and w
-    kept = products.sum(axis=0) - np.stack([products[block].sum(axis=0) for block in blocks])
-    return np.asarray(kept[:, 0] / np.where(kept[:, 1] > 0, kept[:, 1], 1.0))
+    left_out = np.stack([products[block].sum(axis=0) for block in blocks])
+    scores, weights = (products.sum(axis=0) - left_out).T
+    return np.asarray(scores / np.where(weights > 0, weights, 1.0))
 
 
 # ---------------------------------------------------------------- deleted rows
 
 
-def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> list[Array]:
-    """Held-out predictions from the kernel between units: (n_v, pairs) per view."""
-    groups = grouped_by_ratio(grid.alphas, grid.agreements)
+def left_out(
+    source: CoKernel | DualSystem | PrimalSystem, folding: Folding, grid: Grid, offsets: FloatArray
+) -> list[Array]:
+    """Held-out predictions from the kernel between units, one decomposition per ratio, or from the
+    whole system, one per agreement: (n_v, pairs) per view.
+    """
+    if isinstance(source, CoKernel):
+        groups = grouped_by_ratio(grid.alphas, grid.agreements)
+    else:
+        groups = [(float(value), grid.pairs_at(value)) for value in np.unique(grid.agreements)]
+    left_at = _left_out_of_dual
+    if isinstance(source, PrimalSystem):
+        source.right()  # once, before threads need it; so are the features
+        left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
+        if folding.items or source.size * source.n_units // len(source.views) <= MAX_UNIT_FEATURES:
+            source.all_unit_features  # noqa: B018
 
     def residuals_at(group: tuple[float, Index]) -> Array:
-        ratio, pairs = group
-        return _left_out_of_dual(
-            cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets
-        )
+        shared, pairs = group
+        alphas = grid.pairs[pairs, 0]
+        return left_at(source, source.spectrum(shared), folding, alphas, offsets)
 
-    residuals = list(in_order(residuals_at, groups, cokernel.targets))
-    return _predictions_of(
-        cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items
-    )
+    residuals = list(in_order(residuals_at, groups, source.targets))
+    stacked = _in_order_of_pairs(residuals, groups)
+    predictions, begin = [], 0
+    for problem in source.problems:
+        end = begin + problem.targets.shape[0]
+        predict = problem.predictions_of_items if folding.items else problem.predictions
+        predictions.append(predict(stacked[begin:end, :]))
+        begin = end
+    return predictions
 
 
 def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
     """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
-    order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-    return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
-
-
-def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -> list[Array]:
-    """Predictions of every view's units from residuals of all of them, stacked."""
-    ends = np.cumsum([0, *(problem.targets.shape[0] for problem in problems)])
-    return [
-        (problem.predictions_of_items if items else problem.predictions)(residuals[begin:end, :])
-        for problem, (begin, end) in zip(problems, pairwise(ends), strict=True)
-    ]
+    numbers = np.concatenate([pairs for _, pairs in groups])
+    joined = namespace(columns[0]).concat(columns, axis=1)
+    return take_columns(joined, np.argsort(numbers))
 
 
 def _items_left_out(
@@ -416,38 +433,17 @@ def _items_left_out(
 def _cost_without(problem: ScoredRows, items: Index) -> float:
     """What the only query costs without some of its items."""
     operator = problem.operator
-    weights = take(operator.root_weights, items[items < len(problem.rows)])
-    total = operator.totals - namespace(weights).sum(weights * weights)
-    _, within = operator.comparison.scales(total, operator.counts - float(weights.shape[0]))
+    items = items[items < len(problem)]
+    roots = take(operator.root_weights, items)
+    total = operator.totals - namespace(roots).sum(roots * roots)
+    count = operator.counts - float(len(items))
+    _, within = operator.comparison.scales(total, count)
     return float(within[0])
 
 
 def _levels(problems: Sequence[Any]) -> Array:
     """Unit vectors of the level of every view's only query: (N, M)."""
     return block_diagonal([problem.operator.direction[:, None] for problem in problems])
-
-
-def _left_out_per_agreement(
-    system: DualSystem | PrimalSystem, folding: Folding, grid: Grid, offsets: FloatArray
-) -> list[Array]:
-    """Held-out predictions from one decomposition per agreement: (n_v, pairs) per view."""
-    if isinstance(system, DualSystem):
-        left_at = _left_out_of_dual
-    elif folding.items:
-        left_at = _items_left_out_of_primal
-        system.all_unit_features  # noqa: B018 made once, before threads need it
-    else:
-        left_at = _left_out_of_primal
-        system.right()
-        if system.n_units * system.size // len(system.views) <= MAX_UNIT_FEATURES:
-            system.all_unit_features  # noqa: B018
-
-    def residuals_at(agreement: float) -> Array:
-        return left_at(system, system.spectrum(float(agreement)), folding, grid.alphas, offsets)
-
-    residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
-    stacked = namespace(residuals[0]).concat(residuals, axis=1)
-    return _predictions_of(system.problems, stacked, items=folding.items)
 
 
 def _left_out_of_dual(
@@ -744,7 +740,7 @@ def _refitted_predictions(
     if system.few_units:
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
         found = [
-            system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset)
+            system.cokernel.predictions(kept, left, grid.pairs[pairs, 0], r, offset)
             for r, pairs in groups
         ]
         return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
@@ -775,7 +771,7 @@ def _restricted(view: ViewData, units: Index, system: DualSystem | PrimalSystem)
         and isinstance(view.problem, ScoredRows)
         and isinstance(basis, KernelBasis)
     ):
-        points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
+        points = np.concatenate([units, np.arange(len(view.problem), basis.size)])
         gram = basis.own_gram
         if gram is not None:
             gram = block_of(gram, points, points)

@@ -32,8 +32,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.kernels import Kernel, finite_values, product, squared_norms
-from corank.core.storable import storable
-from corank.core.stored_fields import floats
+from corank.core.storable import floats, storable
 from corank.solve.function import Expansion
 
 Widths: TypeAlias = Literal[

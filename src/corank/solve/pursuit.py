@@ -11,7 +11,7 @@ either: an atom at a held-out row would say nothing about new rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -151,7 +151,7 @@ def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
         target = 0.0 * target
     return PursuitFold(
         problem=problem,
-        n_rows=len(problem.rows),
+        n_rows=len(problem),
         target=target,
         offset=offset,
         left=np.zeros(0, dtype=np.int64),
@@ -324,7 +324,7 @@ class PursuitFold(RowSet):
         offset = kept.mean_score if centred else 0.0
         return cls(
             problem=kept,
-            n_rows=len(problem.rows),
+            n_rows=len(problem),
             rows=train,
             cut=_cuts(problem, train),
             target=_target(kept, offset),
@@ -367,8 +367,8 @@ def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
         given = default_codes(problem, settings.seed, n_features=0)
     if given is None:
         return []
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    bare = problem.with_features(nothing)  # kernels come from the dictionary
+    nothing = zeros_beside((len(problem), 0), problem.reference)
+    bare = replace(problem, features=nothing)  # kernels come from the dictionary
     folds = [
         PursuitFold.of(bare, train, test, centred=settings.centred)
         for train, test in fold_splits(given)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.linalg
 from scipy.optimize import minimize
 
 from corank.core.arrays import (
@@ -93,6 +94,34 @@ class Spectrum:
         """The evidence of targets (k, 1), of which `dimension` are free."""
         energies = to_numpy(self.vectors.T @ targets)[:, 0] ** 2
         return LogEvidence(to_numpy(self.values), energies, 0.0, dimension)
+
+
+def solve_shifts(matrix: FloatArray, right: FloatArray, alphas: FloatArray) -> FloatArray:
+    """(A + alpha I)⁻¹ right for every alpha: A (n, n) positive semi-definite, right (n,), alphas
+    (a,) → (n, a). O(4/3 n³ + n² a), a fourth of what all eigenvectors take.
+
+    A = Q T Qᵀ for a tridiagonal T. Q leaves the first entry as it is, and is a product of as many
+    reflections as a QR decomposition of one row less would have.
+    """
+    n = len(matrix)
+    if n == 1:
+        return right[:, None] / (matrix + alphas)
+    work = int(scipy.linalg.lapack.dsytrd_lwork(n, lower=1)[0])
+    reduced, diagonal, beside, scales, _ = scipy.linalg.lapack.dsytrd(matrix, lower=1, lwork=work)
+    reflections = reduced[1:, :-1]
+
+    def turned(values: FloatArray, transposed: str) -> FloatArray:
+        """Q or its transpose times values (n, k)."""
+        rest, _, _ = scipy.linalg.lapack.dormqr(
+            "L", transposed, reflections, scales, values[1:], lwork=work
+        )
+        return np.vstack([values[:1], rest])
+
+    targets = turned(right[:, None], "T")[:, 0]
+    solutions = [
+        scipy.linalg.lapack.dptsv(diagonal + alpha, beside, targets)[2] for alpha in alphas
+    ]
+    return turned(np.stack(solutions, axis=1), "N")
 
 
 # ---------------------------------------------------------------- what is held out

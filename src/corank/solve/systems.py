@@ -43,7 +43,7 @@ from corank.core.arrays import (
 from corank.core.basis import Basis, FeatureBasis, FeatureMap
 from corank.core.folds import FEW_UNITS, Folding, same_scores
 from corank.core.kernels import Kernel, finite_values
-from corank.core.loss import Loss, QueryLoss
+from corank.core.loss import QueryLoss
 from corank.core.observations import Problem
 from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
 from corank.core.unscored import UnscoredRows
@@ -91,26 +91,26 @@ class ViewData:
     rows: Index | None = None
 
 
-@dataclass(frozen=True)
-class Unscored:
-    """The rows on which views should agree, and how they are compared there."""
-
-    comparison: Loss
-    rows: UnscoredRows
-
-
 class System:
-    """A loss waiting for its alpha and its agreement; what both forms share."""
+    """A loss waiting for its alpha and its agreement; what both forms share.
 
-    def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
+    Attributes
+    ----------
+    problems : the scored rows, or comparisons, of every view
+    groups : what is held out together, per view; None for items of one query
+    n_unscored : rows on which views should agree
+    """
+
+    # of kernel values, before means are taken out: what negative eigenvalues are measured against;
+    # None where the matrix is sums of squares
+    _largest: float | None = None
+
+    def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
         self.views = views
+        self.problems: list[Any] = [view.problem for view in views]
+        self.groups = [view.groups for view in views if view.groups is not None] or None
         self.unscored = unscored if len(views) > 1 else None  # one view has nothing to agree with
-        self._spectrum: tuple[float, Spectrum] | None = None
-
-    @property
-    def problems(self) -> list[Any]:
-        """The scored rows, or comparisons, of every view."""
-        return [view.problem for view in self.views]
+        self.n_unscored = 0 if self.unscored is None else self.unscored.n_rows
 
     @cached_property
     def targets(self) -> Array:
@@ -123,17 +123,6 @@ class System:
         judged.
         """
         return same_scores(self.problems)
-
-    @property
-    def groups(self) -> list[Index] | None:
-        """What is held out together, per view; None for items of one query."""
-        groups = [view.groups for view in self.views if view.groups is not None]
-        return groups or None
-
-    @property
-    def n_unscored(self) -> int:
-        """Rows on which views should agree."""
-        return 0 if self.unscored is None else self.unscored.rows.n_rows
 
     @cached_property
     def scored(self) -> Array:
@@ -157,16 +146,16 @@ class System:
         return _trace(self.scored) / spread if spread > 0 else 0.0
 
     def spectrum(self, agreement: float = 0.0) -> Spectrum:
-        """The eigendecomposition of `matrix`; the last one is kept."""
-        last = self._spectrum
-        if last is None or last[0] != agreement:
-            spectrum = Spectrum.of(self.matrix(agreement), self._size_of_kernel(agreement))
-            last = self._spectrum = agreement, spectrum
-        return last[1]
+        """The eigendecomposition of `matrix`."""
+        matrix = self.matrix(agreement)  # which finds the largest kernel value
+        return Spectrum.of(matrix, self._largest if agreement == 0 else None)
 
-    def _size_of_kernel(self, agreement: float) -> float | None:
-        """What negative eigenvalues are measured against; None where the matrix is sums of squares."""
-        return None
+    @cached_property
+    def kept_spectrum(self) -> Spectrum:
+        """The eigendecomposition without agreement, from which a posterior is made once the evidence
+        is known.
+        """
+        return self.spectrum()
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
@@ -217,7 +206,7 @@ class PrimalSystem(System):
     def __init__(
         self,
         views: Sequence[ViewData],
-        unscored: Unscored | None = None,
+        unscored: UnscoredRows | None = None,
         *,
         statistics: Sequence[Statistics] | None = None,
         disagreement: Array | None = None,
@@ -254,7 +243,7 @@ class PrimalSystem(System):
         if len(self.views) > 1 and self.same_scores:
             rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
             features = JointFeatures([view.basis for view in self.views])
-            problem = self.views[0].problem.with_features(rows)
+            problem = replace(self.views[0].problem, features=rows)
             folds = _every_fold(folding.codes[0], folding.n_folds)
             self._statistics = [
                 features.whitened(problem.statistics(features, features.size, folds))
@@ -295,12 +284,11 @@ class PrimalSystem(System):
         ]
 
     def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
-        return stack_rows(
-            [
-                g.right(offset) / float(np.sqrt(v.penalty))
-                for g, v in zip(grams, self.views, strict=True)
-            ]
-        )
+        rights = []
+        for gram, view in zip(grams, self.views, strict=True):
+            root = float(np.sqrt(view.penalty))
+            rights.append(gram.right(offset) / root)
+        return stack_rows(rights)
 
     def right(self, offset: float = 0.0) -> Array:
         """b: (Σ r_v, 1)."""
@@ -329,18 +317,16 @@ class PrimalSystem(System):
         if self.unscored is None or self.n_unscored == 0:
             return zeros_beside((self.size, self.size), reference)
         features = JointFeatures([view.basis for view in self.views])
-        sums = sum_unscored(
-            self.unscored, features, [view.columns for view in self.views], reference
-        )
-        joint = (
-            features.whitened(Statistics(self.unscored.comparison, (sums,), (None,)))
-            .total()
-            .features
-        )
+        columns = [view.columns for view in self.views]
+        sums = sum_unscored(self.unscored, features, columns, reference)
+        statistics = Statistics(self.unscored.comparison, (sums,), (None,))
+        joint = features.whitened(statistics).total().features
         widths = np.diff(self.ends)
         roots = np.repeat([view.penalty**-0.5 for view in self.views], widths)
-        signs = np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1)
-        return symmetrised(like(signs * roots[:, None] * roots[None, :], joint) * joint)
+        by_view = m * np.eye(m) - 1
+        signs = np.repeat(np.repeat(by_view, widths, axis=0), widths, axis=1)
+        factors = signs * roots[:, None] * roots[None, :]
+        return symmetrised(like(factors, joint) * joint)
 
     # ---- the solution
 
@@ -370,8 +356,10 @@ class PrimalSystem(System):
         root = spectrum.vectors / xp.sqrt(spectrum.values + alpha)[None, :]
         spread, inner = eigh(symmetrised(root.T @ self.disagreement @ root))
         directions = root @ inner
-        damping = 1 / (1 + 2 * spread[:, None] * like(agreements, self.scored)[None, :])
-        return self.to_bases(directions @ (damping * (directions.T @ self.right(offset))))
+        weights = like(agreements, self.scored)
+        damping = 1 / (1 + 2 * spread[:, None] * weights[None, :])
+        projected = directions.T @ self.right(offset)
+        return self.to_bases(directions @ (damping * projected))
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
@@ -386,28 +374,30 @@ class PrimalSystem(System):
         if len(self.views) != 2:
             raise ValueError(f"the partitioned form is for two views, got {len(self.views)}.")
         cut = int(self.ends[1])
-        matrix, right = add_diagonal(self.matrix(agreement), alpha), self.right(offset)
+        matrix = add_diagonal(self.matrix(agreement), alpha)
+        right = self.right(offset)
+        xp = namespace(matrix)
         across = matrix[:cut, cut:]
-        solved = solve_positive(
-            matrix[cut:, cut:] * 1.0, namespace(matrix).concat([across.T, right[cut:, :]], axis=1)
-        )
-        first = solve_positive(
-            symmetrised(matrix[:cut, :cut] - across @ solved[:, :-1]),
-            right[:cut, :] - across @ solved[:, -1:],
-        )
-        second = solved[:, -1:] - solved[:, :-1] @ first
-        return self.to_bases(namespace(matrix).concat([first, second], axis=0))
+        both = xp.concat([across.T, right[cut:, :]], axis=1)
+        solved = solve_positive(matrix[cut:, cut:] * 1.0, both)
+        taken, fixed = solved[:, :-1], solved[:, -1:]
+        reduced = symmetrised(matrix[:cut, :cut] - across @ taken)
+        first = solve_positive(reduced, right[:cut, :] - across @ fixed)
+        second = fixed - taken @ first
+        return self.to_bases(xp.concat([first, second], axis=0))
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (gram,) = self.grams
-        spectrum = self.spectrum()
+        spectrum = self.kept_spectrum
         values = to_numpy(spectrum.values)
-        right = to_numpy(spectrum.vectors.T @ gram.right())[:, 0]
+        projected = spectrum.vectors.T @ gram.right()
+        squares = to_numpy(projected)[:, 0] ** 2
         live = values > 1e-14 * values[-1]
-        energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
-        remainder = float(gram.matrix[-N_TARGETS, -N_TARGETS]) - float(energies.sum())
-        return LogEvidence(values, energies, max(remainder, 0.0), gram.freedom)
+        energies = np.where(live, squares / np.where(live, values, 1.0), 0.0)
+        energy = float(gram.matrix[-N_TARGETS, -N_TARGETS])
+        remainder = max(energy - float(energies.sum()), 0.0)
+        return LogEvidence(values, energies, remainder, gram.freedom)
 
     def to_bases(self, white: Array) -> list[Array]:
         """Coefficients of whitened features (Σ r_v, k) → of every view's basis."""
@@ -461,7 +451,9 @@ class PrimalSystem(System):
     def projected_targets(self, vectors: Array) -> Array:
         """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
         scores = self.right()
-        return vectors.T @ namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
+        ones = scores - self.right(1.0)
+        both = namespace(vectors).concat([scores, ones], axis=1)
+        return vectors.T @ both
 
     @property
     def few_units(self) -> bool:
@@ -508,13 +500,13 @@ def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
 
 
 def sum_unscored(
-    unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array
+    unscored: UnscoredRows, features: JointFeatures, columns: Sequence[Any], reference: Array
 ) -> Gram:
     """The sums over all unscored rows, views side by side; rows of scans are summed pass by pass."""
-    scanned = [part for part in unscored.rows.parts if hasattr(part, "summed")]
-    held = tuple(part for part in unscored.rows.parts if not hasattr(part, "summed"))
+    scanned: list[Any] = [part for part in unscored.parts if part.is_scanned]
+    held = tuple(part for part in unscored.parts if not part.is_scanned)
     sums = Accumulator(unscored.comparison, features, features.size, reference)
-    for piece in UnscoredRows(held).pieces():
+    for piece in replace(unscored, parts=held).pieces():
         zeros = zeros_beside(len(piece.queries), reference)
         sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
     total = sums.result().total()
@@ -573,10 +565,9 @@ class DualSystem(System):
     d), one alpha O(n³/3), all alphas one eigendecomposition.
     """
 
-    def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
+    def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
         super().__init__(views, unscored)
         self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
-        self._largest = 0.0  # of kernel values, before means are taken out
         self._operator: QueryLoss | None = None
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
@@ -585,6 +576,7 @@ class DualSystem(System):
 
     def _kernel_blocks(self) -> list[Array]:
         """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
+        largest = 0.0
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
@@ -597,10 +589,10 @@ class DualSystem(System):
                 points = basis.points if basis.size == n else take(basis.points, np.arange(n))
                 block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
-            self._largest = max(
-                self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty
-            )
+            size = float(xp.max(xp.abs(xp.linalg.diagonal(block))))
+            largest = max(largest, size / view.penalty)
             blocks.append(block if view.penalty == 1 else block / view.penalty)
+        self._largest = largest
         return blocks
 
     @cached_property
@@ -613,7 +605,7 @@ class DualSystem(System):
         assert self.unscored is not None
         m, reference = self.n_unscored, self.views[0].problem.reference
         self._agreeing = 0.0
-        _, codes, weights = self.unscored.rows.everything()
+        _, codes, weights = self.unscored.everything()
         queries, n_queries = first_appearance(codes)
         self._operator = QueryLoss(
             self.unscored.comparison,
@@ -666,6 +658,7 @@ class DualSystem(System):
         is rounding.
         """
         scale = _trace(self.scored) / sum(problem.operator.weight for problem in self.problems)
+        assert self._largest is not None
         # of rows that are all alike
         rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest
         return scale if scale > rounding else 1.0
@@ -685,12 +678,10 @@ class DualSystem(System):
         xp = namespace(self.scored)
         factor = 2 * agreement * len(self.views)
         mixed = float(np.sqrt(factor)) * self.mixed
+        agreeing = factor * self._agreeing
         upper = xp.concat([self.scored, mixed], axis=1)
-        lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
+        lower = xp.concat([mixed.T, agreeing], axis=1)
         return xp.concat([upper, lower], axis=0)
-
-    def _size_of_kernel(self, agreement: float) -> float | None:
-        return self._largest if agreement == 0 else None
 
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a)
@@ -705,24 +696,24 @@ class DualSystem(System):
         view.
         """
         matrix = self.matrix(agreement)
+        assert self._largest is not None
         # coefficients of 1/alpha no longer cancel where they should
         if alpha < 4 * EPSILON * self._largest:
             raise ValueError(too_small(alpha, self._largest))
         right = self._right(offset, matrix.shape[0])
-        return self._to_bases(
-            solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement
-        )
+        size = self._largest if agreement == 0 else None
+        return self._to_bases(solve_shifted(matrix, alpha, right, size), agreement)
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (problem,) = self.problems
-        return self.spectrum().evidence(problem.targets[:, :1], problem.freedom())
+        return self.kept_spectrum.evidence(problem.targets[:, :1], problem.freedom())
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
-        return namespace(targets).concat(
-            [targets, zeros_beside((size - targets.shape[0], 1), targets)], axis=0
-        )
+        n_others = size - targets.shape[0]
+        zeros = zeros_beside((n_others, 1), targets)
+        return namespace(targets).concat([targets, zeros], axis=0)
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
         """Rᵀ z, view by view: scored rows first, then unscored ones."""
@@ -783,8 +774,11 @@ class DualSystem(System):
         return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
 
     def _unit_kernels(self) -> list[Array]:
-        pairs = zip(self.problems, self.kernels, strict=True)
-        return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
+        blocks = []
+        for problem, block in zip(self.problems, self.kernels, strict=True):
+            half = problem.per_unit(block)
+            blocks.append(problem.per_unit(half.T))
+        return blocks
 
 
 def mean_score(problems: Sequence[Problem]) -> float:

@@ -139,7 +139,7 @@ def complete(
         Scored and unscored rows share no query
     n_given : how many of them are those of X
     """
-    alone = len(training.index) == len(everything.rows)
+    alone = len(training.index) == len(everything)
     one_query = training.problem.groups is None and not alone  # of which none can be left out
     candidates = _candidates(training, everything, n_given, settings)
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
@@ -157,7 +157,7 @@ def complete(
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
         folds = _folds(training.problem, settings)
-    queries = to_numpy(everything.rows.queries)
+    queries = to_numpy(everything.queries)
     layout = Layout.of(queries, training.index, folds)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
@@ -199,7 +199,7 @@ def _candidates(
     seed = settings.seed
     if is_named(spec, "scored"):
         return training
-    numbers = np.arange(len(everything.rows))
+    numbers = np.arange(len(everything))
     if not isinstance(spec, str):
         size = spec if isinstance(spec, int) else len(spec)
         others = np.setdiff1d(numbers, training.index)
@@ -210,7 +210,7 @@ def _candidates(
         if len(others) > room:
             others = np.random.default_rng(seed).choice(others, size=room, replace=False)
         numbers = np.sort(np.concatenate([numbers, others]))
-    chosen = everything if len(numbers) == len(everything.rows) else everything.take(numbers)
+    chosen = everything if len(numbers) == len(everything) else everything.take(numbers)
     return Training(chosen, numbers, everything.features)
 
 
@@ -427,7 +427,7 @@ def row_weights(problem: ScoredRows) -> Array:
 def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
     """J of values (m,) of the last rows of a problem: (m, 1)."""
     xp = namespace(values)
-    n = len(problem.rows) - values.shape[0]
+    n = len(problem) - values.shape[0]
     everything = xp.concat([zeros_beside(n, values), values])
     return problem.operator.root(everything[:, None])[n:, :]
 
@@ -439,7 +439,7 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     xp = namespace(z)
     m = z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
-    zeros = zeros_beside((len(problem.rows) - m, 1), z)
+    zeros = zeros_beside((len(problem) - m, 1), z)
     everything = xp.concat([zeros, shift])
     return predicted + problem.operator.unroot(everything)[-m:, 0]
 
@@ -605,8 +605,7 @@ class PrimalTransduction:
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
         phi = [
-            self._whitened(take(problem.features, run))
-            for run in runs_of_rows(len(problem.rows), step)
+            self._whitened(take(problem.features, run)) for run in runs_of_rows(len(problem), step)
         ]
         starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
         xp = namespace(problem.reference)

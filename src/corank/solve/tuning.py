@@ -1,5 +1,5 @@
 """How alpha, agreement and kernel width are chosen: by held-out error, for one view and for
-several; and the path of what was tried.
+several; the path of what was tried; and how the chosen parameters are solved for view by view.
 
 `tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of
 a scan that do not fit into memory (`ScannedProblem` in `corank.streaming.models`) are two kinds of
@@ -9,14 +9,25 @@ says what is held out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from corank.core.arrays import Array, FloatArray, Index, add_diagonal, namespace, take
-from corank.core.basis import BasisSpec, basis_size, candidate_rows
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    add_diagonal,
+    cholesky,
+    namespace,
+    solve_lower,
+    solve_upper,
+    take,
+)
+from corank.core.basis import BasisSpec, candidate_rows
 from corank.core.folds import (
     Folding,
     Splits,
@@ -27,8 +38,8 @@ from corank.core.folds import (
 )
 from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
-from corank.core.storable import storable
-from corank.core.stored_fields import any_floats
+from corank.core.storable import any_floats, storable
+from corank.core.unscored import UnscoredRows
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -39,7 +50,7 @@ from corank.solve.holdout import (
     held_out,
     hold_out_way,
 )
-from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -255,28 +266,28 @@ def untuned_width(gamma: Candidates) -> Candidates:
     return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
 
 
-def widths_to_try(gamma: Candidates, scale: Callable[[], float]) -> Sequence[float]:
-    """The kernel widths that `gamma` asks for; `scale` gives that of the scale of the rows."""
+def widths_to_try(gamma: Candidates, scale: float | None) -> Sequence[float]:
+    """The kernel widths that `gamma` asks for; scale : that of the rows, None for candidates."""
     if not isinstance(gamma, str):
         return gamma if isinstance(gamma, tuple) else (gamma,)
+    assert scale is not None
     steps = GAMMA_STEPS if gamma == "tune" else np.ones(1)
-    return [float(width) for width in scale() * steps]
+    return [float(width) for width in scale * steps]
 
 
 def kernels_to_try(
     training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int
 ) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
-
-    def scale() -> float:
-        features, n = training.problem.features, len(training.index)
-        rows = candidate_rows(training.index, basis_size(spec, n), seed)
-        if len(rows) == n:
-            return kernel.scale_width(features, training.weights)
-        return kernel.scale_width(take(features, rows), take(training.weights, rows))
-
     if not kernel.has_width:
         return [kernel]
+    scale = None
+    if isinstance(gamma, str):
+        features, weights = training.problem.features, training.weights
+        rows = candidate_rows(training.index, spec, seed)
+        if len(rows) < len(training.index):
+            features, weights = take(features, rows), take(weights, rows)
+        scale = kernel.scale_width(features, weights)
     return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 
@@ -319,7 +330,7 @@ class HeldProblem:
     """
 
     choices: Iterable[Sequence[ViewData]]
-    unscored: Unscored | None = None
+    unscored: UnscoredRows | None = None
     dual: bool = False
     holds_out: bool = True
 
@@ -505,9 +516,19 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
-    best = chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
-    trial = replace(trial, errors=errors, best=best)
-    return replace(trial, path=_path(problem, trial, settings))
+    best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
+    offset = system.mean_score if settings.centred else 0.0
+    alphas, agreements = grid.pairs.T
+    path = Path.of(
+        errors,
+        best,
+        settings.scoring,
+        problem.constant(system, offset, settings.scoring),
+        alpha=alphas,
+        gamma=system.views[0].basis.width,
+        agreement=agreements,
+    )
+    return replace(trial, errors=errors, best=best, path=path)
 
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
@@ -525,29 +546,10 @@ def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Gri
     return Grid(alphas, AGREEMENTS * scale if scale > 0 else np.zeros(1))
 
 
-def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
-    grid, errors = trial.grid, trial.errors
-    assert errors is not None
-    pairs = np.asarray([grid.pair(number) for number in range(grid.size)])
-    offset = trial.system.mean_score if settings.centred else 0.0
-    width = getattr(getattr(trial.system.views[0].basis, "kernel", None), "gamma", None)
-    constant = problem.constant(trial.system, offset, settings.scoring)
-    alphas, agreements = pairs.T
-    return Path.of(
-        errors,
-        trial.best,
-        settings.scoring,
-        constant,
-        alpha=alphas,
-        gamma=width,
-        agreement=agreements,
-    )
-
-
 def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     """The solution of a trial at its best pair of parameters."""
     system, grid = trial.system, trial.grid
-    alpha, agreement = grid.pair(trial.best if trial.errors is not None else grid.size - 1)
+    alpha, agreement = grid.pairs[trial.best].tolist()  # the last where nothing was held out
     if trial.errors is None and isinstance(settings.alpha, str):
         alpha = system.scale
     if trial.errors is None and isinstance(settings.agreement, str):
@@ -559,8 +561,6 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     elif settings.solver == "partitioned":
         coefficients = system.solve_partitioned(alpha, agreement, offset)
     else:
-        from corank.solve.descent import descend
-
         descent = descend(
             add_diagonal(system.matrix(agreement), alpha),
             system.right(offset),
@@ -573,3 +573,107 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
         gradient = descent.gradient if descent.gradient > settings.tol else 0.0
     vectors = [columns[:, 0] for columns in coefficients]
     return Solution(system, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)
+
+
+# ---------------------------------------------------------------- block coordinate descent
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where descent stopped: the solution (k, 1), how many sweeps, and the gradient relative to the
+    right-hand side.
+    """
+
+    solution: Array
+    n_iter: int
+    gradient: float
+
+
+def descend(
+    matrix: Array,
+    right: Array,
+    ends: Index,
+    *,
+    max_iter: int,
+    tol: float,
+    accelerated: bool = False,
+) -> Descent:
+    """Solve A c = b for a positive definite A, block by block from zero, the others held (001
+    Algorithm 1), until ‖A c − b‖ <= tol ‖b‖.
+
+    Plain: Gauss-Seidel sweeps, each block factorised once. They always converge, but may take very
+    long where views are strongly tied together (docs/mathematics.md, 3.12). Accelerated: conjugate
+    gradients with one sweep forth and one back as preconditioner, a step as much work as two
+    sweeps. Set-up O(Σ r_v³), a sweep O((Σ r_v)²).
+
+    Parameters
+    ----------
+    matrix : (k, k), right : (k, 1)
+    ends : (M + 1,) where the blocks begin, and k
+    """
+    blocks = [slice(int(b), int(e)) for b, e in pairwise(ends)]
+    factors = [cholesky(matrix[block, block]) for block in blocks]
+    goal = tol * _norm(right)
+    if accelerated:
+        return _conjugate(matrix, right, blocks, factors, max_iter, goal)
+    solution = namespace(right).zeros_like(right)
+    left, sweeps = _norm(right), 0
+    while left > goal and sweeps < max_iter:
+        solution = _sweep(matrix, right, solution, blocks, factors)
+        sweeps += 1
+        left = _norm(right - matrix @ solution)
+    return Descent(solution, sweeps, left / (_norm(right) or 1.0))
+
+
+def _sweep(
+    matrix: Array, right: Array, start: Array, blocks: list[slice], factors: list[Array]
+) -> Array:
+    """Every block once, in the order given."""
+    parts = {block.start: start[block, :] for block in blocks}
+    xp = namespace(right)
+    for block, factor in zip(blocks, factors, strict=True):
+        whole = xp.concat([parts[key] for key in sorted(parts)], axis=0)
+        rest = (
+            right[block, :] - matrix[block, :] @ whole + matrix[block, block] @ parts[block.start]
+        )
+        parts[block.start] = solve_factored(factor, rest)
+    return xp.concat([parts[key] for key in sorted(parts)], axis=0)
+
+
+def solve_factored(factor: Array, right: Array) -> Array:
+    """(L Lᵀ)⁻¹ right."""
+    return solve_upper(factor.T, solve_lower(factor, right))
+
+
+def _conjugate(
+    matrix: Array,
+    right: Array,
+    blocks: list[slice],
+    factors: list[Array],
+    max_iter: int,
+    goal: float,
+) -> Descent:
+    xp = namespace(right)
+
+    def prepared(residual: Array) -> Array:
+        forth = _sweep(matrix, residual, xp.zeros_like(residual), blocks, factors)
+        return _sweep(matrix, residual, forth, blocks[::-1], factors[::-1])
+
+    solution = xp.zeros_like(right)
+    residual, sweeps = right * 1.0, 0
+    direction = step = prepared(residual)
+    power = float(xp.sum(residual * step))
+    while _norm(residual) > goal and sweeps < max_iter:
+        image = matrix @ direction
+        length = power / float(xp.sum(direction * image))
+        solution = solution + length * direction
+        residual = residual - length * image
+        sweeps += 2
+        step = prepared(residual)
+        before, power = power, float(xp.sum(residual * step))
+        direction = step + (power / before) * direction if before > 0 else step
+    return Descent(solution, sweeps, _norm(right - matrix @ solution) / (_norm(right) or 1.0))
+
+
+def _norm(x: Array) -> float:
+    return float(namespace(x).linalg.vector_norm(x))

@@ -12,19 +12,28 @@ search begins at several places, on few rows, and goes on from the best of them 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from corank.core.arrays import FloatArray, inverse_where
-from corank.core.kernels import Kernel
-from corank.core.observations import ScoredRows
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    float64,
+    inverse_where,
+    is_sparse,
+    take,
+    to_numpy,
+)
+from corank.core.kernels import Kernel, scale_gamma
+from corank.core.loss import Pointwise, WithinQueries
+from corank.core.observations import ComparedRows, Problem, ScoredRows
 from corank.solve.posterior import weighted_distances
 
-FIRST_ROWS = 150  # by which the places to begin at are compared
+FIRST_ROWS = 300  # by which the places to begin at are compared
 # gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
 STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
 FIRST_STEPS, LAST_STEPS = 40, 20  # of L-BFGS, on few rows and on all
@@ -34,6 +43,8 @@ LOG_REACH = (
     12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
 )
 ALPHA_RANGE = (1e-6, 1e2)
+MOST_ROWS = 800  # or comparisons, from which a learner learns widths
+LEAST_SPREAD = 1e-10  # of columns or differences of scores, relative to their size: less is none
 UNSOLVABLE = -1e25  # the evidence of widths at which the matrix is not positive definite
 
 
@@ -53,14 +64,64 @@ class ColumnWidths:
     start: tuple[float, float]
 
 
+def with_learned_widths(problem: Problem, kernel: Kernel, seed: int) -> Kernel:
+    """The kernel with the widths of largest evidence of a sample of scored rows (differences within
+    queries, where these are compared) or comparisons. Columns that do not vary play no part.
+    """
+    sample = _sample(problem, np.random.default_rng(seed))
+    rows = np.asarray(sample.features)
+    spread = rows.std(axis=0)
+    varies = spread > LEAST_SPREAD * np.abs(rows).max(axis=0)
+    size = np.abs(to_numpy(problem.labels[0])).max()  # of scores, their level included
+    if not varies.any() or np.abs(sample.targets[:, 0]).max() <= LEAST_SPREAD * size:
+        return kernel.with_widths(np.full(len(spread), scale_gamma(rows)))
+    learned = learn_widths(
+        replace(sample, features=rows[:, varies] / spread[varies]), str(kernel.name)
+    )
+    widths = np.zeros(len(spread))
+    widths[varies] = learned.gammas / spread[varies] ** kernel.width_power
+    return kernel.with_widths(widths)
+
+
+def _sample(problem: Problem, rng: np.random.Generator) -> Problem:
+    """At most MOST_ROWS rows, query by query in random order, or comparisons; as dense NumPy arrays
+    and with weights of about 1.
+    """
+    if isinstance(problem, ComparedRows):
+        sample = problem.take(rng.permutation(len(problem.winners))[:MOST_ROWS])
+        items, places = np.unique([sample.winners, sample.losers], return_inverse=True)
+        winners, losers = places.reshape(2, -1)
+        weights = sample.weights / sample.weights.mean()
+        features = _dense(take(sample.features, items))
+        return replace(sample, features=features, winners=winners, losers=losers, weights=weights)
+    order = rng.permutation(len(problem))
+    if problem.queries is not None:
+        ranks = rng.permutation(problem.n_queries)[to_numpy(problem.queries)[order]]
+        order = order[np.argsort(ranks, kind="stable")]
+    chosen = problem.take(order[:MOST_ROWS])
+    weights = None if chosen.weights is None else to_numpy(chosen.weights)
+    rows = ScoredRows.of(
+        _dense(chosen.features),
+        to_numpy(chosen.scores),
+        chosen.groups if chosen.n_queries > 1 else None,
+        None if weights is None else weights / weights.mean(),
+    )
+    loss = WithinQueries() if problem.comparison.needs_queries else Pointwise()
+    return rows.under(loss)
+
+
+def _dense(rows: Array) -> FloatArray:
+    return np.asarray(to_numpy(float64(rows.toarray() if is_sparse(rows) else rows)))
+
+
 def learn_widths(
-    problem: ScoredRows, kernel: str = "rbf", starts: Sequence[tuple[float, float]] = STARTS
+    problem: Problem, kernel: str = "rbf", starts: Sequence[tuple[float, float]] = STARTS
 ) -> ColumnWidths:
     """The widths of largest evidence of an "rbf", "exponential" or "laplacian" kernel, in dense
     columns of about unit spread, for scores that differ and weights of about 1. The first rows of
     the problem should be a random sample of them. O(n² (n + d)) per step.
     """
-    n, d = problem.features.shape
+    n, d = len(problem.targets), problem.features.shape[1]
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
     places = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in starts]
     best, start = _search(few, kernel, places, FIRST_STEPS)
@@ -71,7 +132,7 @@ def learn_widths(
 
 
 def _search(
-    problem: ScoredRows, kernel: str, starts: Sequence[FloatArray], steps: int
+    problem: Problem, kernel: str, starts: Sequence[FloatArray], steps: int
 ) -> tuple[FloatArray, int]:
     """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha, and
     the number of its place.
@@ -101,7 +162,7 @@ def _search(
 
 
 def _evidence_or_least(
-    problem: ScoredRows, kernel: str, place: FloatArray
+    problem: Problem, kernel: str, place: FloatArray
 ) -> tuple[float, FloatArray]:
     """The evidence and its slopes; the least one where weights are too far apart to find it."""
     try:
@@ -111,7 +172,7 @@ def _evidence_or_least(
 
 
 def evidence_of_widths(
-    problem: ScoredRows, place: FloatArray, kernel: str = "rbf"
+    problem: Problem, place: FloatArray, kernel: str = "rbf"
 ) -> tuple[float, FloatArray]:
     """The log evidence up to a constant, and its slopes (d + 1,), at logarithms of gammas and
     alpha: (d + 1,). O(n² (n + d)).

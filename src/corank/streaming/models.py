@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,18 @@ from corank.core.arrays import Array, FloatArray, Index, stack_rows, take, to_nu
 from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
-from corank.core.observations import TIED, Rows
+from corank.core.observations import TIED, ScoredRows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
-from corank.core.unscored import Part, Piece, Reservoir
+from corank.core.unscored import Part, Piece, Reservoir, UnscoredRows
 from corank.inputs import is_scan
 from corank.learners.training import ViewBases
 from corank.metrics import disagreement_error
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
-from corank.solve.systems import JointFeatures, PrimalSystem, Unscored, ViewData
+from corank.solve.systems import JointFeatures, PrimalSystem, ViewData
 from corank.solve.tuning import Settings, Trial, evidence_of
+from corank.streaming.averages import SampledScan  # noqa: F401 - asked for by learners
 from corank.streaming.checkpoint import Checkpoint, digest_of, in_words, stopping_at_sigterm
 from corank.streaming.chunks import Chunk, ClosedQueries
 from corank.streaming.dask import unit_results
@@ -49,6 +50,7 @@ from corank.streaming.passes import (
 )
 from corank.streaming.scan import Scan, with_extra
 from corank.streaming.survey import (
+    NO_SCORES,
     NumberedRows,
     Survey,
     SurveyJob,
@@ -61,7 +63,6 @@ from corank.tables.write import table_writer
 
 NO_SPREAD = 1e-28  # of scores that are all the same: sum of squares per row
 NO_ROWS = "the scan has no rows."
-NO_SCORES = "the scan has no scored row: its score column is empty."
 
 
 # ---------------------------------------------------------------- fits
@@ -82,7 +83,7 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         try:
             with stopping_at_sigterm():
                 yield passes
-                _check_finite(learner.coef_)
+                _check_finite(learner.coefficients)
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
             if not passes.resumed or isinstance(error, ModelFileError):
                 raise
@@ -113,9 +114,8 @@ def _about(learner: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_finite(coefficients: Any) -> None:
-    views = coefficients if isinstance(coefficients, list) else [coefficients]
-    for values in map(to_numpy, views):
+def _check_finite(coefficients: Sequence[Array]) -> None:
+    for values in map(to_numpy, coefficients):
         if not np.isfinite(values).all():
             raise ValueError("coefficients are not finite")
 
@@ -158,7 +158,7 @@ class SurveyedScan:
         return NumberedRows(features, numbers, survey.n_rows)
 
     @property
-    def scored(self) -> Rows | None:
+    def scored(self) -> ScoredRows | None:
         """All scored rows, None where they do not fit into memory."""
         return scored_rows(self.survey, with_queries=self.scan.has_queries)
 
@@ -176,6 +176,7 @@ class ScannedRows:
     every : whether scores are ignored
     """
 
+    is_scanned: ClassVar[bool] = True
     rows: SurveyedScan
     with_queries: bool
     every: bool = True
@@ -289,10 +290,6 @@ class SummedRows:
         """Those that may serve as basis."""
         return self.rows.features.features
 
-    def with_features(self, features: Array) -> SummedRows:
-        """The rows, whatever a view sees of those that may serve as basis."""
-        return self
-
     def warn_of_ties(self, system: PrimalSystem) -> None:
         """Say so where rows are compared, but no two rows of a query have different scores."""
         spread = float(system.grams[0].matrix[-2, -2])
@@ -318,7 +315,7 @@ class SummedRows:
         features: Any,
         folds: Folds | None,
         columns: list[Index] | None,
-        unscored: Unscored | None,
+        unscored: UnscoredRows | None,
     ) -> Statistics:
         """One pass: the sums of every fold, and those of the unscored rows of the scan, which are
         kept. O(n r (r + d)).
@@ -328,7 +325,7 @@ class SummedRows:
         jobs = [SumJob(self.comparison, features, "scored", columns, folds, items, self.level)]
         parts: list[ScannedRows] = []
         if unscored is not None:
-            scanned = [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
+            scanned = [part for part in unscored.parts if isinstance(part, ScannedRows)]
             parts = [part for part in scanned if part.rows.scan is rows.scan]
             jobs += [part.sum_job(unscored.comparison, features, columns) for part in parts]
         self.n_passes += 1
@@ -353,10 +350,10 @@ class ScannedProblem:
     @property
     def scored(self) -> SummedRows:
         """The scored rows, the same in every view."""
-        return self.bases.data.shown  # type: ignore[return-value]
+        return self.bases.data.problem  # type: ignore[return-value]
 
     @property
-    def unscored(self) -> Unscored | None:
+    def unscored(self) -> UnscoredRows | None:
         """The rows on which views should agree."""
         return self.bases.data.unscored
 

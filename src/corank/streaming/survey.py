@@ -29,14 +29,15 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.observations import Rows
-from corank.core.sampling import spread_places
+from corank.core.observations import ScoredRows
+from corank.core.sampling import label_draws, spread_places, uniform_draws
 from corank.core.storable import storable
 from corank.core.unscored import Reservoir
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Offsets, Passes
 from corank.streaming.scan import Scan
 
+NO_SCORES = "the scan has no scored row: its score column is empty."
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
 # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
 MAX_EVEN_ROWS = 2**20
@@ -107,6 +108,10 @@ class RowPieces:
         """These rows and those that follow them."""
         return RowPieces((*self.pieces, *other.pieces))
 
+    def cut(self) -> RowPieces:
+        """Those that are kept."""
+        return self
+
     def beside(self, reference: Array) -> RowPieces:
         """The rows as one piece, in the library and on the device of a reference."""
         if not self.pieces:
@@ -115,7 +120,43 @@ class RowPieces:
         features = like(features, reference, dtype_name(features))
         if others:
             others[0] = like(others[0], reference)  # the scores
-        return RowPieces(((features, *others),))
+        return replace(self, pieces=((features, *others),))
+
+
+@storable("SampledRows")
+@dataclass(frozen=True)
+class SampledRows(RowPieces):
+    """At most `limit` of the scored rows: those with the smallest draws, by row number or, so that
+    queries stay whole, by query.
+
+    bound : the draws of all rows that are kept are below it, those of all others are not
+    """
+
+    limit: int = 0
+    seed: int = 0
+    by_query: bool = False
+    bound: float = 1.0
+
+    def merged(self, other: RowPieces) -> SampledRows:
+        """A sample of these rows and those that follow them."""
+        assert isinstance(other, SampledRows)
+        pieces = (*self.pieces, *other.pieces)
+        return replace(self, pieces=pieces, bound=min(self.bound, other.bound)).cut()
+
+    def cut(self) -> SampledRows:
+        """The sample without what is beyond its limit."""
+        if not self.pieces:
+            return self
+        columns = self.joined()
+        *_, ids, numbers = columns
+        draws = label_draws(ids, self.seed) if self.by_query else uniform_draws(numbers, self.seed)
+        ordered = np.sort(draws)
+        n_up_to = np.searchsorted(ordered, ordered, side="right")
+        beyond = ordered[n_up_to > self.limit]
+        bound = float(min([self.bound, *beyond[:1]]))
+        kept = np.flatnonzero(draws < bound)
+        piece = tuple(take(column, kept) for column in columns)
+        return replace(self, pieces=(piece,), bound=bound)
 
 
 @storable("Survey")
@@ -212,7 +253,7 @@ class Survey:
         held = self.held
         if held is not None and held.pieces:
             _, *others, numbers = held.joined()
-            held = RowPieces(((features(numbers), *others, numbers),))
+            held = replace(held, pieces=((features(numbers), *others, numbers),))
         return replace(
             self,
             scored=self.scored.with_features(features),
@@ -230,6 +271,7 @@ class SurveyJob:
     max_held : number of scored rows that are held
     unscored : whether unscored rows may serve as basis; all_unscored : whether scores are ignored
     first_number : number of the first row of the scan
+    held : no rows; says how the scored rows are held
     """
 
     limit: int
@@ -238,12 +280,13 @@ class SurveyJob:
     unscored: bool = True
     all_unscored: bool = False
     first_number: int = 0
+    held: RowPieces = RowPieces()
 
     def __call__(self, chunk: Chunk) -> Survey:
         """The survey of a chunk."""
         is_scored = chunk.is_scored & (not self.all_unscored)
         rows = np.flatnonzero(is_scored)
-        held = RowPieces()
+        held = self.held
         level = 0.0
         if len(rows):
             scores = take(chunk.scores, rows)
@@ -252,7 +295,7 @@ class SurveyJob:
             ids = chunk.runs.ids.view(np.int64)[codes]
             features = take(chunk.features, rows)
             numbers = self._numbers(chunk, rows)
-            held = RowPieces(((features, scores, ids, numbers),))
+            held = replace(held, pieces=((features, scores, ids, numbers),)).cut()
         return Survey(
             chunks=(ChunkCounts.of(chunk, is_scored),),
             scored=self._reservoir(chunk, is_scored),
@@ -434,13 +477,13 @@ class PickJob:
         return self.rows
 
 
-def scored_rows(survey: Survey, *, with_queries: bool) -> Rows | None:
+def scored_rows(survey: Survey, *, with_queries: bool) -> ScoredRows | None:
     """The scored rows that a survey holds, as rows to learn from; None where it holds none."""
     if survey.held is None:
         return None
     features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
-    return Rows(
+    return ScoredRows(
         features=features,
         scores=scores,
         queries=like(codes, scores, "int64") if with_queries else None,

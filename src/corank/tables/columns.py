@@ -276,3 +276,21 @@ def is_number(kind: pa.DataType) -> bool:
         or types.is_boolean(kind)
         or types.is_decimal(kind)
     )
+
+
+def stacked_tables(first: Any, second: Any) -> pa.Table:
+    """The rows of one table and then those of another, whose further columns are left out."""
+    first = to_arrow(first)
+    second = to_arrow(second, set(first.column_names))
+    try:
+        for at, name in enumerate(second.column_names):
+            declared = first.schema.field(name).type
+            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(
+                second.schema.types[at]
+            ):
+                second = second.set_column(
+                    at, name, second[name].cast(declared.value_type).dictionary_encode()
+                )
+        return pa.concat_tables([first, second], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ValueError(f"unscored does not fit X: {error}.") from error

@@ -65,7 +65,8 @@ class PairColumns:
         margin = remembered.margin if to_learn or remembered.margin in there else None
         count = remembered.count if remembered.count in there else None
         optional = self.margin or margin, self.count or count
-        winner, loser = self.winner or WINNER, remembered.loser or LOSER
+        winner = self.winner or WINNER
+        loser = remembered.loser or LOSER
         names_losers = loser in there and loser not in (FIRST, SECOND)
         asks = self.loser is None and {FIRST, SECOND} <= there and not names_losers
         if asks and winner in there:
@@ -111,8 +112,10 @@ class ReadPairs:
 
     def only(self, chosen: Mask) -> ReadPairs:
         """Some of the comparisons."""
-        margins, counts = take(self.margins, chosen), take(self.counts, chosen)
-        winners, losers = self.winners[chosen], self.losers[chosen]
+        margins = take(self.margins, chosen)
+        counts = take(self.counts, chosen)
+        winners = self.winners[chosen]
+        losers = self.losers[chosen]
         return ReadPairs(winners, losers, margins, counts, self.questions)
 
     @classmethod
@@ -193,8 +196,10 @@ class Outcomes:
     def pairs_of(self, rows: Index) -> ReadPairs:
         """Who has won in some rows that have an answer, as they stand: of a tie the first."""
         lost = self.won[rows] == 0
-        first, second = self.first[rows], self.second[rows]
-        winners, losers = np.where(lost, second, first), np.where(lost, first, second)
+        first = self.first[rows]
+        second = self.second[rows]
+        winners = np.where(lost, second, first)
+        losers = np.where(lost, first, second)
         return ReadPairs(winners, losers, take(self.margins, rows), take(self.counts, rows))
 
     def to_learn(self, *, with_margins: bool) -> ReadPairs:
@@ -203,8 +208,12 @@ class Outcomes:
         `with_margins`: whether a tie can be said as a margin of 0; else it is a win for both.
         """
         rows = self.answered
-        pairs, tied, counts = self.pairs_of(rows), self.won[rows] == 0.5, self.counts_of(rows)
-        winners, losers, margins = pairs.winners, pairs.losers, pairs.margins
+        pairs = self.pairs_of(rows)
+        tied = self.won[rows] == 0.5
+        counts = self.counts_of(rows)
+        winners = pairs.winners
+        losers = pairs.losers
+        margins = pairs.margins
         if with_margins and (margins is not None or tied.any()):
             margins = np.where(tied, 0.0, 1.0 if margins is None else margins)
             demand = (

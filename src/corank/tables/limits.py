@@ -174,7 +174,8 @@ class _LimitedBytes(io.RawIOBase):
         self._n_read += n
         if self._n_compressed is not None:
             check_expansion(self._path, self._n_read, self._n_compressed)
-        block, before = bytes(view[:n]), self._n_in_line
+        block = bytes(view[:n])
+        before = self._n_in_line
         end = block.rfind(b"\n")
         self._n_in_line = n - end - 1 if end >= 0 else before + n
         if before + n > self._most_in_line:
@@ -248,7 +249,8 @@ class ShallowStream:
     """
 
     def __init__(self, path: Path, *, compressed: bool) -> None:
-        self._path, self._compressed = path, compressed
+        self._path = path
+        self._compressed = compressed
         self._stream = self._open()
         self._begun_row = b""  # what was read since the last end of a row
         self._counts_levels = False
@@ -324,7 +326,8 @@ class ShallowStream:
 
     def _lines_before(self) -> int:
         """How many lines end before the bytes whose levels are counted."""
-        n_lines, n_left = 0, self._n_uncounted
+        n_lines = 0
+        n_left = self._n_uncounted
         with self._open() as stream:
             while n_left and (block := stream.read(min(n_left, PIECE_BYTES))):
                 n_lines += block.count(b"\n")
@@ -341,7 +344,8 @@ class ShallowStream:
             return piece
         piece = piece.replace(b"\\\\", b"")
         if piece.endswith(b"\\"):
-            piece, self._escape = piece[:-1], b"\\"
+            piece = piece[:-1]
+            self._escape = b"\\"
         return piece.replace(b'\\"', b"")
 
 

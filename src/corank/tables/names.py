@@ -34,7 +34,9 @@ class NamedItems:
     def __init__(
         self, file: TableFile, name: str, table: pa.Table, query: tuple[str, Index] | None = None
     ) -> None:
-        self.file, self.name, self.query = file, name, query
+        self.file = file
+        self.name = name
+        self.query = query
         self.labels = names_in(table, name, "item", file)
         self._rows = rows_by_name(self.labels, name, f" of {file}")
 

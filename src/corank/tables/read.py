@@ -178,15 +178,6 @@ def reading(path: object) -> Iterator[None]:
         ) from error
 
 
-def _byte_stream(path: Path) -> Any:
-    """The bytes of a file for Arrow; where they are not compressed, its own threads read them and
-    need no Python.
-    """
-    if not _ending(path)[1]:
-        return pa.input_stream(path, compression=None)
-    return pa.PythonFile(open_limited(path, compressed=True), mode="r")
-
-
 def _block_bytes() -> int:
     """Bytes of text that are parsed at a time: a whole line at least."""
     return max(BLOCK_BYTES, MAX_LINE_BYTES.value)
@@ -405,8 +396,12 @@ def _csv_arguments(
     uneven_row: Callable[[arrow_csv.InvalidRow], str] | None = None,
 ) -> tuple[Any, ...]:
     """Stream and options for `pyarrow.csv`, whether a file is read whole or in batches."""
+    if _ending(path)[1]:
+        stream = pa.PythonFile(open_limited(path, compressed=True), mode="r")
+    else:  # Arrow's own threads read it and need no Python
+        stream = pa.input_stream(path, compression=None)
     return (
-        _byte_stream(path),
+        stream,
         arrow_csv.ReadOptions(
             block_size=_block_bytes(),
             skip_rows=layout.skipped_rows,
@@ -510,7 +505,8 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
 
 
 def _read_svmlight(path: Path) -> pa.Table:
-    with_queries, n_features = has_queries(path), last_feature(path)
+    with_queries = has_queries(path)
+    n_features = last_feature(path)
     lines = next(lines_of(path, None))
     n_numbers = len(lines) * n_features
     MAX_CELLS.check(

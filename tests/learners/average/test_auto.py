@@ -352,9 +352,9 @@ def test_scans_and_dask_collections_are_refused_in_words(learner, kind):
     if kind == "dask":
         rows = pytest.importorskip("dask.array").from_array(X, chunks=30)
     for attempt in (
-        lambda: learner().fit(rows, Y),
         lambda: learner().fit(X, Y, unscored=rows),
-        lambda: learner(candidates=[Candidate()]).fit(X, Y).predict(rows),
+        lambda: learner(candidates=[Candidate()]).fit(X, Y).update(rows, Y),
+        lambda: learner(candidates=[Candidate()]).fit(X, Y).suggest(rows),
     ):
         with pytest.raises(TypeError, match=f"{learner.__name__} needs its rows in memory"):
             attempt()

@@ -8,6 +8,7 @@ import pytest
 from corank import AutoRanker, AutoRegressor, Candidate
 from corank.core.arrays import take
 from corank.learners.average import fitting
+from corank.learners.average.encoding import STANDARD
 from corank.learners.average.weighing import convex_weights
 
 NARROW = [Candidate(kernel="rbf", width=0.5), Candidate(kernel="laplacian", width=2.0)]
@@ -110,6 +111,21 @@ def test_widths_do_not_depend_on_the_size_of_all_weights(weight, few_are_many):
     weighed.fit(X, y, sample_weight=np.full(100, weight))
     spread = np.ptp(plain.predict(X))
     np.testing.assert_allclose(weighed.predict(X), plain.predict(X), atol=1e-5 * spread)
+
+
+def test_an_average_says_which_columns_its_widths_see(few_are_many):
+    X, y = rough_surface(140, seed=13)
+    model = AutoRegressor(candidates=[NARROW[0], Candidate(per_column=True)], random_state=0)
+    model.fit(np.column_stack([np.ones(140), X]), y)  # a constant column has no width
+    shares, weight = model.shares_of_distance
+    (line,) = [line for line in model.candidates_ if line.candidate.per_column]
+    assert weight == pytest.approx(line.weight)
+    (fitted,) = [each for each in model._model.candidates if each.candidate.per_column]
+    seen = fitted.similarities[0].sight.factors ** 2 * model._model.points[STANDARD].var(axis=0)
+    np.testing.assert_allclose(shares, [0, *(seen / seen.sum())])
+    first = f"column {1 + np.argmax(shares)} makes {shares.max():.0%} of the distance"
+    assert first in model.summary().facts["distances"]
+    assert f"{weight:.0%} of the weight" in model.summary().facts["distances"]
 
 
 def test_too_few_scores_teach_no_widths():

@@ -80,8 +80,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     -----
     O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows,
     beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all
-    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Rows must be
-    in memory: a scan goes to `RLS`.
+    rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows. Of more
+    than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 
     Examples
     --------
@@ -139,10 +139,11 @@ class AutoRanker(RankerMixin, AverageLearner):
     .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q}
               \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha_c \|f\|_c^2
 
-    Candidates differ in what columns become (standardised, normal scores over all rows and within
-    queries), in kernel (linear, rbf, laplacian), width and views. Their predictions, divided by
-    their spread, are weighed by leave-query-out errors. With few scores such an average is better
-    than any rule that picks one model.
+    Candidates differ in what columns become (standardised, normal scores over all rows, within
+    queries, and both), in kernel (linear, rbf, laplacian), width and views. Their predictions,
+    divided by their spread, are weighed by leave-query-out errors: hardly with few queries, more by
+    squared errors with some, and mostly by misordered pairs with many. With few scores such an
+    average is better than any rule that picks one model.
 
     Parameters
     ----------
@@ -178,7 +179,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of
     300 rows, beyond 2,000 rows of 1,000, where only the heaviest candidates, at most eight, are
     fitted to all rows. Beyond 5,000 rows at most four of them are fitted in a basis of 2,000 rows.
-    Rows must be in memory: a scan goes to `RankRLS`.
+    Of more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes
+    from.
 
     Examples
     --------

@@ -16,9 +16,8 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index, take
 from corank.core.folds import fold_blocks
 from corank.core.loss import PairLoss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import are_below, floats, whole
-from corank.solve.spectrum import LEAST, Spectrum
+from corank.core.storable import are_below, floats, storable, whole
+from corank.solve.spectrum import LEAST, Spectrum, solve_shifts
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 # of a centred kernel over the kernel: what is less is rounding, and tells no rows apart
@@ -197,21 +196,36 @@ class ClosedForm:
     duals: FloatArray
 
 
-def spectrum_of(kernel: FloatArray, observations: Observations) -> tuple[Spectrum, FloatArray]:
-    """The decomposition of J K Jᵀ for K (n_points, n_points), and the alphas (a,). O(N³)."""
+def system_of(kernel: FloatArray, observations: Observations) -> tuple[FloatArray, FloatArray]:
+    """J K Jᵀ for K (n_points, n_points), and the alphas (a,)."""
     matrix = observations.matrix(kernel)
     size = float(np.trace(matrix)) / len(matrix)
     # rows are all alike
     if size <= LEAST_SIZE * float(np.trace(kernel)) / len(kernel) * np.mean(observations.roots**2):
         matrix, size = np.zeros_like(matrix), 1.0
-    return Spectrum.of(matrix), size * ALPHAS
+    return matrix, size * ALPHAS
 
 
-def solve_kernel(kernel: FloatArray, observations: Observations) -> ClosedForm:
+def predict_of_kernel(kernel: FloatArray, observations: Observations) -> FloatArray:
+    """Predictions at all points (n_points, a) of kernel least squares for every alpha, levels
+    included. O(N³), and a fourth of the time of `solve_kernel`.
+    """
+    matrix, alphas = system_of(kernel, observations)
+    duals = solve_shifts(matrix, observations.targets, alphas)
+    values = kernel @ observations.root_transposed(duals)
+    return np.asarray(values + observations.base + observations.centre(values))
+
+
+def solve_kernel(
+    kernel: FloatArray, observations: Observations, *, with_variances: bool = True
+) -> ClosedForm:
     """Held-out predictions and evidence of kernel least squares for every alpha. O(N³ + a Σ_B |B|²
     (N + |B|)), for K (n_points, n_points).
+
+    with_variances : whether the variances of residuals are wanted, else they are NaN
     """
-    spectrum, alphas = spectrum_of(kernel, observations)
+    matrix, alphas = system_of(kernel, observations)
+    spectrum = Spectrum.of(matrix)
     targets = observations.targets[:, None]
     evidence = spectrum.evidence(targets, observations.n_free)
     amplitude = evidence.best_amplitudes(alphas)
@@ -219,8 +233,8 @@ def solve_kernel(kernel: FloatArray, observations: Observations) -> ClosedForm:
     if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
         levels = operator.direction[:, None]
     free = spectrum if levels is None or observations.whole else spectrum.without(levels)
-    left = free.left_out(targets, observations.blocks, alphas, with_variances=True)
-    variances = left.variances
+    left = free.left_out(targets, observations.blocks, alphas, with_variances=with_variances)
+    variances = left.variances if with_variances else np.full_like(left.residuals, np.nan)
     if levels is not None and observations.whole:  # they do not count: their eigenvalue is 0
         variances = np.maximum(variances - levels**2 * alphas, LEAST)
     return ClosedForm(

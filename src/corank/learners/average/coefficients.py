@@ -6,18 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Annotated, Protocol
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpstrf, dtrtri
 
-from corank.core.arrays import FloatArray, Index, runs_of_rows, symmetrised, take
+from corank.core.arrays import FloatArray, Index, in_order, runs_of_rows, symmetrised, take
+from corank.core.basis import WHITEN_INSIDE
 from corank.core.loss import Loss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, pair
-from corank.core.sums import N_TARGETS, Gram, gather
+from corank.core.storable import Finite, floats, pair, storable
+from corank.core.sums import N_TARGETS, Statistics, gather
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.similarity import (
     CandidateKernel,
@@ -31,7 +32,9 @@ from corank.solve.spectrum import LEAST
 
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 LEAST_EIGENVALUE = 1e-8
+FEW_DIRECTIONS = 0.4  # of the points: fewer make features cheaper to sum
 CENTRED_ROWS = 1_000  # at a time
+MAX_AT_ONCE = 2_500  # rows up to which every thread has a matrix of its own: beyond, all share one
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -167,12 +170,16 @@ class Fits:
                 for similarity in self.judged[number].similarities
             ]
 
-        fitted = {}
-        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+        def fit(numbers: Sequence[int]) -> list[tuple[FittedCandidate, Judged]]:
             shared = space.emptied()
-            for number in numbers:
-                fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen]
+            return [self._dual(number, shared) for number in numbers]
+
+        order = sorted(chosen, key=distances)
+        groups = [list(numbers) for _, numbers in groupby(order, key=distances)]
+        at_once = self.units.size <= MAX_AT_ONCE
+        results = in_order(fit, groups, self.units.scores) if at_once else map(fit, groups)
+        fitted = [each for group in results for each in group]
+        return [fitted[order.index(number)] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> tuple[FittedCandidate, Judged]:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample, and how
@@ -194,50 +201,54 @@ class Fits:
     def on_basis(
         self, chosen: Sequence[int], space: Space, points: Index, rows: RowsToSum
     ) -> list[tuple[FittedCandidate, Judged]]:
-        """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
+        """Coefficients of r points from all rows. O(n r (r + d)) per candidate, less where k is
+        small.
 
-        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of
-        the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel is
-        otherwise lost in rounding.
+        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T (r, k) in which the
+        kernel of the points is the identity, TᵀKT = I and c = T w: the solution for a wide kernel
+        is otherwise lost in rounding.
         """
         basis = space.take(points)
-        held = UnitsToSum(space, self.units)
-        features = [held.centred(PointFeatures(self.judged[number], basis)) for number in chosen]
+        held, has_level = UnitsToSum(space, self.units), self.units.groups is not None
+        features = [
+            held.centred(PointFeatures.of(self.judged[number], basis, centred=has_level))
+            for number in chosen
+        ]
         sums = rows.summed(features, sum_loss(self.units), self.units.base)
         return [
-            self._solved(number, each, gram, held)
-            for number, each, gram in zip(chosen, features, sums, strict=True)
+            self._solved(number, each, statistics, held)
+            for number, each, statistics in zip(chosen, features, sums, strict=True)
         ]
 
     def _solved(
-        self, number: int, features: PointFeatures, gram: Gram, held: UnitsToSum
+        self, number: int, features: PointFeatures, statistics: Statistics, held: UnitsToSum
     ) -> tuple[FittedCandidate, Judged]:
         """Coefficients from the sums over all rows, and how the units of the sample are predicted
         without each other. O(r³ + r² N).
         """
-        units, basis = self.units, features.basis
-        matrix, right, level = gram.features, gram.right(), 0.0
-        offsets: FloatArray | float = 0.0
+        units, directions = self.units, features.directions
+        gram = (statistics if features.projected else statistics.mapped(directions)).total()
+        matrix, offsets, level = gram.features, np.zeros(len(directions.T)), 0.0
         if has_one_level(units):
             offsets = gram.matrix[:-N_TARGETS, -1] / gram.weight
             level = gram.mean_score
             matrix = matrix - gram.weight * np.outer(offsets, offsets)
-            right = gram.right(level)
-        kernel = basis.kernel(features.built)
-        directions = basis_directions(kernel, centred=units.groups is not None)
-        whitened = symmetrised(directions.T @ matrix @ directions)
+        matrix = symmetrised(matrix)
         alpha = mean_alpha(self.judged[number], alpha_shares(self.mixtures, number))
-        factor = basis_factor(whitened, alpha)
-        solution = scipy.linalg.cho_solve(factor, directions.T @ right[:, 0], check_finite=False)
+        right = gram.right(level)[:, 0]
+        factor = basis_factor(matrix, alpha)
+        solution = scipy.linalg.cho_solve(factor, right, check_finite=False)
         coefficients = directions @ solution
         assert self.weighing is not None
         sample = units.take(self.weighing)
-        rows = (held.features(features, self.weighing) - offsets) @ directions
+        rows = held.features(features, self.weighing)
+        rows = (rows if features.projected else rows @ directions) - offsets
         left = left_out_of_basis(
             factor[0], solution, rows, sample, alpha, gram.weight, units.base + level
         )
-        level -= float(np.sum((features.centre + offsets) * coefficients))
-        fitted = self._fitted(number, coefficients, basis, level, (whitened, directions))
+        level -= float(features.centre @ coefficients + offsets @ solution)
+        basis = matrix, directions
+        fitted = self._fitted(number, coefficients, features.basis, level, basis)
         judgement = self.judged[number]
         return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
 
@@ -247,36 +258,63 @@ class Fits:
 
 @dataclass(frozen=True)
 class PointFeatures:
-    """What rows are summed as: their kernel values with r points, less a centre.
+    """What rows are summed as: their kernel values with r points, less a centre; in directions of
+    the points where sums of kernel values would lose too much in rounding, or cost more.
 
-    built : the candidate; basis : the points; centre : (r,) or 0
+    built : the candidate; basis : the points; directions : (r, k); centre : (r,)
     """
 
     built: CandidateKernel
     basis: Space
-    centre: FloatArray | float = 0.0
+    directions: FloatArray
+    centre: FloatArray
+
+    @classmethod
+    def of(cls, built: CandidateKernel, basis: Space, *, centred: bool) -> PointFeatures:
+        """Features around 0; centred : as in `basis_directions`. O(r³)."""
+        kernel = basis.emptied().new_kernel(built)
+        return cls(built, basis, basis_directions(kernel, centred=centred), np.zeros(len(kernel)))
+
+    @cached_property
+    def projected(self) -> bool:
+        """Whether features are those of directions."""
+        r, k = self.directions.shape
+        squares = np.sum(self.directions**2, axis=0)
+        return bool(k <= FEW_DIRECTIONS * r or squares.max() > WHITEN_INSIDE * squares.min())
 
     @property
     def size(self) -> int:
-        """The number of points."""
-        return int(next(iter(self.basis.scored.values())).shape[0])
+        """The number of features."""
+        return int(self.directions.shape[1 if self.projected else 0])
 
     @property
     def names(self) -> list[str]:
         """The encodings that rows need."""
         return [similarity.sight.encoding for similarity in self.built.similarities]
 
-    def of_rows(self, rows: Encoded) -> FloatArray:
-        """Features of encoded rows: (n, r). O(n r d)."""
+    def kernel(self, rows: Encoded) -> FloatArray:
+        """Kernel values of encoded rows with the points: (n, r)."""
         to_unscored = Distances(rows, self.basis.unscored)
         to_points = Distances(rows, self.basis.scored)
-        return self.basis.kernel_to_scored(self.built, to_points, to_unscored) - self.centre
+        return self.basis.kernel_to_scored(self.built, to_points, to_unscored)
+
+    def of_rows(self, rows: Encoded) -> FloatArray:
+        """Features of encoded rows: (n, size). O(n r d)."""
+        values = self.kernel(rows) - self.centre
+        return values @ self.directions if self.projected else values
 
 
 class RowsToSum(Protocol):
     """All rows that are learned from, of which candidates may have been weighed on a few."""
 
-    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        ...
+
+    def summed(
+        self, features: Sequence[PointFeatures], loss: Loss, level: float
+    ) -> Sequence[Statistics]:
         """The sums of every feature map over the rows, whose scores are taken from a level."""
         ...
 
@@ -288,6 +326,11 @@ class UnitsToSum:
     space: Space
     units: Observations
 
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.units.size
+
     def centred(self, features: PointFeatures) -> PointFeatures:
         """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
         are free.
@@ -297,13 +340,15 @@ class UnitsToSum:
             return replace(features, centre=features.basis.kernel(features.built).mean(axis=0))
         if units.groups is None:
             return features
-        weights, total = units.roots**2, np.zeros(features.size)
+        total = np.zeros(len(features.centre))
         for rows in runs_of_rows(len(units), CENTRED_ROWS):
-            numbers = np.arange(len(units))[rows]
-            total += weights[rows] @ self.features(features, numbers)
-        return replace(features, centre=total / weights.sum())
+            encoded = self._encoded(features, units.first[rows])
+            total += units.roots[rows] ** 2 @ features.kernel(encoded)
+        return replace(features, centre=total / np.sum(units.roots**2))
 
-    def summed(self, features: Sequence[PointFeatures], loss: Loss, level: float) -> Sequence[Gram]:
+    def summed(
+        self, features: Sequence[PointFeatures], loss: Loss, level: float
+    ) -> Sequence[Statistics]:
         """One pass per feature map."""
         units = self.units
         numbers, weights = np.arange(len(units)), units.roots**2
@@ -312,8 +357,7 @@ class UnitsToSum:
         for each in features:
             of_numbers = partial(self.features, each)
             scores = units.scores - level
-            statistics = gather(numbers, scores, codes, weights, loss, of_numbers, each.size)
-            sums.append(statistics.total())
+            sums.append(gather(numbers, scores, codes, weights, loss, of_numbers, each.size))
         return sums
 
     def features(self, features: PointFeatures, numbers: Index) -> FloatArray:
@@ -418,15 +462,19 @@ def dual_factor(kernel: FloatArray, units: Observations, alpha: float) -> tuple[
 
 
 def basis_directions(kernel: FloatArray, *, centred: bool) -> FloatArray:
-    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I.
+    """Directions T (r, k) in which the kernel (r, r) of points is the identity, TᵀKT = I: of those
+    points that say something beside those picked before, most first.
 
     centred : whether levels are free, so that a constant may be taken out of the kernel: most of a
         wide one is
     """
-    varying = kernel - kernel.mean(axis=0) if centred else kernel
-    values, vectors = np.linalg.eigh(kernel)
-    kept = values > LEAST_EIGENVALUE * np.linalg.norm(varying, 2)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+    varying = kernel.diagonal() - 2 * kernel.mean(axis=0) * centred + kernel.mean() * centred
+    least = LEAST_EIGENVALUE * float(np.sum(varying))
+    lower, pivots, rank, _ = dpstrf(kernel, tol=least, lower=1)
+    kept = np.tril(lower[:rank, :rank])
+    directions = np.zeros((len(kernel), rank))
+    directions[pivots[:rank] - 1] = dtrtri(kept, lower=1, overwrite_c=1)[0].T
+    return directions
 
 
 def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
@@ -436,17 +484,16 @@ def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
 
 def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
     """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal
-    as it takes.
+    as it takes. The matrix may be overwritten.
     """
-    size = max(float(np.trace(matrix)) / len(matrix), LEAST)
+    diagonal = np.diag(matrix).copy()
+    size = max(float(diagonal.mean()), LEAST)
     for jitter in JITTERS:
-        system = matrix.copy()
-        system.flat[:: len(system) + 1] += jitter * size
-        try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(
-                system, lower=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            continue
-        return factor
+        np.fill_diagonal(matrix, diagonal + jitter * size)
+        # LAPACK takes its transpose for a matrix by columns: what is below the diagonal stays
+        factor, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return factor, True
+        below = np.tril(matrix, -1)
+        matrix = below + below.T
     raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")

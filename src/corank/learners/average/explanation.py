@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
-from corank.core.kernels import UNIT_KERNELS
+from corank.core.kernels import UNIT_KERNELS, Kernel, column_shares
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import FittedCandidate
-from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
+from corank.learners.average.encoding import IDENTITY, WITHIN_QUERIES, rows_over_links
 from corank.learners.average.model import AverageModel
 from corank.learners.average.posterior import EncodedBlock
 from corank.learners.average.similarity import Encoded, Sight, Space, second_order_features
@@ -62,7 +62,7 @@ def explain_average(
     clipped = model.limited(raw)
     difference = float(terms.weights @ (clipped[:, 0] - clipped[:, 1]))
     limited = difference - float(terms.weights @ (raw[:, 0] - raw[:, 1]))
-    return explain_terms(
+    explanation = explain_terms(
         pair,
         difference,
         list(terms.parts(view_names, items_are)),
@@ -74,6 +74,26 @@ def explain_average(
         else [Contribution(LIMITED, limited)],
         answers=terms.by_answer,
     )
+    shares, weight = shares_of_distance(model, len(columns.owners))
+    return replace(explanation, distance=columns.distance(shares, weight))
+
+
+def shares_of_distance(model: AverageModel, n_features: int) -> tuple[FloatArray | None, float]:
+    """How much of the distance between rows every feature makes (d,), by widths that candidates
+    learned per column, and the weight of these; None where they have none.
+    """
+    learned = [fitted for fitted in model.candidates if fitted.candidate.per_column]
+    weight = sum(fitted.weights[0] for fitted in learned)
+    if weight == 0:
+        return None, 0.0
+    features = {encoding.name: encoding.columns for encoding in model.encodings}
+    shares = np.zeros(n_features)
+    for fitted in learned:
+        similarity = fitted.similarities[0]
+        power = Kernel(similarity.kernel).width_power
+        by_column = column_shares(similarity.sight.rows(model.points), power)
+        shares[features[similarity.sight.encoding]] += fitted.weights[0] / weight * by_column
+    return shares, weight
 
 
 @dataclass(frozen=True)
@@ -119,7 +139,7 @@ class _PairTerms:
             for encoding in model.encodings:
                 for hops in (0, *model.hops):
                     name = rows_over_links(encoding.name, hops)
-                    if name in rows_beyond and (hops or encoding.name == QUERY_RANKS):
+                    if name in rows_beyond and (hops or encoding.name in WITHIN_QUERIES):
                         context[name] = encoding.columns
                         encoded[name] = take(rows_beyond[name], pair.numbers)
         functions = model.functions(used, side)

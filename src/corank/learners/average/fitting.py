@@ -26,7 +26,7 @@ from corank.learners.average.coefficients import (
     alpha_shares,
     at_mean_alpha,
 )
-from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.encoding import WITHIN_QUERIES
 from corank.learners.average.similarity import LearnedWidths, Space, widths_per_column
 from corank.learners.average.weighing import (
     Judged,
@@ -43,18 +43,20 @@ from corank.solve.widths import STARTS
 # Scored rows by which candidates are weighed: all up to the first number, beyond half of the rows up
 # to the second. The others teach: by some of them candidates are shortlisted, from more of them
 # widths are learned.
-FEW_WEIGHED, MAX_WEIGHED = 300, 1_000
+FEW_WEIGHED, MAX_WEIGHED = 150, 1_000
 MAX_TEACHING = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
+# units from which candidates are judged in threads: with fewer, those would wait for Python
+LEAST_THREADED = 150
 FEWEST_WIDTHS = 30  # scored rows from which widths per column are learned
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 # What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
 WORK_PER_ROW, MANY_ROWS = 8e7, 100_000
 FEWEST_EXACT = 2  # candidates whose points are all rows, else
-FEW_IN_BASIS = 3  # have some of the rows as points
+FEW_IN_BASIS = 2  # have some of the rows as points
 MAX_BASIS = 10_000
-BASIS_COST = 4  # cubes of the number of points, to solve for their coefficients
+BASIS_COST = 3  # cubes of the number of points, to solve for their coefficients
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
 PRIOR_RESIDUALS = 3.0
@@ -118,7 +120,7 @@ def fit_average(
     """
     weighing, teaching = split(units, seed)
     sampled, sample_space = _sample(space, units, weighing)
-    with in_one_thread(units.scores):  # many small systems: threads would only wait
+    with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
         candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
         judged = judge(sample_space, candidates, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
@@ -128,11 +130,12 @@ def fit_average(
     if rows is None and sampled is units:
         fits = Fits(judged, mixtures, units)
         fitted = [fits.closed(number, space) for number in chosen]
-        with in_one_thread(units.scores):
+        with in_one_thread(units.scores, with_jobs=len(units) >= LEAST_THREADED):
             held_out = honest_predictions(space, candidates, units, folds, ranks=ranks)
     else:
         del sample_space  # and its kernels
-        count, n_points = affordable(units.size)
+        all_rows = rows or UnitsToSum(space, units)
+        count, n_points = affordable(all_rows.n_rows)
         heaviest = _heaviest(mixtures, chosen, count)
         lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
         fits = Fits(judged, mixtures, units, weighing)
@@ -141,7 +144,7 @@ def fit_average(
         else:
             rng = np.random.default_rng([seed, 2])
             points = np.sort(rng.permutation(points)[:n_points])
-            found = fits.on_basis(heaviest, space, points, rows or UnitsToSum(space, units))
+            found = fits.on_basis(heaviest, space, points, all_rows)
         fitted, judged = map(list, zip(*found, strict=True))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
         fitted = [_weighed(each, mixtures, number) for number, each in enumerate(fitted)]
@@ -198,7 +201,9 @@ def _weighed(fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int) 
 
 def split(units: Observations, seed: int) -> tuple[Index, Index]:
     """The units that weigh candidates, and those that teach."""
-    n_weighing = int(np.clip(len(units) // 2, FEW_WEIGHED, MAX_WEIGHED))
+    n_weighing = min(len(units) // 2, MAX_WEIGHED)
+    if n_weighing < FEW_WEIGHED:
+        return np.arange(len(units)), np.arange(0)
     weighing = _some(units, n_weighing, [seed, 1])
     others = np.setdiff1d(np.arange(len(units)), weighing)
     return weighing, others if len(others) >= FEW_WEIGHED else others[:0]
@@ -319,7 +324,7 @@ def side_of(*, queries: bool, links: bool) -> int:
 
 def sees(candidate: Candidate, *, queries: bool, links: bool) -> bool:
     """Whether a candidate can be had from rows with query labels or links, or without."""
-    return (queries or candidate.encoding != QUERY_RANKS) and (links or not candidate.hops)
+    return (queries or candidate.encoding not in WITHIN_QUERIES) and (links or not candidate.hops)
 
 
 def _carriers(mixtures: Sequence[Mixture]) -> Index:
@@ -390,7 +395,7 @@ def values_at_points(
     space: Space, candidates: Sequence[Candidate], units: Observations, *, ranks: bool
 ) -> FloatArray:
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
-    judged = judge(space, candidates, units)
+    judged = judge(space, candidates, units, with_variances=False)
     mixture = mix(judged, units, ranks=ranks)
     low, high = bounds(units, trust_in(mixture, units))
     total = np.zeros(units.n_points)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -25,8 +25,7 @@ from corank.core.kernels import is_named
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.queries import encode_queries
-from corank.core.storable import storable
-from corank.core.stored_fields import (
+from corank.core.storable import (
     COUNT,
     FLAG,
     NUMBER,
@@ -35,6 +34,7 @@ from corank.core.stored_fields import (
     per_view,
     several,
     size,
+    storable,
     stored,
 )
 from corank.core.views import View, encoded_views, read_views
@@ -42,16 +42,20 @@ from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
 from corank.inputs import (
     as_numbers,
+    as_scan,
     is_frame,
     is_matrix_of_numbers,
+    is_scan,
     read_features,
+    read_scanned_features,
     read_scores,
     read_unscored,
     read_weights,
+    scans,
 )
 from corank.learners.average.candidates import KERNELS, Candidate
-from corank.learners.average.encoding import QUERY_RANKS
-from corank.learners.average.explanation import explain_average
+from corank.learners.average.encoding import WITHIN_QUERIES
+from corank.learners.average.explanation import explain_average, shares_of_distance
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import AverageModel, extended, fit_table
 from corank.learners.average.posterior import RowsToEncode
@@ -63,10 +67,11 @@ from corank.learners.update import COMPARED, check_like_fit
 from corank.links import read_links
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
-from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
+from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, unscored_effect_of
 from corank.solve.posterior import Posterior
 from corank.solve.questions import ask
 from corank.tables import to_arrow
+from corank.tables.columns import stacked_tables
 
 MAX_REASONS = 3  # candidates that `reason_` names
 
@@ -135,13 +140,15 @@ class AverageLearner(Saveable, QueryEstimator):
         unscored: Any = None,
         unscored_qid: Any = None,
         links: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit the average on the rows that have a score; the others say what columns look like and
         where views agree.
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and
+            queries: candidates are then weighed by a sample of its rows and fitted to all of them
         y : (n,) scores, NaN = unscored
         qid : (n,) query labels, any hashable, in any order; None = one query. A ranker compares
             rows within queries, a regressor only holds the rows of a query out together
@@ -151,11 +158,17 @@ class AverageLearner(Saveable, QueryEstimator):
         links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or
             an array (m, 2) of row numbers, with weights in a third column if there are any.
             `corank.links.read_links` reads ids
+        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
         -------
         self
         """
+        X, y, qid = as_scan(X, y, qid)
+        if is_scan(X) or checkpoint is not None:
+            scores = {"y": y, "qid": qid, "sample_weight": sample_weight}
+            others = {"unscored": unscored, "unscored_qid": unscored_qid, "links": links}
+            return self._fit_scan(X, scores | others, checkpoint)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         given = X
@@ -179,6 +192,30 @@ class AverageLearner(Saveable, QueryEstimator):
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
             self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
+        return self
+
+    def _fit_scan(self, scan: Any, given: Mapping[str, Any], checkpoint: Any) -> Self:
+        """Fit the rows of a scan: all of them in memory where they are few, else a sample, and sums
+        over all.
+
+        given : the other arguments of `fit` by name, which do not go with a scan
+        """
+        with scans().passing(self, checkpoint, {"X": scan}) as passes:
+            scan.check_alone(given)
+            if self.encoder is not None and self.encoder is not scan.encoder:
+                where = "that of a scan is fitted and given to scan(..., encoder=)"
+                raise ValueError(f"encoder is for tables in memory; {where}.")
+            read_scanned_features(self, scan)
+            settings = self.read_settings(scan.encoder)
+            sampled = scans().SampledScan.of(scan, passes, settings.seed)
+            self._with_queries, self._with_links = scan.has_queries, False
+            table = sampled.table.ordered(settings)
+            # no ranks within queries, which chunks may cut
+            self.fit_scored(table, settings, EncodedTable(table.features, None, settings))
+        survey = sampled.survey
+        self._n_seen, self._n_scored = survey.n_rows, survey.n_scored
+        self._n_unscored, self._n_queries = survey.n_unscored, sampled.n_queries
+        self._training, self.encoder_ = None, scan.encoder
         return self
 
     def keep_scored_rows(self, rows: pa.Table) -> None:
@@ -240,7 +277,7 @@ class AverageLearner(Saveable, QueryEstimator):
             from sklearn.base import clone
 
             template = TableEncoder() if self.encoder is None else clone(self.encoder)
-            encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
+            encoder = template.fit(X if unscored is None else stacked_tables(X, unscored))
         return (
             encoder.transform(X),
             None if unscored is None else encoder.transform(unscored),
@@ -436,7 +473,8 @@ class AverageLearner(Saveable, QueryEstimator):
 
         Parameters
         ----------
-        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
+        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has
+            one. Or a `corank.scan`; see `predict_to` for more rows than memory
         qid : (n,) query labels. A ranker that was fitted with queries compares columns within them;
             without labels it predicts by its other candidates, which then have weights of their own
         links : links between the rows of X, for a model that was fitted with links; X then holds
@@ -451,6 +489,12 @@ class AverageLearner(Saveable, QueryEstimator):
         (n,), or a tuple of two, in the library, on the device and with the precision of X. O(n r d)
         for r scored rows, in blocks.
         """
+        X, _, _ = as_scan(X)
+        if is_scan(X):
+            if return_std or not (qid is None and links is None):
+                raise ValueError("qid, links and return_std do not go with a scan.")
+            check_is_fitted(self)
+            return scans().predict_scan(self, X)
         features = self._read(X)
         numbers = as_numbers(features)
         queries = self._read_queries(qid, features.shape[0])
@@ -459,6 +503,11 @@ class AverageLearner(Saveable, QueryEstimator):
         if not return_std:
             return mean
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
+
+    def predicted(self, features: Array) -> Array:
+        """Scores of checked features, by the candidates that need neither queries nor links."""
+        values = self._model.predict(as_numbers(features), None)
+        return _beside(finite_predictions(values), features)
 
     def predict_encoded(self, items: EncodedTable) -> FloatArray:
         """Scores (n,) of items that are encoded already, without queries and links."""
@@ -480,7 +529,7 @@ class AverageLearner(Saveable, QueryEstimator):
         codes = to_numpy(encode_queries(qid, n)[0])
         return (
             codes
-            if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings)
+            if any(encoding.name in WITHIN_QUERIES for encoding in self._model.encodings)
             else None
         )
 
@@ -590,6 +639,11 @@ class AverageLearner(Saveable, QueryEstimator):
     # ---------------------------------------------------------------- what came out
 
     @property
+    def coefficients(self) -> list[FloatArray]:
+        """Those of all models that carry weight: (r,) each."""
+        return [candidate.coefficients for candidate in self._model.candidates]
+
+    @property
     def reason_(self) -> str:
         """What the average is made of and how good it is, in at most six lines."""
         check_is_fitted(self)
@@ -648,6 +702,13 @@ class AverageLearner(Saveable, QueryEstimator):
     def constant_error(self) -> float:
         """The held-out error of a constant prediction."""
         return self._constant_error
+
+    @property
+    def shares_of_distance(self) -> tuple[FloatArray | None, float]:
+        """How much of the distance between rows every feature makes (d,) in models with one width
+        per column, None where these have no weight, and their weight.
+        """
+        return shares_of_distance(self._model, self.n_features_in_)
 
     @property
     def known_effect(self) -> UnscoredEffect | None:
@@ -717,19 +778,6 @@ class AverageLearner(Saveable, QueryEstimator):
         raise AssertionError("a learner says what its error is")
 
 
-def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
-    """The verdict on errors per unit, with and without unscored rows."""
-    both = np.isfinite(with_rows) & np.isfinite(without)
-    gaps = (without - with_rows)[both]
-    if len(gaps) < 2:
-        return None
-    gap = float(gaps.mean())
-    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    return judged_effect(
-        float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps)
-    )
-
-
 def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
     if links is None:
@@ -738,24 +786,6 @@ def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     if checked.remark():
         warn_user(f"{checked.remark()}.")
     return checked.matrix
-
-
-def _stacked_tables(first: Any, second: Any) -> pa.Table:
-    """The rows of one table and then those of another, whose further columns are left out."""
-    first = to_arrow(first)
-    second = to_arrow(second, set(first.column_names))
-    try:
-        for at, name in enumerate(second.column_names):
-            declared = first.schema.field(name).type
-            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(
-                second.schema.types[at]
-            ):
-                second = second.set_column(
-                    at, name, second[name].cast(declared.value_type).dictionary_encode()
-                )
-        return pa.concat_tables([first, second], promote_options="permissive")
-    except pa.ArrowException as error:
-        raise ValueError(f"unscored does not fit X: {error}.") from error
 
 
 def _by_name(views: Any) -> bool:

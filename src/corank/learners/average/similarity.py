@@ -20,12 +20,11 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
+from corank.core.arrays import Array, FloatArray, Index, is_sparse, sum_of, take
 from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
-from corank.core.observations import Rows, ScoredRows
-from corank.core.storable import storable
-from corank.core.stored_fields import Finite, floats, whole
+from corank.core.observations import ScoredRows
+from corank.core.storable import Finite, floats, storable, whole
 from corank.learners.average.candidates import WIDE_KERNELS, Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.encoding import IDENTITY, Encoding
@@ -463,19 +462,15 @@ class Space:
             if left_to_unscored is right_to_unscored:
                 return left @ left.T
             return left @ second_order_features(similarities, means, right_to_unscored).T
-        agrees = built.candidate.views == "agreement"
-        share = 1 / len(similarities) ** 2 if agrees else 1.0
-        kernel = share * distances.kernel(similarities[0])
-        for similarity in similarities[1:]:
-            kernel = kernel + share * distances.kernel(similarity)
-        if not agrees:
-            return kernel
+        kernel = sum_of([distances.kernel(similarity) for similarity in similarities])
+        if built.candidate.views != "agreement":
+            return np.asarray(kernel)
         agreement = self.agreement(built)
         roots = agreement.roots(left_to_unscored)
         right = (
             roots if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
         )
-        return kernel - roots @ right.T
+        return np.asarray(kernel / len(similarities) ** 2 - roots @ right.T)
 
     def variances(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
         """The kernel of every row with itself: (m,)."""
@@ -526,11 +521,10 @@ def widths_per_column(
     starts : as in `learn_widths`
     """
     weights = units.roots**2 / np.mean(units.roots**2)
-    observed = Rows.of(rows[units.first], units.scores, None, weights)
+    observed = ScoredRows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
     loss = Pointwise() if units.groups is None else WithinQueries()
-    problem = ScoredRows(observed.lowered(units.base), loss)
-    return learn_widths(problem, starts=starts)
+    return learn_widths(observed.under(loss, units.base), starts=starts)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:

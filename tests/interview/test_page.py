@@ -7,7 +7,7 @@ from datetime import date, datetime
 import pyarrow as pa
 import pytest
 
-from corank.interview.cards import MAX_TEXT, SHOWN_FIELDS, Cards, cell_text
+from corank.interview.page import MAX_TEXT, SHOWN_FIELDS, Cards, cell_text
 from corank.tables import TableError
 
 

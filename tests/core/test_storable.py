@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from corank.core.kernels import Kernel
-from corank.core.observations import Rows
-from corank.core.storable import STORABLE
-from corank.core.stored_fields import (
+from corank.core.observations import ScoredRows
+from corank.core.storable import (
     ANYTHING,
     FINITE,
+    STORABLE,
     Sizes,
     floats,
     kind_of,
@@ -92,7 +92,15 @@ def test_symbols_stand_for_one_size_per_view():
 def test_every_array_in_a_model_file_has_a_kind():
     kinds = {
         (stored_type.__name__, field): kind
-        for stored_type in (Rows, Statistics, Gram, Kernel, View, AverageModel, FittedCandidate)
+        for stored_type in (
+            ScoredRows,
+            Statistics,
+            Gram,
+            Kernel,
+            View,
+            AverageModel,
+            FittedCandidate,
+        )
         for field, kind in kinds_of_fields(stored_type).items()
     }
     # what a user gave, which predictions do not read, or functions of their own do
