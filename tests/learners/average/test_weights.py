@@ -42,16 +42,52 @@ def odds(weights):
     return weights[0] / weights[1]
 
 
-def test_an_error_says_more_with_more_units_by_the_root_of_their_number():
+def test_an_error_of_grades_says_more_with_more_units_by_the_root_of_their_number():
     better, worse = TRUTH + 0.9 * NOISE[0], TRUTH + NOISE[0]
     logs = []
     for times in (1, 16):
-        units = scored(np.tile(TRUTH, times), ranks=True)
-        weights = mix(
-            judged(units, np.tile(better, times), np.tile(worse, times)), units, ranks=True
-        ).weights
-        logs.append(np.log(odds(weights)))
+        units = scored(np.tile(TRUTH, times), ranks=False)
+        made = judged(units, np.tile(better, times), np.tile(worse, times))
+        # half of the weight is that of the evidence, which says nothing here
+        logs.append(np.log(odds(2 * mix(made, units, ranks=False).weights - 0.5)))
     assert logs[1] == pytest.approx(4 * logs[0])
+
+
+def in_queries(scores, times):
+    """The same scores in every one of so many queries."""
+    codes = np.repeat(np.arange(times), len(scores))
+    return score_units(np.tile(scores, times), codes, None, AverageSettings(ranks=True))
+
+
+def test_few_queries_say_little_about_orders_and_many_decide():
+    better, worse = TRUTH + 0.7 * NOISE[0], TRUTH + NOISE[0]
+    weights = []
+    for times in (2, 64):
+        units = in_queries(TRUTH, times)
+        made = judged(units, np.tile(better, times), np.tile(worse, times))
+        weights.append(mix(made, units, ranks=True).weights[0])
+    assert 0.5 < weights[0] < 0.75
+    assert weights[1] > 0.99
+
+
+def test_squared_errors_decide_with_few_queries_and_misordered_pairs_with_many():
+    scores = np.array([0.0, 0.1, 0.2, 6.0])
+    in_order, nearer = np.array([0.0, 2.0, 4.0, 6.0]), np.array([0.2, 0.1, 0.0, 6.0])
+    weights = []
+    for times in (6, 200):
+        units = in_queries(scores, times)
+        centred = (np.tile(values - values.mean(), times) for values in (in_order, nearer))
+        weights.append(mix(judged(units, *centred), units, ranks=True).weights[0])
+    assert weights[0] < 0.4
+    assert weights[1] > 0.99
+
+
+def test_candidates_that_chance_tells_apart_share_the_weight_with_any_number_of_queries():
+    units = in_queries(TRUTH, 100)
+    noise = np.random.default_rng(3).standard_normal((2, 100, 25))
+    size = np.random.default_rng(4).exponential(size=(2, 100, 1))  # other queries are hard for each
+    made = judged(units, *(units.centred((TRUTH + size * noise).reshape(2, -1).T)).T)
+    assert 0.1 < mix(made, units, ranks=True).weights[0] < 0.9
 
 
 def test_of_orders_that_are_almost_right_none_is_preferred_much():

@@ -140,10 +140,11 @@ class AutoRanker(RankerMixin, AverageLearner):
     .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q}
               \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha_c \|f\|_c^2
 
-    Candidates differ in what columns become (standardised, normal scores over all rows and within
-    queries), in kernel (linear, rbf, laplacian), width and views. Their predictions, divided by
-    their spread, are weighed by leave-query-out errors. With few scores such an average is better
-    than any rule that picks one model.
+    Candidates differ in what columns become (standardised, normal scores over all rows, within
+    queries, and both), in kernel (linear, rbf, laplacian), width and views. Their predictions,
+    divided by their spread, are weighed by leave-query-out errors: hardly with few queries, more by
+    squared errors with some, and mostly by misordered pairs with many. With few scores such an
+    average is better than any rule that picks one model.
 
     Parameters
     ----------

@@ -12,11 +12,13 @@ from typing import Literal, TypeAlias
 from corank.core.storable import ADDED_LATER, Finite, storable
 from corank.learners.average.encoding import (
     AS_GIVEN,
+    BOTH_RANKS,
     ENCODINGS,
     IDENTITY,
     QUERY_RANKS,
     RANKS,
     STANDARD,
+    WITHIN_QUERIES,
     rows_over_links,
 )
 
@@ -30,6 +32,11 @@ KERNELS_OF_TEXT = ("linear", "cosine", "rbf")  # and of CSR
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
+WIDTHS_WITHIN_QUERIES = (1.0, 2.0, 4.0, 8.0)
+# of values over all rows beside ranks within queries, which say more together: narrow ones earn
+# their weight where there are many queries
+WIDTHS_OF_BOTH = {"laplacian": (0.5, 1.0, 2.0, 4.0), "rbf": (1.0, 2.0)}
+RELEVANCE_WIDTHS_OF_BOTH = (1.0, 2.0)
 # of all learned widths together, which are those of an rbf kernel
 WIDTHS_PER_COLUMN = (("rbf", 1.0), ("exponential", 2.0), ("laplacian", 4.0))
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -50,7 +57,8 @@ class Candidate:
 
     Parameters
     ----------
-    encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
+    encoding : "standardised", "normal scores", "normal scores within queries", "normal scores overall
+        and within queries" or "as given"
     kernel : "linear", "cosine", "rbf", "exponential" or "laplacian"
     width : of the last three, in units of the median distance between scored rows
     views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of
@@ -199,11 +207,12 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
                 f" normal scores, and goes with nothing else, got {candidate!r}."
             )
         if candidate.hops < 0 or (
-            candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)
+            candidate.hops
+            and (candidate.views == "agreement" or candidate.encoding in WITHIN_QUERIES)
         ):
             raise ValueError(
                 "candidates: hops must be at least 0, and columns over links go with neither"
-                f" agreement nor {QUERY_RANKS}, got {candidate!r}."
+                f" agreement nor {' nor '.join(WITHIN_QUERIES)}, got {candidate!r}."
             )
         if candidate.beside and (
             not candidate.hops or candidate.second_order or candidate.relevance
@@ -315,7 +324,7 @@ def _travels(candidate: Candidate) -> bool:
         candidate.views == "agreement"
         or candidate.relevance
         or candidate.per_column
-        or candidate.encoding in (QUERY_RANKS, RANKS)
+        or candidate.encoding in (*WITHIN_QUERIES, RANKS)
     ):
         return False
     return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
@@ -336,7 +345,7 @@ def _own_candidates(
             Candidate(encoding, kernel, width)
             for encoding in encodings
             for kernel in families
-            for width in _widths(kernel, WIDTHS)
+            for width in _widths(kernel, WIDTHS_WITHIN_QUERIES if has_queries else WIDTHS)
         ]
         relevant = [
             Candidate(STANDARD, kernel, width, relevance=True)
@@ -344,7 +353,7 @@ def _own_candidates(
             for width in _widths(kernel, RELEVANCE_WIDTHS)
         ]
         if not is_csr:
-            return plain + relevant
+            return plain + relevant + (_candidates_of_both() if has_queries else [])
         return plain + [
             Candidate(encoding, "cosine", second_order=True) for encoding in encodings if agree
         ]
@@ -378,6 +387,19 @@ def _own_candidates(
                     for strength in STRENGTHS
                 ]
     return candidates
+
+
+def _candidates_of_both() -> list[Candidate]:
+    """Candidates that see what columns are over all rows beside their ranks within queries."""
+    plain = [
+        Candidate(BOTH_RANKS, kernel, width)
+        for kernel, widths in WIDTHS_OF_BOTH.items()
+        for width in widths
+    ]
+    return plain + [
+        Candidate(BOTH_RANKS, "laplacian", width, relevance=True)
+        for width in RELEVANCE_WIDTHS_OF_BOTH
+    ]
 
 
 def _candidates_by_kinds(

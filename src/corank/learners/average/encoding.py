@@ -18,13 +18,15 @@ from scipy.special import ndtri
 from corank.core.arrays import Array, FloatArray, Index, is_sparse
 from corank.core.storable import any_floats, floats, storable, whole
 
-STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = (
+STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
     "standardised",
     "normal scores",
     "normal scores within queries",
+    "normal scores overall and within queries",
     "as given",
 )
-ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, AS_GIVEN)
+ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN)
+WITHIN_QUERIES = (QUERY_RANKS, BOTH_RANKS)  # those that only rows with query labels have
 IDENTITY = "identity"  # of rows by the item that they are
 
 MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
@@ -174,6 +176,25 @@ class QueryNormalScores:
         return encoded
 
 
+@storable("BothNormalScores")
+@dataclass(frozen=True)
+class BothNormalScores:
+    """Normal scores over all rows, and beside them those within queries."""
+
+    name: str
+    overall: NormalScores
+    within: QueryNormalScores
+
+    @property
+    def columns(self) -> Index:
+        """Numbers of the encoded columns."""
+        return np.concatenate([self.overall.columns, self.within.columns])
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k)."""
+        return np.hstack([self.overall.encode(X, queries), self.within.encode(X, queries)])
+
+
 @storable("EncodingBeside")
 @dataclass(frozen=True)
 class EncodingBeside:
@@ -184,7 +205,7 @@ class EncodingBeside:
 
     name: str
     plain: Annotated[Index, whole("_")]
-    ranked: NormalScores | QueryNormalScores
+    ranked: NormalScores | QueryNormalScores | BothNormalScores
     grouped: ScaledColumns
 
     @property
@@ -215,7 +236,12 @@ class ItemIdentity:
 
 
 Encoding: TypeAlias = (
-    ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside | ItemIdentity
+    ScaledColumns
+    | NormalScores
+    | QueryNormalScores
+    | BothNormalScores
+    | EncodingBeside
+    | ItemIdentity
 )
 
 
@@ -247,18 +273,22 @@ def fit_encoding(
     encoding: Encoding
     if name in (STANDARD, AS_GIVEN):
         encoding = ScaledColumns.fit(X, name, centred=centred, groups=groups)
-    elif is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name == QUERY_RANKS and queries is None):
+    elif (
+        is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name in WITHIN_QUERIES and queries is None)
+    ):
         return None
     else:
         grouped = np.concatenate([np.empty(0, dtype=np.int64), *groups])
         plain = np.setdiff1d(np.arange(X.shape[1]), grouped)
         values = X[:, plain]
-        ranked: NormalScores | QueryNormalScores
+        ranked: NormalScores | QueryNormalScores | BothNormalScores
         if name == RANKS:
             ranked = NormalScores.fit(values)
         else:
             assert queries is not None
             ranked = QueryNormalScores.fit(values, queries)
+            if name == BOTH_RANKS and len(ranked.columns):
+                ranked = BothNormalScores(name, NormalScores.fit(values), ranked)
         if len(ranked.columns) == 0:
             return None
         encoding = ranked

@@ -12,7 +12,7 @@ from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
 from corank.core.kernels import UNIT_KERNELS, Kernel, column_shares
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import FittedCandidate
-from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
+from corank.learners.average.encoding import IDENTITY, WITHIN_QUERIES, rows_over_links
 from corank.learners.average.model import AverageModel
 from corank.learners.average.posterior import EncodedBlock
 from corank.learners.average.similarity import Encoded, Sight, Space, second_order_features
@@ -139,7 +139,7 @@ class _PairTerms:
             for encoding in model.encodings:
                 for hops in (0, *model.hops):
                     name = rows_over_links(encoding.name, hops)
-                    if name in rows_beyond and (hops or encoding.name == QUERY_RANKS):
+                    if name in rows_beyond and (hops or encoding.name in WITHIN_QUERIES):
                         context[name] = encoding.columns
                         encoded[name] = take(rows_beyond[name], pair.numbers)
         functions = model.functions(used, side)

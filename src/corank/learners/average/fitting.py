@@ -26,7 +26,7 @@ from corank.learners.average.coefficients import (
     alpha_shares,
     at_mean_alpha,
 )
-from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.encoding import WITHIN_QUERIES
 from corank.learners.average.similarity import LearnedWidths, Space, widths_per_column
 from corank.learners.average.weighing import (
     Judged,
@@ -325,7 +325,7 @@ def side_of(*, queries: bool, links: bool) -> int:
 
 def sees(candidate: Candidate, *, queries: bool, links: bool) -> bool:
     """Whether a candidate can be had from rows with query labels or links, or without."""
-    return (queries or candidate.encoding != QUERY_RANKS) and (links or not candidate.hops)
+    return (queries or candidate.encoding not in WITHIN_QUERIES) and (links or not candidate.hops)
 
 
 def _carriers(mixtures: Sequence[Mixture]) -> Index:

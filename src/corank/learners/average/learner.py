@@ -54,7 +54,7 @@ from corank.inputs import (
     scans,
 )
 from corank.learners.average.candidates import KERNELS, Candidate
-from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.encoding import WITHIN_QUERIES
 from corank.learners.average.explanation import explain_average, shares_of_distance
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import AverageModel, extended, fit_table
@@ -527,7 +527,7 @@ class AverageLearner(Saveable, QueryEstimator):
         codes = to_numpy(encode_queries(qid, n)[0])
         return (
             codes
-            if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings)
+            if any(encoding.name in WITHIN_QUERIES for encoding in self._model.encodings)
             else None
         )
 

@@ -34,6 +34,7 @@ from corank.learners.average.encoding import (
     IDENTITY,
     QUERY_RANKS,
     STANDARD,
+    WITHIN_QUERIES,
     Encoding,
     fit_encoding,
     rows_over_links,
@@ -211,7 +212,7 @@ class AverageModel:
         encoded = {
             encoding.name: encoding.encode(features, queries)
             for encoding in self.encodings
-            if queries is not None or encoding.name != QUERY_RANKS
+            if queries is not None or encoding.name not in WITHIN_QUERIES
         }
         return encoded | rows_beyond(encoded, self._travels, links)
 
@@ -235,7 +236,7 @@ class AverageModel:
         whole: dict[str, Array] = {
             e.name: e.encode(features, queries)
             for e in self.encodings
-            if e.name == QUERY_RANKS and queries is not None
+            if e.name in WITHIN_QUERIES and queries is not None
         }
         used = {
             (f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops
@@ -246,7 +247,7 @@ class AverageModel:
                 e.name: e.encode(features, None) for e in self.encodings if e.name in spread
             }
             whole |= rows_beyond(encoded_whole, used, links)
-        others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
+        others = [encoding for encoding in self.encodings if encoding.name not in WITHIN_QUERIES]
 
         def encode(rows: slice | Index) -> Encoded:
             block = take(features, rows)

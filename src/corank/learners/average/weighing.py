@@ -2,7 +2,7 @@
 (ranking).
 
 With few units every candidate is weighed by its own error; with many, regression weighs candidates
-as they go together.
+as they go together, and ranking by how often they win bootstraps over queries.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
 # of the variance of the scores: an error with which the order is right; what is below it is chance
 ALMOST_RIGHT = 0.2
+ALMOST_ORDERED = 0.02  # and the share of misordered pairs that is
+# queries up to which held-out errors of orders are mostly chance, and from which they are mostly
+# counted as shares of misordered pairs
+FEW_FOLDS, MANY_FOLDS = 30, 60
+N_BOOTSTRAPS = 100
 ROUNDING = 1e-9  # relative difference of errors that says nothing
 # from which held-out errors tell which candidates go well together, and not each by itself alone
 STACKED_UNITS = 500
@@ -292,7 +297,8 @@ def _mix_by_order(judged: Sequence[Judged], units: Observations, mask: Mask) -> 
     slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST), 0.0)
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
-    weights = _error_weights(judged, errors + ALMOST_RIGHT * _variance(units), units, usable)
+    shares = _misordered(scaled / units.roots, units) if units.whole else None
+    weights = _order_weights(judged, squares, shares, units, usable)
     weights = _items_by_evidence(judged, weights)
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
@@ -302,9 +308,61 @@ def _mix_by_order(judged: Sequence[Judged], units: Observations, mask: Mask) -> 
     # nothing is predicted of any unit that is held out
     size = max(slope, least) if square > 0 else 1.0
     multipliers = np.where(usable, size / np.where(usable, spreads, 1.0), 0.0)
-    shares = np.zeros((len(judged), len(judged[0].errors)))
-    shares[np.arange(len(judged)), [c.best for c in judged]] = weights
-    return Mixture(shares, multipliers, errors)
+    of_alphas = np.zeros((len(judged), len(judged[0].errors)))
+    of_alphas[np.arange(len(judged)), [c.best for c in judged]] = weights
+    return Mixture(of_alphas, multipliers, errors)
+
+
+def _misordered(predictions: FloatArray, units: Observations) -> FloatArray:
+    """The share of the pairs of every fold, which is a query, that predictions (C, N) put in the
+    wrong order, or of its comparisons: (C, m), 0 where there is none. O(C Σ_B |B|²).
+    """
+    shares = np.zeros((len(predictions), len(units.blocks)))
+    for number, block in enumerate(units.blocks):
+        scores, values = units.scores[block], predictions[:, block]
+        if units.second is None:
+            better, worse = np.nonzero(scores[:, None] > scores)
+            gaps = values[:, better] - values[:, worse]
+        else:
+            gaps = values[:, scores > 0]
+        if gaps.size:
+            shares[:, number] = np.mean((gaps < 0) + 0.5 * (gaps == 0), axis=1)
+    return shares
+
+
+def _order_weights(
+    judged: Sequence[Judged],
+    squares: FloatArray,
+    shares: FloatArray | None,
+    units: Observations,
+    mask: Mask,
+) -> FloatArray:
+    """Weights (C,), 0 where not allowed, whose sum is 1: the mean over Bayesian bootstraps of the
+    folds of prior · error^(−exponent) [Rubin1981].
+
+    The exponent is half the number of residuals, as in a likelihood, times m / (m + FEW_FOLDS) for
+    m folds. The logarithm of the error lies between that of the squared error and that of the share
+    of misordered pairs, the nearer to the latter the more folds there are.
+
+    squares : (C, N) held-out errors; shares : (C, m) of misordered pairs, None where rows are held
+        out one by one
+    """
+    n_folds = len(units.blocks)
+    sizes = np.bincount(units.folds, units.roots**2)
+    sums = np.stack([np.bincount(units.folds, each) for each in squares])
+    # drawn for folds in the order of their errors, so that the order of rows does not matter
+    counts = np.empty((n_folds, N_BOOTSTRAPS))
+    by_error = np.argsort(sums[mask].sum(axis=0), kind="stable")
+    counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
+    errors = sums @ counts / (sizes @ counts) + ALMOST_RIGHT * _variance(units)
+    logarithms = np.log(np.maximum(errors, LEAST))
+    if shares is not None:
+        misordered = shares @ counts / counts.sum(axis=0) + ALMOST_ORDERED
+        of_order = n_folds / (n_folds + MANY_FOLDS)
+        logarithms = (1 - of_order) * logarithms + of_order * np.log(misordered)
+    exponent = units.n_free / 2 * n_folds / (n_folds + FEW_FOLDS)
+    logarithms = _log_priors(judged)[:, None] - exponent * logarithms
+    return np.asarray(softmax(np.where(mask[:, None], logarithms, -np.inf), axis=0).mean(axis=1))
 
 
 def _log_priors(judged: Sequence[Judged]) -> FloatArray:
