@@ -115,6 +115,66 @@ def scan_10m(quick: bool) -> list[Contender]:
     ]
 
 
+class ScoredFile:
+    """A Parquet file of scored rows of 20 columns, of which five matter; the noise has 0.3 of the
+    spread.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self.folder = Path(tempfile.mkdtemp(prefix="corank-bench-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        rng = np.random.default_rng(0)
+        schema = pa.schema([(f"x{k}", pa.float64()) for k in range(20)] + [("y", pa.float64())])
+        with parquet.ParquetWriter(self.folder / "rows.parquet", schema) as writer:
+            for begin in range(0, n_rows, GROUP_ROWS):
+                X = rng.standard_normal((min(GROUP_ROWS, n_rows - begin), 20))
+                y = self.scores(X) + 0.3 * rng.standard_normal(len(X))
+                writer.write_table(pa.table([*X.T, y], schema=schema))
+        self.X = rng.standard_normal((5_000, 20))
+
+    @staticmethod
+    def scores(X: Any) -> Any:
+        """The function that is looked for, of spread 1."""
+        values = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] ** 2 / 2 + X[:, 4]
+        return values / np.sqrt(3.0)
+
+    def fit(self, learner: Any) -> Any:
+        """A fit to the file."""
+        from corank import scan
+
+        return learner.fit(scan(self.folder, score="y"))
+
+    def error(self, model: Any) -> float:
+        """The root mean squared error of the function."""
+        return float(np.sqrt(np.mean((model.predict(self.X) - self.scores(self.X)) ** 2)))
+
+
+AVERAGE, SPARSE, TUNED = "AutoRegressor", "RLS(basis=1000)", 'RLS(basis=1000, gamma="tune")'
+
+
+@case(
+    "scan-average",
+    Target("memory", AVERAGE, 600),
+    Target("cost", AVERAGE, 20, than=SPARSE),
+)
+def scan_average(quick: bool) -> list[Contender]:
+    """The default on 1,000,000 scored rows of Parquet, 20 columns, of which five matter."""
+    from corank import RLS, AutoRegressor
+
+    files, basis = ScoredFile(2_000 if quick else 1_000_000), 50 if quick else 1_000
+    return [
+        Contender(name, partial(files.fit, learner), error=files.error)
+        for name, learner in (
+            (AVERAGE, AutoRegressor()),
+            (SPARSE, RLS(basis=basis, gamma="scale")),
+            (TUNED, RLS(basis=basis, gamma="tune")),
+        )
+    ]
+
+
 TWO, ONE, NONE = "two workers", "one worker", "without Dask"
 
 

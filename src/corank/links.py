@@ -116,6 +116,16 @@ def read_links(
     return replace(result, matrix=sparse.csr_array(result.matrix.maximum(result.matrix.T)))
 
 
+def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
+    """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
+    if links is None:
+        return None
+    checked = read_links(links, n, may_be_empty=may_be_empty)
+    if checked.remark():
+        warn_user(f"{checked.remark()}.")
+    return checked.matrix
+
+
 def _read_matrix(links: Any, n: int) -> Links:
     _check_shape(links, n)
     if links.dtype.kind not in "biuf":

@@ -30,6 +30,7 @@ from corank.streaming.survey import (
 )
 
 SAMPLE_ROWS = 20_000  # scored rows at most, and unscored ones, from which an average is learned
+MAX_POINTS = 2_000  # of a function: sums take 32 MB each, of which there are three per model
 FEWEST_QUERIES = 8  # a sample of fewer is one of single rows instead
 
 
@@ -68,9 +69,11 @@ class SampledScan:
         return len(np.unique(self._held[2]))
 
     @property
-    def n_queries(self) -> int:
-        """Queries with a score, 1 where there is no query column."""
-        return self.survey.offsets()[1] if self.scan.has_queries else 1
+    def counts(self) -> tuple[int, int, int, int]:
+        """Rows, those with a score and those without, and queries with a score."""
+        survey = self.survey
+        n_queries = survey.offsets()[1] if self.scan.has_queries else 1
+        return survey.n_rows, survey.n_scored, survey.n_unscored, n_queries
 
     @cached_property
     def table(self) -> ScoredTable:
@@ -111,6 +114,11 @@ class RowsOfSums:
     def n_rows(self) -> int:
         """How many there are."""
         return self.sampled.survey.n_scored
+
+    @property
+    def most_points(self) -> int:
+        """As many as sums, some of which are merged at a time, have room for."""
+        return MAX_POINTS
 
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float

@@ -5,7 +5,14 @@ import pytest
 from scipy import sparse
 from scipy.special import ndtri
 
-from corank.learners.average.encoding import AS_GIVEN, QUERY_RANKS, RANKS, STANDARD, fit_encoding
+from corank.learners.average.encoding import (
+    AS_GIVEN,
+    BOTH_RANKS,
+    QUERY_RANKS,
+    RANKS,
+    STANDARD,
+    fit_encoding,
+)
 
 rng = np.random.default_rng(0)
 X = np.column_stack(
@@ -55,6 +62,18 @@ def test_normal_scores_within_queries_ignore_other_queries():
     np.testing.assert_allclose(
         encoding.encode(X[order], QUERIES[order]), encoding.encode(X, QUERIES)[order]
     )
+
+
+def test_normal_scores_of_both_kinds_stand_side_by_side():
+    parts = [fit_encoding(name, X, QUERIES) for name in (RANKS, QUERY_RANKS)]
+    both = fit_encoding(BOTH_RANKS, X, QUERIES)
+    np.testing.assert_array_equal(
+        both.encode(X, QUERIES), np.hstack([part.encode(X, QUERIES) for part in parts])
+    )
+    assert both.columns.tolist() == [0, 1, 3, 0, 1, 3]
+    assert fit_encoding(BOTH_RANKS, X, None) is None
+    same_in_queries = QUERIES[:, None].astype(float)  # nothing to rank within them
+    assert fit_encoding(BOTH_RANKS, same_in_queries, QUERIES) is None
 
 
 def test_an_outlier_does_not_hide_the_other_rows():

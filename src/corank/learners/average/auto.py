@@ -22,7 +22,7 @@ from corank.inputs import (
 )
 from corank.learners.average.encoding import STANDARD
 from corank.learners.average.fitting import FittedAverage
-from corank.learners.average.learner import AverageLearner, read_link_matrix
+from corank.learners.average.learner import AverageLearner
 from corank.learners.average.model import compared_units, fit_encoded
 from corank.learners.average.scored_table import (
     EncodedTable,
@@ -30,6 +30,7 @@ from corank.learners.average.scored_table import (
     link_edges,
 )
 from corank.learners.base import R2Mixin, RankerMixin
+from corank.links import read_link_matrix
 from corank.metrics import disagreement_error, misplaced_shares
 
 

@@ -33,7 +33,7 @@ from corank.solve.spectrum import LEAST
 # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 LEAST_EIGENVALUE = 1e-8
 FEW_DIRECTIONS = 0.4  # of the points: fewer make features cheaper to sum
-CENTRED_ROWS = 1_000  # at a time
+BLOCK_ROWS = 500  # whose kernel values are held at a time
 MAX_AT_ONCE = 2_500  # rows up to which every thread has a matrix of its own: beyond, all share one
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
@@ -299,9 +299,14 @@ class PointFeatures:
         return self.basis.kernel_to_scored(self.built, to_points, to_unscored)
 
     def of_rows(self, rows: Encoded) -> FloatArray:
-        """Features of encoded rows: (n, size). O(n r d)."""
-        values = self.kernel(rows) - self.centre
-        return values @ self.directions if self.projected else values
+        """Features of encoded rows: (n, size). O(n r d), in blocks."""
+        n = int(next(iter(rows.values())).shape[0])
+        result = np.empty((n, self.size))
+        for run in runs_of_rows(n, BLOCK_ROWS):
+            block = {name: take(values, run) for name, values in rows.items()}
+            values = self.kernel(block) - self.centre
+            result[run] = values @ self.directions if self.projected else values
+        return result
 
 
 class RowsToSum(Protocol):
@@ -310,6 +315,11 @@ class RowsToSum(Protocol):
     @property
     def n_rows(self) -> int:
         """How many there are."""
+        ...
+
+    @property
+    def most_points(self) -> int:
+        """How many points there may be for sums over the rows."""
         ...
 
     def summed(
@@ -331,6 +341,11 @@ class UnitsToSum:
         """How many there are."""
         return self.units.size
 
+    @property
+    def most_points(self) -> int:
+        """All of the rows."""
+        return self.units.n_points
+
     def centred(self, features: PointFeatures) -> PointFeatures:
         """Features whose mean over the rows, or over the points of comparisons, is 0 where levels
         are free.
@@ -341,7 +356,7 @@ class UnitsToSum:
         if units.groups is None:
             return features
         total = np.zeros(len(features.centre))
-        for rows in runs_of_rows(len(units), CENTRED_ROWS):
+        for rows in runs_of_rows(len(units), BLOCK_ROWS):
             encoded = self._encoded(features, units.first[rows])
             total += units.roots[rows] ** 2 @ features.kernel(encoded)
         return replace(features, centre=total / np.sum(units.roots**2))

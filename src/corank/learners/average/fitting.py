@@ -143,6 +143,7 @@ def fit_average(
             found = fits.all_dual(heaviest, space)
         else:
             rng = np.random.default_rng([seed, 2])
+            n_points = min(n_points, all_rows.most_points)
             points = np.sort(rng.permutation(points)[:n_points])
             found = fits.on_basis(heaviest, space, points, all_rows)
         fitted, judged = map(list, zip(*found, strict=True))

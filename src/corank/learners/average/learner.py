@@ -64,7 +64,7 @@ from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED, seed
 from corank.learners.update import COMPARED, check_like_fit
-from corank.links import read_links
+from corank.links import read_link_matrix
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
 from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, unscored_effect_of
@@ -212,9 +212,7 @@ class AverageLearner(Saveable, QueryEstimator):
             table = sampled.table.ordered(settings)
             # no ranks within queries, which chunks may cut
             self.fit_scored(table, settings, EncodedTable(table.features, None, settings))
-        survey = sampled.survey
-        self._n_seen, self._n_scored = survey.n_rows, survey.n_scored
-        self._n_unscored, self._n_queries = survey.n_unscored, sampled.n_queries
+        self._n_seen, self._n_scored, self._n_unscored, self._n_queries = sampled.counts
         self._training, self.encoder_ = None, scan.encoder
         return self
 
@@ -776,16 +774,6 @@ class AverageLearner(Saveable, QueryEstimator):
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
         """Held-out errors per row or query: (units,)."""
         raise AssertionError("a learner says what its error is")
-
-
-def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
-    """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
-    if links is None:
-        return None
-    checked = read_links(links, n, may_be_empty=may_be_empty)
-    if checked.remark():
-        warn_user(f"{checked.remark()}.")
-    return checked.matrix
 
 
 def _by_name(views: Any) -> bool:
