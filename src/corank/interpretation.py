@@ -240,53 +240,76 @@ def column_effects(
     queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])
     rng = np.random.default_rng(random_state)
     held_out = _held_out_rows(scores, queries, rng)
-    fitted = _refitted(model, features, scores, queries, held_out)
-    rows = features[held_out]
-    labels = take(queries, held_out)
-    ranks = not is_regressor(model)
+    shuffling = _Shuffling(
+        _refitted(model, features, scores, queries, held_out),
+        features[held_out],
+        scores[held_out],
+        take(queries, held_out),
+        ranks=not is_regressor(model),
+    )
+    before = shuffling.errors(shuffling.rows[None])
+    increases = {}
+    for name, positions in columns.items():
+        increases[name] = shuffling.increase(before, positions, n_repeats, rng)
+    names = sorted(increases, key=lambda name: -increases[name][0])
+    effects = []
+    for number, name in enumerate(names):
+        partial = NO_PARTIAL_EFFECT
+        if number < MAX_PARTIAL:
+            partial = _partial_effect(model, features, name, columns[name], rng)
+        increase, error = increases[name]
+        values, means, deviations = partial
+        effects.append(ColumnEffect(name, increase, error, values, means, deviations))
+    return effects
 
-    def errors(copies: FloatArray) -> FloatArray:
-        """Per unit, the mean over copies (k, m, d) of the held-out rows, which are predicted at
-        once.
-        """
+
+@dataclass(frozen=True)
+class _Shuffling:
+    """A model, and rows (m, d) that it was not fitted on, whose columns are shuffled.
+
+    scores : (m,); queries : (m,) or None
+    ranks : whether the order of predictions counts, not their size
+    """
+
+    model: Any
+    rows: FloatArray
+    scores: FloatArray
+    queries: Index | None
+    ranks: bool
+
+    def errors(self, copies: FloatArray) -> FloatArray:
+        """Per unit, the mean over copies (k, m, d) of the rows, which are predicted at once."""
         k, m, d = copies.shape
-        within = (
-            None
-            if labels is None
-            else np.concatenate([labels + at * (labels.max() + 1) for at in range(k)])
-        )
-        predictions = _predicted(fitted, copies.reshape(k * m, d), within).reshape(k, m)
-        per_copy = [
-            _unit_errors(scores[held_out], of_copy, labels, ranks=ranks) for of_copy in predictions
-        ]
+        within = None
+        if self.queries is not None:
+            n_queries = self.queries.max() + 1
+            within = np.concatenate([self.queries + at * n_queries for at in range(k)])
+        predictions = _predicted(self.model, copies.reshape(k * m, d), within)
+        per_copy = []
+        for of_copy in predictions.reshape(k, m):
+            per_copy.append(_unit_errors(self.scores, of_copy, self.queries, ranks=self.ranks))
         return np.asarray(np.mean(per_copy, axis=0))
 
-    before = errors(rows[None])
-    increases: dict[str, tuple[float, float]] = {}
-    for name, positions in columns.items():
-        shuffled = np.repeat(rows[None], n_repeats, axis=0)
+    def increase(
+        self, before: FloatArray, positions: Index, n_repeats: int, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """By how much the error grows where the columns at these positions are shuffled, and the
+        standard error of that; `before` are the errors where they are not.
+        """
+        shuffled = np.repeat(self.rows[None], n_repeats, axis=0)
         for copy in shuffled:
-            copy[:, positions] = rows[rng.permutation(len(rows))][:, positions]
-        grown = errors(shuffled) - before
+            order = rng.permutation(len(self.rows))
+            copy[:, positions] = self.rows[order][:, positions]
+        grown = self.errors(shuffled) - before
         defined = grown[np.isfinite(grown)]
         increase = float(defined.mean())
         error = float(defined.std(ddof=1) / np.sqrt(len(defined)))
-        if not ranks:  # from squared errors to their roots
-            root = np.sqrt(max(float(np.nanmean(before)) + increase, 1e-300))
-            increase = float(root - np.sqrt(np.nanmean(before)))
-            error = float(error / (2 * root))
-        increases[name] = increase, error
-    names = sorted(increases, key=lambda name: -increases[name][0])
-    partial = {
-        name: _partial_effect(model, features, name, columns[name], rng)
-        for name in names[:MAX_PARTIAL]
-    }
-    effects = []
-    for name in names:
-        increase, error = increases[name]
-        values, means, deviations = partial.get(name, NO_PARTIAL_EFFECT)
-        effects.append(ColumnEffect(name, increase, error, values, means, deviations))
-    return effects
+        if self.ranks:
+            return increase, error
+        # from squared errors to their roots
+        mean_before = float(np.nanmean(before))
+        root = np.sqrt(max(mean_before + increase, 1e-300))
+        return float(root - np.sqrt(mean_before)), float(error / (2 * root))
 
 
 def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
@@ -368,38 +391,38 @@ def _partial_effect(
     values, cells = _grid(model.encoder_, features, name, positions)
     if not values:
         return NO_PARTIAL_EFFECT
-    rows = features[rng.permutation(len(features))[:MAX_AVERAGED_ROWS]]
-    stacked = np.concatenate([rows] * len(values))
+    k = len(values)
+    chosen = rng.permutation(len(features))[:MAX_AVERAGED_ROWS]
+    rows = features[chosen]
+    stacked = np.concatenate([rows] * k)
     stacked[:, positions] = np.repeat(cells, len(rows), axis=0)
-    averages = np.kron(
-        np.eye(len(values)) - 1 / len(values), np.full((1, len(rows)), 1 / len(rows))
-    )
-    scores = _predicted(model, stacked, None)
+    less_mean = np.eye(k) - 1 / k
+    mean = np.full((1, len(rows)), 1 / len(rows))
+    averages = np.kron(less_mean, mean)
+    effects = averages @ _predicted(model, stacked, None)
     if not knows_uncertainty(model):
-        return values, averages @ scores, None
+        return values, effects, None
     covariance = _covariance_at(model, stacked)(np.arange(len(stacked)))
-    deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", averages, covariance, averages), 0))
-    return values, averages @ scores, deviations
+    variances = np.einsum("ij,jk,ik->i", averages, covariance, averages)
+    return values, effects, np.sqrt(np.maximum(variances, 0))
 
 
 def _grid(
     encoder: Any, features: FloatArray, name: str, positions: Index
 ) -> tuple[list[Any], FloatArray]:
     """Some values of a column, as people read them and as features (k, width)."""
-    column = (
-        None
-        if encoder is None
-        else next(column for column in encoder.columns_ if column.name == name)
-    )
+    column = None
+    if encoder is not None:
+        column = next(column for column in encoder.columns_ if column.name == name)
     if column is not None and column.kind == "category":
-        frequent = np.argsort(
-            -features[:, positions[: len(column.categories)]].sum(axis=0), kind="stable"
-        )[:MAX_CATEGORIES]
-        return [column.categories[at] for at in frequent], np.eye(len(positions))[frequent]
-    if len(positions) != 1 or (
-        column is not None and column.kind not in ("number", "duration", "vector")
-    ):
+        counts = features[:, positions[: len(column.categories)]].sum(axis=0)
+        frequent = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
+        labels = [column.categories[at] for at in frequent]
+        return labels, np.eye(len(positions))[frequent]
+    is_number = column is None or column.kind in ("number", "duration", "vector")
+    if len(positions) != 1 or not is_number:
         return [], np.zeros((0, len(positions)))
     cells = np.unique(np.quantile(features[:, positions[0]], QUANTILES))
     amounts = cells if column is None else cells * column.divisor + column.centre
-    return [float(f"{amount:.4g}") for amount in amounts], cells[:, None]
+    values = [float(f"{amount:.4g}") for amount in amounts]
+    return values, cells[:, None]

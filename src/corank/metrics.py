@@ -210,18 +210,21 @@ def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
     """NDCG of one query, NaN where it is undefined; rows with the same score share the places that
     they take.
     """
-    if len(gains) < 2 or not gains.any():
+    n = len(gains)
+    if n < 2 or not gains.any():
         return np.nan
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     reached = gains[order]
     starts = run_starts(ranked)
-    if len(starts) < len(gains):
-        sizes = np.diff(starts, append=len(gains))
-        reached = np.repeat(np.add.reduceat(reached, starts) / sizes, sizes)
-    discount = 1.0 / np.log2(np.arange(2, 2 + (len(gains) if k is None else min(k, len(gains)))))
-    best = np.sort(gains)[::-1][: len(discount)]
-    return float(reached[: len(discount)] @ discount / (best @ discount))
+    if len(starts) < n:
+        sizes = np.diff(starts, append=n)
+        means = np.add.reduceat(reached, starts) / sizes
+        reached = np.repeat(means, sizes)
+    n_counted = n if k is None else min(k, n)
+    discount = 1.0 / np.log2(np.arange(2, 2 + n_counted))
+    best = np.sort(gains)[::-1][:n_counted]
+    return float(reached[:n_counted] @ discount / (best @ discount))
 
 
 @overload
@@ -356,11 +359,13 @@ def misplaced_shares(y_true: FloatArray, y_score: FloatArray) -> FloatArray:
 
     NaN where there are none, and where y_true is NaN. O(n²).
     """
-    differ = np.nan_to_num(np.sign(y_true[:, None] - y_true[None, :]))
+    true_order = np.nan_to_num(np.sign(y_true[:, None] - y_true[None, :]))
     order = np.sign(y_score[:, None] - y_score[None, :])
-    wrong = np.where(differ != 0, (1 - differ * order) / 2, 0.0).sum(axis=1)
-    pairs = (differ != 0).sum(axis=1)
-    return np.where(pairs > 0, wrong / np.maximum(pairs, 1), np.nan)
+    differ = true_order != 0
+    wrong = np.where(differ, (1 - true_order * order) / 2, 0.0)
+    n_pairs = differ.sum(axis=1)
+    shares = wrong.sum(axis=1) / np.maximum(n_pairs, 1)
+    return np.where(n_pairs > 0, shares, np.nan)
 
 
 def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callable[..., float]:

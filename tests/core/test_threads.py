@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from corank import RankRLS
-from corank.core.arrays import in_order
+from corank import AutoRegressor, Candidate, RankRLS
+from corank.core.arrays import in_one_thread, in_order
 
 RNG = np.random.default_rng(0)
 X, Y, QID = RNG.normal(size=(20_000, 8)), RNG.normal(size=20_000), np.arange(20_000) // 10
@@ -66,3 +66,24 @@ def test_results_come_in_the_order_of_the_jobs():
     assert list(in_order(lambda job: job * job, range(50), np.empty(0))) == [
         job * job for job in range(50)
     ]
+
+
+def test_jobs_have_the_threads_that_blas_gave_up():
+    before = blas_threads()
+    with in_one_thread(np.empty(0), with_jobs=True) as threads:
+        limits = list(in_order(lambda job: (job, *blas_threads()), range(20), np.empty(0)))
+    assert threads == max(before)
+    assert limits == [(job, *np.ones_like(before)) for job in range(20)]
+    assert blas_threads() == before
+
+
+def test_an_average_does_not_depend_on_the_number_of_threads():
+    candidates = [Candidate(width=width, relevance=width > 2) for width in (1.0, 2.0, 4.0, 8.0)]
+
+    def predicted():
+        return AutoRegressor(candidates=candidates).fit(X[:400], Y[:400]).predict(X[:50])
+
+    with threadpool_limits(1, user_api="blas"):
+        alone = predicted()
+    with threadpool_limits(3, user_api="blas"):
+        np.testing.assert_allclose(predicted(), alone, rtol=1e-10)
