@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from corank.core.arrays import (
@@ -106,22 +106,15 @@ def solve_shifts(matrix: FloatArray, right: FloatArray, alphas: FloatArray) -> F
     n = len(matrix)
     if n == 1:
         return right[:, None] / (matrix + alphas)
-    work = int(scipy.linalg.lapack.dsytrd_lwork(n, lower=1)[0])
-    reduced, diagonal, beside, scales, _ = scipy.linalg.lapack.dsytrd(matrix, lower=1, lwork=work)
+    work = int(lapack.dsytrd_lwork(n, lower=1)[0])
+    reduced, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=work)
     reflections = reduced[1:, :-1]
-
-    def turned(values: FloatArray, transposed: str) -> FloatArray:
-        """Q or its transpose times values (n, k)."""
-        rest, _, _ = scipy.linalg.lapack.dormqr(
-            "L", transposed, reflections, scales, values[1:], lwork=work
-        )
-        return np.vstack([values[:1], rest])
-
-    targets = turned(right[:, None], "T")[:, 0]
-    solutions = [
-        scipy.linalg.lapack.dptsv(diagonal + alpha, beside, targets)[2] for alpha in alphas
-    ]
-    return turned(np.stack(solutions, axis=1), "N")
+    targets = right[:, None].copy()
+    targets[1:] = lapack.dormqr("L", "T", reflections, scales, targets[1:], lwork=work)[0]
+    systems = [lapack.dptsv(diagonal + alpha, beside, targets) for alpha in alphas]
+    solutions = np.hstack([system[2] for system in systems])
+    solutions[1:] = lapack.dormqr("L", "N", reflections, scales, solutions[1:], lwork=work)[0]
+    return solutions
 
 
 # ---------------------------------------------------------------- what is held out
