@@ -35,7 +35,7 @@ from corank.solve.posterior import weighted_distances
 FIRST_ROWS = 300  # by which the places to begin at are compared
 # gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
 STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
-FIRST_STEPS, LAST_STEPS = 40, 20  # of L-BFGS, on few rows and on all
+FIRST_STEPS, LAST_STEPS = 25, 30  # of L-BFGS, on few rows and on all
 # what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
 PULL = 0.02
 LOG_REACH = (

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from corank.core.arrays import FloatArray, Index, in_one_thread
+from corank.core.arrays import FloatArray, Index, in_one_thread, in_order
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import (
@@ -38,21 +39,20 @@ from corank.learners.average.weighing import (
     trust_in,
 )
 from corank.solve.spectrum import LEAST
-from corank.solve.widths import STARTS
 
 # Scored rows by which candidates are weighed: all up to the first number, beyond half of the rows up
 # to the second. The others teach: by some of them candidates are shortlisted, from more of them
 # widths are learned.
-FEW_WEIGHED, MAX_WEIGHED = 150, 1_000
+FEW_WEIGHED, MAX_WEIGHED = 200, 1_000
 MAX_TEACHING = 800
 TIED = 1e-9  # range of scores, over the largest, that says nothing about widths
 MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 # units from which candidates are judged in threads: with fewer, those would wait for Python
 LEAST_THREADED = 150
 FEWEST_WIDTHS = 30  # scored rows from which widths per column are learned
-FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
+JUDGED_UNITS = 480  # of all folds together, by three to five of which the average is judged
 # What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
-WORK_PER_ROW, MANY_ROWS = 8e7, 100_000
+WORK_PER_ROW, MANY_ROWS = 1.2e8, 100_000
 FEWEST_EXACT = 2  # candidates whose points are all rows, else
 FEW_IN_BASIS = 2  # have some of the rows as points
 MAX_BASIS = 10_000
@@ -152,6 +152,7 @@ def fit_average(
         held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     fitted = sorted((each for each in fitted if any(each.weights)), key=lambda f: -f.weights[0])
+    fitted = _heaviest_with_bases(fitted)
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST)
     lines += _table(judged, mixtures[0], range(len(judged)))
     low, high = bounds(units, trust_in(mixtures[0], sampled))
@@ -180,6 +181,16 @@ def affordable(n: int) -> tuple[int, int]:
     size = np.arange(1, MAX_BASIS + 1, dtype=np.float64)
     cost = FEW_IN_BASIS * (n * size**2 + BASIS_COST * size**3)
     return FEW_IN_BASIS, int(np.searchsorted(cost, work))
+
+
+def _heaviest_with_bases(fitted: Sequence[FittedCandidate]) -> list[FittedCandidate]:
+    """The candidates, of which only the heaviest of every side keep the matrices of their basis: they
+    say how uncertain predictions are.
+    """
+    kept = {int(np.argmax(weights)) for weights in zip(*(f.weights for f in fitted), strict=True)}
+    return [
+        each if number in kept else replace(each, basis=None) for number, each in enumerate(fitted)
+    ]
 
 
 def _table(
@@ -225,7 +236,7 @@ def _some(units: Observations, most: int, seed: list[int]) -> Index:
 
 def honest_folds(units: Observations) -> list[Index]:
     """Folds by which the average is judged."""
-    return coarse_folds(units, 5 if len(units) < FEW_UNITS else 3)
+    return coarse_folds(units, int(np.clip(JUDGED_UNITS // len(units), 3, 5)))
 
 
 def _sample(space: Space, units: Observations, chosen: Index) -> tuple[Observations, Space]:
@@ -260,13 +271,15 @@ def learned_widths(
     if min(np.ptp(units.scores[part]) for part in parts) <= TIED * np.max(np.abs(units.scores)):
         return None
     factors: list[dict[str, FloatArray]] = [{} for _ in parts]
-    with in_one_thread(units.scores):
+    with in_one_thread(units.scores, with_jobs=len(weighing) >= LEAST_THREADED):
         for name in sorted(names):
-            starts: Sequence[tuple[float, float]] = STARTS
-            for each, part in zip(factors, parts, strict=True):
-                widths = widths_per_column(units.take(part), space.scored[name], starts)
+            rows = space.scored[name]
+            first = widths_per_column(units.take(parts[0]), rows)
+            # what begins best with all rows does without a fold
+            again = partial(widths_per_column, rows=rows, starts=(first.start,))
+            others = in_order(again, map(units.take, parts[1:]), units.scores)
+            for each, widths in zip(factors, [first, *others], strict=True):
                 each[name] = np.sqrt(widths.gammas)
-                starts = (widths.start,)  # what begins best with all rows does without a fold
     folds = np.zeros(units.n_points, dtype=np.int64)
     for number, block in enumerate(blocks):
         folds[units.first[block]] = number
@@ -294,7 +307,7 @@ def _shortlisted(
     others = [candidate for candidate in candidates if not candidate.per_column]
     if not others:
         return candidates, []
-    judged = judge(few_space, others, rows)
+    judged = judge(few_space, others, rows, with_variances=False)
     mixtures = _mixtures(judged, rows, ranks=ranks)
     chosen = set(_carriers(mixtures).tolist())
     failed = [

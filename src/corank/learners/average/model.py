@@ -291,6 +291,9 @@ class AverageModel:
         if not self.candidates:
             return Posterior([ConstantProcess(self.base)], [1.0], 2.0, free_level=False), rows
         weights = np.asarray([candidate.weights[side] for candidate in self.candidates])
+        has_basis = np.asarray([candidate.basis is not None for candidate in self.candidates])
+        if has_basis.any():
+            weights = np.where(has_basis, weights, 0.0)
         n_points = len(self.candidates[0].coefficients)
         count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
         heaviest = np.argsort(-weights, kind="stable")[:count]
