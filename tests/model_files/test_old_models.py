@@ -96,7 +96,12 @@ def test_old_models_grow(version, name):
     model = load(file_of(version, name))
     X = rows_for(model, version, entry["rows"])
     model.update(X, new["y"], qid=new["qid"])
-    check_answers(model, X, entry["says_after_update"])
+    if entry["learner"] != "AutoRanker":
+        check_answers(model, X, entry["says_after_update"])
+        return
+    # fitted anew, and weighed as rankers are today
+    for method, values in entry["says_after_update"].items():
+        assert np.corrcoef(answer(model, method, X), values)[0, 1] > 0.95
 
 
 def test_models_from_before_numbers_had_units_load(tmp_path):

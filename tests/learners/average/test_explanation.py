@@ -88,13 +88,13 @@ def test_an_average_is_explained_as_the_weighted_sum_of_its_candidates(learner, 
 
 
 def test_parts_of_scores_are_their_weights_times_their_distance_from_the_mean():
-    *columns, noise = np.random.default_rng(3).standard_normal((4, 310))
+    *columns, noise = np.random.default_rng(3).standard_normal((4, 400))
     rows, scores = np.stack(columns, axis=1), np.sin(columns[0]) + columns[1] + 0.3 * noise
     model = AutoRegressor(candidates=[Candidate("as given", "rbf")]).fit(rows, scores)
-    (fitted,) = model._model.candidates  # of more than 300 rows it has one alpha
+    (fitted,) = model._model.candidates  # of 400 rows it has one alpha
     gamma = fitted.similarities[0].gamma
-    centring = np.eye(310) - 1 / 310
-    system = centring @ rbf_kernel(rows, gamma=gamma) @ centring + fitted.alpha * np.eye(310)
+    centring = np.eye(400) - 1 / 400
+    system = centring @ rbf_kernel(rows, gamma=gamma) @ centring + fitted.alpha * np.eye(400)
     kernel = rbf_kernel(rows[:2] + 0.5, rows, gamma=gamma)
     weights = np.linalg.solve(system, centring @ (kernel[0] - kernel[1]))
     expected = fitted.multipliers[-1] * weights * (scores - scores.mean())

@@ -139,7 +139,9 @@ def fit_average(
         heaviest = _heaviest(mixtures, chosen, count)
         lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
         fits = Fits(judged, mixtures, units, weighing)
-        if rows is None and n_points >= units.size:
+        # of many comparisons between few items, matrices of the items are smaller
+        in_items = units.size > 2 * units.n_points
+        if rows is None and n_points >= units.size and not in_items:
             found = fits.all_dual(heaviest, space)
         else:
             rng = np.random.default_rng([seed, 2])
