@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from corank.core.arrays import FloatArray, Mask
 from corank.core.messages import in_bytes, warn_user
-from corank.core.row_order import in_order_of_contents
+from corank.core.sampling import in_order_of_contents
 from corank.encode.kinds import NumberedColumns, item_codes, labels, quantity, texts, vectors
 from corank.encode.text import TextFeatures
 from corank.tables import LARGEST

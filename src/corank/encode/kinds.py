@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from corank.core.arrays import FloatArray
-from corank.core.row_order import in_order_of_contents
+from corank.core.sampling import in_order_of_contents
 from corank.tables import (
     LARGEST,
     MISSING,

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from corank import AutoRanker, AutoRegressor, Candidate, TableEncoder
-from corank.core.row_order import canonical_order, row_digests
+from corank.core.sampling import canonical_order, row_digests
 from corank.learners.average import fitting
 from corank.learners.average.auto import LiveFit
 

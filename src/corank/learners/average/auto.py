@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array, FloatArray, Index, first_appearance, stack_rows, take
-from corank.core.row_order import Digests, canonical_order
+from corank.core.sampling import Digests, canonical_order
 from corank.inputs import (
     as_numbers,
     comparison_groups,

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, first_appearance, take
-from corank.core.row_order import Digests, Edges, canonical_order, row_digests
+from corank.core.sampling import Digests, Edges, canonical_order, row_digests
 from corank.core.views import View
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import RowsToSum
