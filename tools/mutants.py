@@ -151,7 +151,7 @@ MUTANTS = [
     # fits
     Mutant("average", FITTING, "PRIOR_RESIDUALS = 3.0", "PRIOR_RESIDUALS = 0.3"),
     Mutant("average", FITTING, "NEGLIGIBLE = 0.01", "NEGLIGIBLE = 0.5"),
-    Mutant("average", FITTING, "FEW_UNITS = 200", "FEW_UNITS = 2"),
+    Mutant("average", FITTING, "JUDGED_UNITS = 480", "JUDGED_UNITS = 4"),
     Mutant(
         "average",
         COEFFICIENTS,
