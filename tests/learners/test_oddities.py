@@ -274,7 +274,7 @@ CANCELLING = [
     ("CoRankingPursuit", "a column on a high level"),
     ("CoRankingPursuit", "one cell far away"),
 ]
-LEAST_GAP = 1e-3  # of the range of predictions: items that are closer have no order
+LEAST_GAP = 2e-3  # of the range of predictions: items that are closer have no order
 
 
 def replaced(values, rows, entries):

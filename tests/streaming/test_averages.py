@@ -27,7 +27,7 @@ LEARNERS = [AutoRegressor(candidates=CANDIDATES), AutoRanker(candidates=CANDIDAT
 def few_sampled(monkeypatch):
     """Most rows are not in the sample, and most of the sample spans the functions."""
     monkeypatch.setattr(averages, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(fitting, "affordable", lambda n: (3, 100))
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (3, 100))
 
 
 def rows_of(folder, chunk_rows=50, *, query="q", ends=(37, 410), client=None):

@@ -106,6 +106,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     has_views: ClassVar[bool] = False  # one function per view: `predict_views`, `agreement_`
     has_atoms: ClassVar[bool] = False  # that `explain` lists
     suggests: ClassVar[bool] = False  # what to ask next
+    remark_in_passes: str = ""  # what is left out where rows are predicted in passes
     updates_comparisons: ClassVar[bool] = False  # not only scores
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X

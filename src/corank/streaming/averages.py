@@ -120,6 +120,13 @@ class RowsOfSums:
         """As many as sums, some of which are merged at a time, have room for."""
         return MAX_POINTS
 
+    @property
+    def has_whole_folds(self) -> bool:
+        """Whether the sample has whole queries."""
+        held = self.sampled.survey.held
+        by_query = isinstance(held, SampledRows) and held.by_query
+        return by_query or not self.sampled.scan.has_queries
+
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> list[Statistics]:

@@ -404,6 +404,8 @@ def fitted_scan(learner: Any, scan: Scan) -> Scan:
             "the model was saved with an encoder; make the scan with scan(...,"
             " encoder=model.encoder_)."
         )
+    if learner.remark_in_passes:
+        warn_user(learner.remark_in_passes)
     return scan.seen_by(learner)
 
 

@@ -210,6 +210,7 @@ def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
 
 @pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
 def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
+    rng = np.random.default_rng(6)
     n = 60
     monkeypatch.setattr(sums, "MIN_BLOCK_ROWS", 7)  # queries go on in the next block
     monkeypatch.setattr(sums, "GRAM_ENTRIES", 1)
@@ -246,6 +247,7 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
 
 @pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
 def test_units_are_judged_again_by_fits_without_their_folds(units_of):
+    rng = np.random.default_rng(6)
     n = 40
     rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(8), 5)
     scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)

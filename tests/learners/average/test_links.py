@@ -209,7 +209,7 @@ def small_basis(monkeypatch):
     """Sixty scored rows count as so many that 15 of them span the model."""
     monkeypatch.setattr("corank.learners.average.fitting.FEW_WEIGHED", 20)
     monkeypatch.setattr("corank.learners.average.fitting.MAX_WEIGHED", 20)
-    monkeypatch.setattr("corank.learners.average.fitting.affordable", lambda n: (3, 15))
+    monkeypatch.setattr("corank.learners.average.fitting.affordable", lambda n, n_parts=1: (3, 15))
 
 
 @pytest.mark.usefixtures("small_basis")

@@ -44,7 +44,7 @@ def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
 @pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
 def test_the_posterior_on_a_basis_has_one_covariance(learner, monkeypatch):
     monkeypatch.setattr(fitting, "FEW_WEIGHED", 40)
-    monkeypatch.setattr(fitting, "affordable", lambda n: (2, 30))
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (2, 30))
     X, y = rough_surface(140, seed=3)
     model = learner(candidates=[Candidate(), Candidate(kernel="linear")]).fit(X[:100], y[:100])
     posterior, rows = model.posterior_at(X)
@@ -159,7 +159,7 @@ def few_are_many(monkeypatch):
     """Fifty rows count as many, a hundred as too many to be all points of a model."""
     monkeypatch.setattr(fitting, "FEW_WEIGHED", 20)
     monkeypatch.setattr(fitting, "MAX_WEIGHED", 40)
-    monkeypatch.setattr(fitting, "affordable", lambda n: (8, n) if n <= 100 else (3, 60))
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (8, n) if n <= 100 else (3, 60))
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -186,3 +186,30 @@ def test_comparisons_of_few_items_take_matrices_of_the_items(memory_limit):
     with memory_limit(250):  # a matrix of all comparisons would take 1,150 MB
         model = AutoRanker(candidates=NARROW, random_state=0).fit_comparisons(X, winners, losers)
     assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.95
+
+
+def test_queries_that_are_few_and_large_are_never_cut_between_teachers_and_judges():
+    rng = np.random.default_rng(0)
+    queries = np.repeat(np.arange(3), 134)
+    means = rng.normal(size=(3, 4))
+    X = means[queries] + 0.1 * rng.normal(size=(402, 4))
+    y = 3 * rng.normal(size=3)[queries] + 0.3 * rng.normal(size=402)
+    model = AutoRegressor().fit(X, y, qid=queries)
+    assert model.held_out_error_ > 1.0  # of a new query nothing is known
+    assert sum(line.weight for line in model.candidates_) == pytest.approx(1)
+
+
+def test_one_large_query_among_small_ones_leaves_enough_to_weigh_by():
+    rng = np.random.default_rng(0)
+    queries = np.concatenate([np.zeros(900, dtype=int), 1 + np.arange(100)])
+    X = rng.normal(size=(1_000, 5))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=1_000)
+    model = AutoRegressor().fit(X, y, qid=queries)
+    assert len(model._average.judged_units) >= 250
+
+
+def test_weights_of_all_candidates_sum_to_one_where_some_are_dropped(monkeypatch):
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (2, n))
+    X, y = rough_surface(450, seed=14)
+    model = AutoRegressor(random_state=0).fit(X, y)
+    assert sum(line.weight for line in model.candidates_) == pytest.approx(1)

@@ -36,7 +36,7 @@ def assert_alike(predictions, expected, share=1e-6):
 def few_are_many(monkeypatch):
     """Sixty rows count as many, a hundred as too many to be all points of a model."""
     monkeypatch.setattr(fitting, "FEW_WEIGHED", 30)
-    monkeypatch.setattr(fitting, "affordable", lambda n: (4, n) if n <= 100 else (3, 50))
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (4, n) if n <= 100 else (3, 50))
 
 
 SIZES = [150, 500, pytest.param(3_000, marks=pytest.mark.slow)]

@@ -42,7 +42,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
               \|f\|_c^2
 
     Candidates differ in what columns become (standardised, normal scores over all rows), in kernel
-    (linear, rbf, laplacian), width and views. Half of the weight follows the evidence of every
+    (linear, rbf, exponential, laplacian), width, also one per column, and views. Half of the weight follows the evidence of every
     candidate and alpha, half the leave-one-out error of every candidate at its best alpha. With few
     scores such an average is better than any rule that picks one model.
 
@@ -79,10 +79,10 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows below 300. Of more, half (at most 1,000) weigh the
+    O(C n³) for C candidates and n scored rows below 400. Of more, half (at most 1,000) weigh the
     candidates, and by others they are shortlisted and widths per column learned; all rows then give
     the coefficients of those that carry weight. All rows are points of the model up to about
-    10,000, and beyond as many as two candidates can have at a cost that grows with the rows. Of
+    12,000, and beyond as many as two candidates can have at a cost that grows with the rows. Of
     more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 
     Examples
@@ -178,9 +178,9 @@ class AutoRanker(RankerMixin, AverageLearner):
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows below 300. Of more, queries with half of the rows (at
+    O(C n³) for C candidates and n scored rows below 400. Of more, queries with half of the rows (at
     most 1,000) weigh the candidates, and by others they are shortlisted; all rows then give the
-    coefficients of those that carry weight. All rows are points of the model up to about 10,000,
+    coefficients of those that carry weight. All rows are points of the model up to about 12,000,
     and beyond as many as two candidates can have at a cost that grows with the rows. Of more than
     20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
 

@@ -203,8 +203,8 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             )
         if candidate.per_column and not candidate.can_have_widths:
             raise ValueError(
-                "candidates: per_column needs an rbf kernel of all columns, standardised or as"
-                f" normal scores, and goes with nothing else, got {candidate!r}."
+                "candidates: per_column needs an rbf, exponential or laplacian kernel of all columns,"
+                f" standardised or as normal scores, and goes with nothing else, got {candidate!r}."
             )
         if candidate.hops < 0 or (
             candidate.hops

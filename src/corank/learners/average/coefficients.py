@@ -107,7 +107,8 @@ def at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> 
 class Fits:
     """Fits coefficients of candidates, which were judged and weighed on a sample, to units.
 
-    weighing : numbers of the units of that sample, by which they are judged again
+    weighing : numbers of the units of that sample, whole folds, by which they are judged again; None
+        where they are not
     """
 
     judged: Sequence[Judged]
@@ -193,7 +194,8 @@ class Fits:
         coefficients = units.root_transposed(dual)[:, 0]
         level = float(units.centre(kernel @ coefficients))
         fitted = self._fitted(number, coefficients, space, level)
-        assert self.weighing is not None
+        if self.weighing is None:
+            return fitted, judgement
         left = left_out_of_dual(factor[0], dual[:, 0], units, self.weighing, alpha)
         sample = units.take(self.weighing)
         return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
@@ -239,17 +241,18 @@ class Fits:
         factor = basis_factor(matrix, alpha)
         solution = scipy.linalg.cho_solve(factor, right, check_finite=False)
         coefficients = directions @ solution
-        assert self.weighing is not None
+        own_level = level - float(features.centre @ coefficients + offsets @ solution)
+        basis = matrix, directions
+        fitted = self._fitted(number, coefficients, features.basis, own_level, basis)
+        judgement = self.judged[number]
+        if self.weighing is None:
+            return fitted, judgement
         sample = units.take(self.weighing)
         rows = held.features(features, self.weighing)
         rows = (rows if features.projected else rows @ directions) - offsets
         left = left_out_of_basis(
             factor[0], solution, rows, sample, alpha, gram.weight, units.base + level
         )
-        level -= float(features.centre @ coefficients + offsets @ solution)
-        basis = matrix, directions
-        fitted = self._fitted(number, coefficients, features.basis, level, basis)
-        judgement = self.judged[number]
         return fitted, judgement.again(alpha, fitted.amplitude, left, sample)
 
 
@@ -322,6 +325,11 @@ class RowsToSum(Protocol):
         """How many points there may be for sums over the rows."""
         ...
 
+    @property
+    def has_whole_folds(self) -> bool:
+        """Whether the folds of what candidates are weighed by have no other rows."""
+        ...
+
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> Sequence[Statistics]:
@@ -345,6 +353,11 @@ class UnitsToSum:
     def most_points(self) -> int:
         """All of the rows."""
         return self.units.n_points
+
+    @property
+    def has_whole_folds(self) -> bool:
+        """As far as `units` have."""
+        return True
 
     def centred(self, features: PointFeatures) -> PointFeatures:
         """Features whose mean over the rows, or over the points of comparisons, is 0 where levels

@@ -1,5 +1,5 @@
-"""What columns become before a kernel sees them: standardised, normal scores over all rows, normal
-scores within queries.
+"""What columns become before a kernel sees them: standardised, normal scores over all rows, within
+queries, or both side by side.
 
 An encoding learns from all rows, scored or not, and never from scores. Columns that do not vary are
 dropped. CSR columns are only scaled, so that the matrix stays sparse.

@@ -55,7 +55,9 @@ JUDGED_UNITS = 480  # of all folds together, by three to five of which the avera
 WORK_PER_ROW, MANY_ROWS = 1.2e8, 100_000
 FEWEST_EXACT = 2  # candidates whose points are all rows, else
 FEW_IN_BASIS = 2  # have some of the rows as points
-MAX_BASIS = 10_000
+LEAST_BASIS, MAX_BASIS = 1_000, 10_000
+MAX_BASIS_ENTRIES = 3e7  # of matrices of bases that stand in a file, 240 MB
+MAX_ENTRIES = 1e9  # of all matrices of an exact fit, 8 GB
 BASIS_COST = 3  # cubes of the number of points, to solve for their coefficients
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
@@ -127,18 +129,23 @@ def fit_average(
     chosen = _carriers(mixtures)
     folds = honest_folds(sampled) if honest else []
     points = np.arange(units.n_points)
+    all_rows = rows or UnitsToSum(space, units)
+    # without whole folds that did not teach, weights and errors are those of the sample
+    is_apart = len(teaching) > 0 and all_rows.has_whole_folds
+    if not is_apart:
+        with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
+            held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     if rows is None and sampled is units:
         fits = Fits(judged, mixtures, units)
         fitted = [fits.closed(number, space) for number in chosen]
-        with in_one_thread(units.scores, with_jobs=len(units) >= LEAST_THREADED):
-            held_out = honest_predictions(space, candidates, units, folds, ranks=ranks)
     else:
         del sample_space  # and its kernels
-        all_rows = rows or UnitsToSum(space, units)
-        count, n_points = affordable(all_rows.n_rows)
+        n_parts = max(len(judged[number].similarities) for number in chosen)
+        count, n_points = affordable(all_rows.n_rows, n_parts)
         heaviest = _heaviest(mixtures, chosen, count)
-        lines += _table(judged, mixtures[0], set(range(len(judged))) - set(heaviest))
-        fits = Fits(judged, mixtures, units, weighing)
+        dropped = sorted(set(range(len(judged))) - set(heaviest))
+        lines += [(each, 0.0, error) for each, _, error in _table(judged, mixtures[0], dropped)]
+        fits = Fits(judged, mixtures, units, weighing if is_apart else None)
         # of many comparisons between few items, matrices of the items are smaller
         in_items = units.size > 2 * units.n_points
         if rows is None and n_points >= units.size and not in_items:
@@ -151,7 +158,8 @@ def fit_average(
         fitted, judged = map(list, zip(*found, strict=True))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
         fitted = [_weighed(each, mixtures, number) for number, each in enumerate(fitted)]
-        held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
+        if is_apart:
+            held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     fitted = sorted((each for each in fitted if any(each.weights)), key=lambda f: -f.weights[0])
     fitted = _heaviest_with_bases(fitted)
@@ -172,23 +180,26 @@ def fit_average(
     )
 
 
-def affordable(n: int) -> tuple[int, int]:
+def affordable(n: int, n_parts: int = 1) -> tuple[int, int]:
     """How many candidates are fitted to n rows, and how many of the rows are their points: all, as
-    long as at least two candidates can have them.
+    long as at least two candidates can have them, and the kernels of their parts fit into memory.
     """
     work = WORK_PER_ROW * n / (1 + n / MANY_ROWS)
     n_exact = int(3 * work / n**3)
-    if n_exact >= FEWEST_EXACT:
+    if n_exact >= FEWEST_EXACT and (4 + 2 * n_parts) * n**2 <= MAX_ENTRIES:
         return n_exact, n
     size = np.arange(1, MAX_BASIS + 1, dtype=np.float64)
     cost = FEW_IN_BASIS * (n * size**2 + BASIS_COST * size**3)
-    return FEW_IN_BASIS, int(np.searchsorted(cost, work))
+    return FEW_IN_BASIS, max(int(np.searchsorted(cost, work)), min(n, LEAST_BASIS))
 
 
 def _heaviest_with_bases(fitted: Sequence[FittedCandidate]) -> list[FittedCandidate]:
-    """The candidates, of which only the heaviest of every side keep the matrices of their basis: they
-    say how uncertain predictions are.
+    """The candidates, of which only the heaviest of every side keep the matrices of their basis where
+    those are large: they say how uncertain predictions are.
     """
+    sizes = [sum(matrix.size for matrix in each.basis or ()) for each in fitted]
+    if sum(sizes) <= MAX_BASIS_ENTRIES:
+        return list(fitted)
     kept = {int(np.argmax(weights)) for weights in zip(*(f.weights for f in fitted), strict=True)}
     return [
         each if number in kept else replace(each, basis=None) for number, each in enumerate(fitted)
@@ -214,13 +225,16 @@ def _weighed(fitted: FittedCandidate, mixtures: Sequence[Mixture], number: int) 
 
 
 def split(units: Observations, seed: int) -> tuple[Index, Index]:
-    """The units that weigh candidates, and those that teach."""
+    """The units that weigh candidates, and those that teach: none where they would share folds, as
+    where queries are few and large, or where they are too few.
+    """
     n_weighing = min(len(units) // 2, MAX_WEIGHED)
     if n_weighing < FEW_WEIGHED:
         return np.arange(len(units)), np.arange(0)
     weighing = _some(units, n_weighing, [seed, 1])
     others = np.setdiff1d(np.arange(len(units)), weighing)
-    return weighing, others if len(others) >= FEW_WEIGHED else others[:0]
+    is_cut = np.isin(units.folds[others], units.folds[weighing]).any()
+    return weighing, others[:0] if is_cut or len(others) < FEW_WEIGHED else others
 
 
 def _some(units: Observations, most: int, seed: list[int]) -> Index:
@@ -229,9 +243,12 @@ def _some(units: Observations, most: int, seed: list[int]) -> Index:
         return np.arange(len(units))
     rng = np.random.default_rng(seed)
     order = rng.permutation(int(units.folds.max()) + 1)
-    sizes = np.bincount(units.folds)[order]
-    whole = order[np.cumsum(sizes) <= most]
-    if len(whole) >= min(len(order), 8):
+    whole, room = [], most
+    for fold, size in zip(order.tolist(), np.bincount(units.folds)[order].tolist(), strict=True):
+        if size <= room:
+            whole.append(fold)
+            room -= size
+    if len(whole) >= min(len(order), 8) and room <= most // 2:
         return np.flatnonzero(np.isin(units.folds, whole))
     return np.sort(rng.choice(len(units), most, replace=False))
 
@@ -397,11 +414,10 @@ def mixed_predictions(
     """
     predictions = np.full(len(units), np.nan)
     for fold in folds:
-        kept = np.setdiff1d(np.arange(len(units)), fold)
-        train = units.take(kept)
+        train = units.take(np.setdiff1d(np.arange(len(units)), fold))
         if int(train.folds.max()) < 1:
             continue
-        mixture = mix([judgement.take(kept, train) for judgement in judged], train, ranks=ranks)
+        mixture = mix([judgement.without(fold, units) for judgement in judged], train, ranks=ranks)
         held_out = np.stack([judgement.held_out[fold, judgement.best] for judgement in judged])
         predictions[fold] = (mixture.weights * mixture.multipliers) @ held_out
     return predictions

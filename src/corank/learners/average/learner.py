@@ -194,6 +194,10 @@ class AverageLearner(Saveable, QueryEstimator):
             self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
         return self
 
+    @property
+    def remark_in_passes(self) -> str:  # type: ignore[override]  # noqa: D102
+        return self._model.remark_in_passes()
+
     def _fit_scan(self, scan: Any, given: Mapping[str, Any], checkpoint: Any) -> Self:
         """Fit the rows of a scan: all of them in memory where they are few, else a sample, and sums
         over all.

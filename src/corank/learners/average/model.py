@@ -81,6 +81,7 @@ ALIKE = 4.0  # standard errors by which linked rows must be more alike than othe
 MAX_JUDGED_LINKS = 20_000
 KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
+LEAST_REMARK = 0.005  # of the weight is worth a word
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
 
 
@@ -278,6 +279,21 @@ class AverageModel:
                 self.candidates[number], self._space, self.units, self.limited
             )
         return replace(self._processes[number], context=side)
+
+    def remark_in_passes(self) -> str:
+        """What is left out where rows come without query labels and links; empty if nothing is."""
+        share = sum(
+            candidate.weights[0]
+            for candidate in self.candidates
+            if not sees(candidate.candidate, queries=False, links=False)
+        )
+        if share < LEAST_REMARK:
+            return ""
+        return (
+            "rows are predicted in passes, where columns are not compared within queries and links"
+            f" are not known: models with {share:.0%} of the weight are left out, and"
+            " others take their place."
+        )
 
     def posterior(
         self, features: Array, queries: Index | None = None, links: sparse.csr_array | None = None

@@ -118,12 +118,15 @@ class AverageSettings:
         return hidden
 
     def digests(self, features: Array) -> Digests:
-        """Digests of features (n, d), in which rows without a name are not told apart by where they
-        stand.
+        """Digests of features (n, d) that do not depend on the units of dense columns, and in which
+        rows without a name are not told apart by where they stand.
         """
         if self.identity:
             features = features.copy()
             features[:, self.identity] = np.maximum(features[:, self.identity], -1.0)
+        if not sparse.issparse(features):
+            places = [np.unique(column, return_inverse=True)[1] for column in features.T]
+            features = np.column_stack(places).astype(np.float64) if places else features
         return row_digests(features, self.seed)
 
 

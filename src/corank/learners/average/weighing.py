@@ -7,7 +7,7 @@ as they go together, and ranking by how often they win bootstraps over queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -77,10 +77,15 @@ class Judged(CandidateKernel):
         least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
         return int(least[len(least) // 2])
 
-    def take(self, chosen: Index, units: Observations) -> Judged:
-        """Judged by the chosen units, which are given too."""
-        held_out = self.held_out[chosen]
-        return replace(self, held_out=held_out, errors=mean_squares(held_out, units))
+    def without(self, fold: Index, units: Observations) -> Judged:
+        """Judged, at one alpha, by the other units; the evidence is less what it says of the fold."""
+        kept = np.setdiff1d(np.arange(len(units)), fold)
+        held_out, variances = self.held_out[kept], np.maximum(self.form.variance[fold, 0], LEAST)
+        squares = (units.truth[fold] - self.held_out[fold, 0]) ** 2
+        of_fold = -0.5 * float(np.sum(squares / variances + np.log(variances)))
+        form = replace(self.form, log_evidence=self.form.log_evidence - of_fold)
+        errors = mean_squares(held_out, units.take(kept))
+        return replace(self, form=form, held_out=held_out, errors=errors)
 
     def again(
         self, alpha: float, amplitude: float, left: LeftOutUnits, units: Observations
@@ -176,14 +181,20 @@ def _without_optimism(form: ClosedForm, errors: FloatArray, units: Observations)
 
 
 def _learned_factors(
-    space: Space, candidates: Sequence[Candidate], units: Observations
+    space: Space, candidates: Sequence[Candidate], units: Observations, fold: int | None = None
 ) -> dict[Candidate, FloatArray]:
-    """What columns are multiplied by, for the candidates that learn it from the units."""
+    """What columns are multiplied by, for the candidates that learn it from the units.
+
+    fold : of widths, that did not teach; None for the one that is missing among the units
+    """
     relevances = {
         name: relevance(units, space.scored[name])
         for name in {candidate.rows for candidate in candidates if candidate.relevance}
     }
-    widths = {} if space.widths is None else space.widths.learned_without(units)
+    widths: Mapping[str, FloatArray] = {}
+    if space.widths is not None:
+        learned = space.widths
+        widths = learned.learned_without(units) if fold is None else learned.without[fold]
     return {
         candidate: (relevances if candidate.relevance else widths)[candidate.rows]
         for candidate in candidates
@@ -217,24 +228,28 @@ def _cross_fitted(
     by_relevance = [candidate for candidate in candidates if candidate.relevance]
     predictions: dict[Candidate, FloatArray] = {}
     if by_relevance:
-        blocks = coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS])
+        coarse = coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS])
+        blocks = [(None, block) for block in coarse]
         predictions |= _cross_fitted_by(space, by_relevance, units, blocks)
     if by_widths and space.widths is not None:
         folds = space.widths.blocks(units)
-        blocks = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
-        if len(blocks) > 1:
-            predictions |= _cross_fitted_by(space, by_widths, units, blocks)
+        taught = [(fold, np.flatnonzero(folds == fold)) for fold in np.unique(folds).tolist()]
+        if len(taught) > 1:
+            predictions |= _cross_fitted_by(space, by_widths, units, taught)
     return predictions
 
 
 def _cross_fitted_by(
-    space: Space, candidates: Sequence[Candidate], units: Observations, blocks: Sequence[Index]
+    space: Space,
+    candidates: Sequence[Candidate],
+    units: Observations,
+    blocks: Sequence[tuple[int | None, Index]],
 ) -> dict[Candidate, FloatArray]:
     predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
-    for block in blocks:
+    for fold, block in blocks:
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
-        factors = _learned_factors(space, candidates, train)
+        factors = _learned_factors(space, candidates, train, fold)
         built = [space.built(candidate, factors[candidate]) for candidate in candidates]
         values = in_order(
             partial(predict_of_kernel, observations=train), map(space.kernel, built), units.scores
