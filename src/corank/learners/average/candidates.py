@@ -74,8 +74,8 @@ class Candidate:
     identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that
         of the columns: one effect per item. 1 for item effects alone
     prior : its weight before any score is seen
-    per_column : whether every column has a width of its own, learned from scored rows by which no
-        candidate is weighed: for rbf kernels of regressors, where more than 2,000 rows are scored
+    per_column : whether every column has a width of its own, learned from scored rows (30 or more)
+        without those that it is judged by: for rbf, exponential and laplacian kernels of regressors
     """
 
     encoding: str = STANDARD
