@@ -146,14 +146,10 @@ def fit_average(
         dropped = sorted(set(range(len(judged))) - set(heaviest))
         lines += [(each, 0.0, error) for each, _, error in _table(judged, mixtures[0], dropped)]
         fits = Fits(judged, mixtures, units, weighing if is_apart else None)
-        # of many comparisons between few items, matrices of the items are smaller
-        in_items = units.size > 2 * units.n_points
-        if rows is None and n_points >= units.size and not in_items:
+        if rows is None and n_points >= units.size and not _is_smaller_in_items(units):
             found = fits.all_dual(heaviest, space)
         else:
-            rng = np.random.default_rng([seed, 2])
-            n_points = min(n_points, all_rows.most_points)
-            points = np.sort(rng.permutation(points)[:n_points])
+            points = _points(units, min(n_points, all_rows.most_points), seed)
             found = fits.on_basis(heaviest, space, points, all_rows)
         fitted, judged = map(list, zip(*found, strict=True))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
@@ -178,6 +174,17 @@ def fit_average(
         held_out=held_out,
         judged_units=sampled,
     )
+
+
+def _is_smaller_in_items(units: Observations) -> bool:
+    """Whether there are so many comparisons between few items that matrices of items are smaller."""
+    return units.size > 2 * units.n_points
+
+
+def _points(units: Observations, most: int, seed: int) -> Index:
+    """Numbers of the points of a basis, drawn at random, in ascending order."""
+    rng = np.random.default_rng([seed, 2])
+    return np.sort(rng.permutation(np.arange(units.n_points))[:most])
 
 
 def affordable(n: int, n_parts: int = 1) -> tuple[int, int]:
