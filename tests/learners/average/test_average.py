@@ -208,22 +208,28 @@ def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
     assert 0.25 < np.median(deviations) < 0.4
 
 
+def rows_and_units(kind, n_queries):
+    """Five rows per query, and the units of a ranker, of a regressor or of comparisons."""
+    rng = np.random.default_rng(6)
+    n = 5 * n_queries
+    rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(n_queries), 5)
+    scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
+    if kind == "comparisons":
+        order = np.argsort(-scores)
+        margins, groups = np.ones(n - 1), np.arange(n - 1)
+        return rows, compared_units(order[:-1], order[1:], margins, weights[1:], groups, n)
+    ranks = kind == "queries"
+    settings = AverageSettings(ranks=ranks, fit_intercept=kind != "no level")
+    return rows, score_units(scores, queries if ranks else None, weights, settings)
+
+
 @pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
 def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
-    rng = np.random.default_rng(6)
     n = 60
     monkeypatch.setattr(sums, "MIN_BLOCK_ROWS", 7)  # queries go on in the next block
     monkeypatch.setattr(sums, "GRAM_ENTRIES", 1)
-    rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(12), 5)
-    scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
+    rows, units = rows_and_units(units_of, 12)
     ranks = units_of in ("queries", "comparisons")
-    settings = AverageSettings(ranks=ranks, fit_intercept=units_of != "no level")
-    units = score_units(scores, queries if ranks else None, weights, settings)
-    if units_of == "comparisons":
-        order = np.argsort(-scores)
-        units = compared_units(
-            order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n
-        )
     space = Space({STANDARD: rows})
     judged = judge(
         space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units
@@ -247,18 +253,7 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
 
 @pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
 def test_units_are_judged_again_by_fits_without_their_folds(units_of):
-    rng = np.random.default_rng(6)
-    n = 40
-    rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(8), 5)
-    scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
-    ranks = units_of in ("queries", "comparisons")
-    settings = AverageSettings(ranks=ranks, fit_intercept=units_of != "no level")
-    units = score_units(scores, queries if ranks else None, weights, settings)
-    if units_of == "comparisons":
-        order = np.argsort(-scores)
-        units = compared_units(
-            order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n
-        )
+    rows, units = rows_and_units(units_of, 8)
     space = Space({STANDARD: rows})
     judged = judge(space, [Candidate()], units)
     shares = np.zeros((1, len(judged[0].errors)))
