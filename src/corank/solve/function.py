@@ -64,6 +64,10 @@ class Span:
         whitening = basis.whitening if whitened else None
         return cls(basis.kernel, basis.points, view.columns, view.rows, view.penalty, whitening)
 
+    def at(self, points: Array | None, atoms: Index) -> Span:
+        """The span of other points, which are atoms of that number."""
+        return replace(self, points=points, rows=atoms)
+
     @property
     def of_columns(self) -> bool:
         """Whether it is the columns of X themselves."""
