@@ -249,7 +249,9 @@ class CoRankingPursuit(
         shared = data.unscored
         if self.agree_on == "all":
             unscored = () if shared is None else shared.parts
-            shared = UnscoredRows((*unscored, scored_part(data.problem)), self.unscored_loss())
+            shared = UnscoredRows(
+                (*unscored, scored_part(data.problem)), self.unscored_loss(), self._bonds
+            )
         if shared is None or len(self.views_) == 1:
             settings = replace(settings, agreement=0.0)
         pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
