@@ -151,12 +151,10 @@ class SparseLearner(Learner):
         models = []
         for model in self.models_:
             parts = zip(self.function_.parts, model.solutions, strict=True)
-            values = [
-                Expansion(
-                    part.span.at(solution.points, solution.atoms), solution.coefficients
-                ).values(features)
-                for part, solution in parts
-            ]
+            values = []
+            for part, solution in parts:
+                span = part.span.at(solution.points, solution.atoms)
+                values.append(Expansion(span, solution.coefficients).values(features))
             models.append(namespace(values[0]).stack(values, axis=1))
         return namespace(models[0]).stack(models, axis=1) + self.function_.level
 

@@ -53,7 +53,15 @@ from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, pooled, view_errors
 from corank.solve.pursuit import NEGLIGIBLE_GAIN, Wanted, near_optimal, search_steps
 from corank.solve.systems import JointFeatures, ViewData, sum_unscored
-from corank.solve.tuning import AGREEMENTS, Path, TuningSettings, best_of, constant_error, is_open
+from corank.solve.tuning import (
+    AGREEMENTS,
+    Path,
+    TuningSettings,
+    best_of,
+    best_position,
+    constant_error,
+    is_open,
+)
 
 Objective: TypeAlias = Literal["exact", "paper"]
 CoRefit: TypeAlias = Literal["back", "basic", "final"]
