@@ -311,7 +311,11 @@ def test_rows_are_not_in_files_pickles_and_updated_models(tmp_path):
     wide = np.repeat(P.X, 50, axis=0)
     large = RankRLS(ALPHA, BASIS).fit(wide, np.repeat(P.y, 50), qid=np.repeat(P.qid, 50))
     assert len(pickle.dumps(large)) < 1.1 * size
-    for other in (round_trip(model, tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.copy(model)):
+    for other in (
+        round_trip(model, tmp_path / "model"),
+        pickle.loads(pickle.dumps(model)),
+        copy.copy(model),
+    ):
         with pytest.raises(ValueError, match="need the rows of fit"):
             other.predict_held_out()
         np.testing.assert_array_equal(other.predict(P.X), model.predict(P.X))
