@@ -731,9 +731,8 @@ class SummedComponents:
             weights, offset = self._without(fold, numbers, centred)
             return [self.components.predictions(problem, weights, left[0]) + offset]
 
-        if problem.groups is None:
-            of_fold = at_level([problem], of_fold)
-        values = [of_fold(fold, [block])[0] for fold, block in enumerate(blocks)]
+        values_of = of_fold if problem.groups is not None else at_level([problem], of_fold)
+        values = [values_of(fold, [block])[0] for fold, block in enumerate(blocks)]
         return in_place(blocks, values, problem.targets.shape[0])
 
     def refitted(
