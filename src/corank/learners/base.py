@@ -275,6 +275,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
     # rows up to which basis="auto" takes all of them; how many beyond
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
     _kept: Kept | None = None  # what rows can be added to
+    _bonds: Array | None = None  # of pairs of views: (M, M), None for 1
     _level: float  # was taken out of the scores before the fit
 
     def loss(self) -> Loss:
@@ -516,6 +517,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
             new,
             self.unscored_loss(),
             self._n_seen,
+            bonds=self._bonds,
             with_queries=self._with_queries,
         )
         self._kept = Kept.of(system, unscored)

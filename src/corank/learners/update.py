@@ -125,6 +125,7 @@ def with_new_rows(
     unscored_loss: Loss,
     n_seen: int,
     *,
+    bonds: Array | None,
     with_queries: bool,
 ) -> tuple[DualSystem | PrimalSystem, UnscoredRows | None]:
     """The system of a fitted function with newly scored rows, one set per view, and its unscored
@@ -133,7 +134,7 @@ def with_new_rows(
     Parameters
     ----------
     new : under the loss of the learner
-    unscored_loss : between views on unscored rows
+    unscored_loss, bonds : between views on unscored rows
     n_seen : rows that were seen before, after which the new ones are numbered
     with_queries : whether new rows have queries of their own; else they join the only one
     """
@@ -158,7 +159,7 @@ def with_new_rows(
     shared = None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
-        shared = UnscoredRows((held,), unscored_loss)
+        shared = UnscoredRows((held,), unscored_loss, bonds)
     return DualSystem(data, shared), shared
 
 
