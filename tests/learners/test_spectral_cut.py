@@ -86,7 +86,7 @@ def test_held_out_errors_keep_the_directions(basis, monkeypatch):
     found = turned(components(k(X, X), k(NEW, X)), T)
     numbers = list(range(1, 7))
     model = learner(numbers, basis=basis).fit(X, Y, qid=QID)
-    groups = [np.flatnonzero(QID == query) for query in dict.fromkeys(QID)]
+    groups = [np.flatnonzero(query == QID) for query in dict.fromkeys(QID)]
     splits = [(np.setdiff1d(np.arange(N), rows), rows) for rows in groups if len(rows) > 1]
     in_turn = "orthonormalised" if basis == "all" else "as it comes"
     errors = held_out(Y, splits, found, 0.0, Loss("size"), qid=QID, in_turn=in_turn)

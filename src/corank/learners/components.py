@@ -18,6 +18,7 @@ from corank.core.observations import ScoredRows
 from corank.core.storable import ADDED_LATER
 from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
 from corank.learners.parameters import BasisParameters, candidates, check_choice, whole_numbers
+from corank.learners.update import FittedRows
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solve.function import Function, Span
@@ -42,6 +43,7 @@ class ComponentLearner(OneViewLearner):
         solution = solve_components(training, settings)
         self._keep_counts(training)
         self._keep(solution)
+        self._fitted_rows = FittedRows(training, solution.held, self.cv)
         self._warn_of(training, settings, solution)
         return self
 

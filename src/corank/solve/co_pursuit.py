@@ -49,10 +49,18 @@ from corank.core.views import disagreements
 from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
-from corank.solve.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
+from corank.solve.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
 from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
 from corank.solve.systems import JointFeatures, ViewData, sum_unscored
-from corank.solve.tuning import AGREEMENTS, Path, TuningSettings, best_of, constant_error, is_open
+from corank.solve.tuning import (
+    AGREEMENTS,
+    Path,
+    TuningSettings,
+    best_of,
+    best_position,
+    constant_error,
+    is_open,
+)
 
 Objective: TypeAlias = Literal["exact", "paper"]
 CoRefit: TypeAlias = Literal["back", "basic", "final"]
