@@ -200,6 +200,7 @@ class PursuitLearner(SparseLearner, OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
     contents = PURSUIT
+    _no_closed_form = "atoms would be picked anew without every fold"
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
