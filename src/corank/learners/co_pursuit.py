@@ -167,7 +167,6 @@ class CoRankingPursuit(
 
     _own_scoring = "rescaled"
     contents = CO_PURSUIT
-    _no_closed_form = "atoms would be picked anew without every fold"
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
@@ -393,10 +392,6 @@ class CoRankingPursuit(
     def _restored_function(self, values: dict[str, Any]) -> Function:
         self._combine = values["_combine"]
         return self._weighed(super()._restored_function(values))
-
-    @property
-    def _objective(self) -> float:
-        return float(self.objective_[-1])
 
     @property
     def solutions_(self) -> list[SparseSolution]:

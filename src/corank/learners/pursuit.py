@@ -62,11 +62,9 @@ from corank.solve.tuning import Training
 if TYPE_CHECKING:
     from corank.learners.pair_explanation import PairExplanation
 
-COMBINATIONS = ("best", "mean", "median")
-
-
 # ---------------------------------------------------------------- the learners
 
+COMBINATIONS = ("best", "mean", "median")
 # of the loss without atoms: a model that leaves less matches the scores exactly
 EXACT_SHARE = 1e-16
 
@@ -77,11 +75,14 @@ class SparseLearner(Learner):
     """
 
     has_atoms = True
+    _no_closed_form = "atoms would be picked anew without every fold"
     n_solutions: int = 1
     tolerance: float = 0.1
     combine: Any = "best"
     views_: Any
     atoms_: Any
+    objective_: FloatArray
+    training_loss_: FloatArray
     _others: list[dict[str, Any]]  # near-optimal models beside the one of `function_`, as in files
     _combine: Any  # of the fit
 
@@ -105,10 +106,6 @@ class SparseLearner(Learner):
                 f" tolerance={self.tolerance:g} of the least; raise tolerance for more."
             )
 
-    @property
-    def _objective(self) -> float:
-        raise AssertionError("a learner says what its function leaves")
-
     def _restore(self, values: dict[str, Any]) -> None:
         values["_others"] = values["_others"] or []
         super()._restore(values)
@@ -120,7 +117,8 @@ class SparseLearner(Learner):
         """
         check_is_fitted(self)
         views = [str(view.name) for view in self.views_] if self.has_views else ["all columns"]
-        first = stored(self.function_, self._listed(self.atoms_), self._objective)
+        losses = self.objective_ if self.has_views else self.training_loss_
+        first = stored(self.function_, self._listed(self.atoms_), float(losses[-1]))
         models = []
         for model in (first, *self._others):
             solutions = []
@@ -200,7 +198,6 @@ class PursuitLearner(SparseLearner, OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
     contents = PURSUIT
-    _no_closed_form = "atoms would be picked anew without every fold"
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -276,10 +273,6 @@ class PursuitLearner(SparseLearner, OneViewLearner):
                 for chosen, own_weights, loss in solution.others
             ]
         )
-
-    @property
-    def _objective(self) -> float:
-        return float(self.training_loss_[-1])
 
     def _warn_of(
         self, training: Training, settings: PursuitSettings, solution: PursuitSolution
@@ -787,11 +780,9 @@ class Explanation:
         at = np.arange(len(self))[::-1]
         colours = np.where(self.weights >= 0, "#2b6cb0", "#c05621")
         ax.barh(at, self.weights, color=colours)
-        labels = (
-            self.names
-            if self.views is None
-            else [f"{n} ({v})" for n, v in zip(self.names, self.views, strict=True)]
-        )
+        labels = list(self.names)
+        if self.views is not None:
+            labels = [f"{n} ({v})" for n, v in zip(self.names, self.views, strict=True)]
         ax.set_yticks(at, labels)
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set_xlabel("weight")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -343,22 +343,9 @@ class Wanted:
     tolerance: float
 
 
-class Greedy(Protocol):
-    """A pursuit on the way.
-
-    losses : of 0, 1, … steps; ended : whether no step gains anything
-    """
-
-    losses: list[float]
-    ended: bool
-
-    @property
-    def chosen(self) -> list[list[int]]:
-        """The atoms of every view, in order of entry."""
-        ...
-
-
-Run = TypeVar("Run", bound=Greedy)
+# A pursuit on the way, of one view or several: its `losses` of 0, 1, … steps, whether it has `ended`
+# because no step gains anything, and the atoms of every view in order of entry, `chosen`.
+Run: TypeAlias = Any
 
 
 def near_optimal(
@@ -390,7 +377,7 @@ def near_optimal(
     return _within(runs, wanted)[: wanted.n_solutions]
 
 
-def _barred(run: Greedy, others: Sequence[Greedy], most: int) -> list[Index]:
+def _barred(run: Run, others: Sequence[Run], most: int) -> list[Index]:
     """Atoms, per view, that may not enter next: none may begin as another model did, or share more
     than `most` atoms with it.
     """
