@@ -62,8 +62,9 @@ def two_views(
     )
     agreeing_rows = unscored_rows
     if fitted == HALVES_ON_ALL:
-        agreeing_rows = tuple(
-            np.concatenate(pair, axis=1) for pair in zip(scored_rows, unscored_rows, strict=True)
+        agreeing_rows = (
+            np.concatenate([scored_rows[0], unscored_rows[0]], axis=1),
+            np.concatenate([scored_rows[1], unscored_rows[1]], axis=1),
         )
     masks = [batch.scored_mask] * 2 if fitted == SHARED else _halves(batch.scored_mask)
     losses = [loss_root(0.0, mask.sum(axis=1)) for mask in masks]
@@ -80,11 +81,15 @@ def two_views(
             np.swapaxes(block if root is None else root.apply(block, mask), 1, 2)
         )
 
-    test_rows = batch.test, batch.test_mask
-    scored = tuple(values(scored_rows, side, losses[side], masks[side]) for side in (0, 1))
-    unscored = tuple(values(agreeing_rows, side, agreeing, agreeing_rows[1]) for side in (0, 1))
-    test = tuple(values(test_rows, side, None, batch.test_mask) for side in (0, 1))
-    target = tuple(losses[side].apply(targets, masks[side]) for side in (0, 1))
+    def both(rows: tuple[Integers, Mask], root: LossRoot | None) -> tuple[Floats, Floats]:
+        return values(rows, 0, root, rows[1]), values(rows, 1, root, rows[1])
+
+    scored = (
+        values(scored_rows, 0, losses[0], masks[0]),
+        values(scored_rows, 1, losses[1], masks[1]),
+    )
+    unscored, test = both(agreeing_rows, agreeing), both((batch.test, batch.test_mask), None)
+    target = losses[0].apply(targets, masks[0]), losses[1].apply(targets, masks[1])
     shared = unscored[0] @ np.swapaxes(unscored[1], 1, 2)
     return TwoViews(scored, unscored, test, shared, target)
 

@@ -9,7 +9,7 @@ basis vectors for both methods").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ from studies.study import (
     ELSEWHERE,
     NOT_CLAIMED,
     OWN,
+    Cell,
     Figure,
     Finding,
     Kind,
@@ -91,7 +92,8 @@ def parts(settings: Settings) -> list[Part]:
         full = PARSE_DRAWS if name == "parses" else DRAWS
         for number in range(QUICK_DRAWS if quick else full):
             for kind in ("table", "curve"):
-                run, arguments = RUNS[name.split()[0]], {"kind": kind}
+                run = RUNS[name.split()[0]]
+                arguments = {"kind": kind}
                 if name != "parses":
                     arguments["scored"] = name
                 made.append(Part(f"{name}, {kind}, {number}", run, arguments))
@@ -330,7 +332,11 @@ def _rbf(rows: Rankings) -> dict[str, Any]:
     return {**RBF, "gamma": float(1 / (rows.X.shape[1] * rows.X.var()))}
 
 
-RUNS = {"parses": run_parses, "ltr": run_ltr, "jester": run_jester}
+RUNS: dict[str, Callable[..., Result]] = {
+    "parses": run_parses,
+    "ltr": run_ltr,
+    "jester": run_jester,
+}
 
 
 # ---- what the errors say
@@ -476,7 +482,7 @@ def _curve_table(curves: Mapping[str, ByMethod]) -> Table:
 
 
 def _copy_table(results: Mapping[str, Result]) -> Table:
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name, (title, _) in SETS.items():
         draws = [
             result["copies"]
