@@ -17,6 +17,7 @@ from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
 from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
 from corank.learners.parameters import BasisParameters, candidates, whole_numbers
+from corank.learners.update import FittedRows
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solve.function import Function, Span
@@ -40,6 +41,7 @@ class ComponentLearner(OneViewLearner):
         solution = solve_components(training, settings)
         self._keep_counts(training)
         self._keep(solution)
+        self._fitted_rows = FittedRows(training, solution.held, self.cv)
         self._warn_of(training, settings, solution)
         return self
 

@@ -53,7 +53,11 @@ from corank.solve.column_path import (
 )
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
+    NO_CLOSED_FORM,
+    NOTHING_HELD_OUT,
     HeldOut,
+    as_told,
+    at_level,
     errors_of,
     kept_means,
     losses_from_sums,
@@ -108,7 +112,8 @@ class ComponentSettings(KernelSettings):
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
+        several = is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
+        return several or self.compared
 
     @property
     def numbers(self) -> Index:
@@ -138,6 +143,33 @@ class ComponentSolution:
     alpha: float
     limit: int
     path: Path | None
+    held: FittedComponents
+
+
+@dataclass(frozen=True)
+class FittedComponents:
+    """What a fit leaves behind to hold rows out, components kept."""
+
+    system: ComponentSystem
+    settings: ComponentSettings
+    n_components: int
+
+    def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
+        """The problem with held-out predictions of its units (n_units,); see `ChosenViews`."""
+        system, settings = self.system, replace(self.settings, compared=True)
+        if splits is not None:
+            settings = replace(settings, splits=splits)
+        problem = system.problem
+        folds = _hold_out(problem, settings, every_row=isinstance(system, RowComponents))
+        if folds is None:
+            raise ValueError(NOTHING_HELD_OUT)
+        if not isinstance(folds, np.ndarray):
+            raise ValueError(NO_CLOSED_FORM)  # noqa: TRY004
+        if isinstance(system, SummedComponents):
+            system = SummedComponents.of(problem, system.components, system.alpha, folds)
+        numbers = np.full(1, self.n_components)
+        values = system.held_out(fold_blocks(folds), numbers, centred=settings.centred)
+        return [(problem, as_told(problem, values, folds))]
 
 
 @dataclass(frozen=True)
@@ -178,6 +210,7 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
         alpha=system.alpha,
         limit=system.triangle.limit,
         path=path,
+        held=FittedComponents(replace(system), settings, min(number, components.n_components)),
     )
 
 
@@ -674,22 +707,33 @@ class SummedComponents:
         blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
-            gram = self.statistics.without(fold)
-            offset = gram.mean_score if settings.centred else 0.0
-            coefficients = self._triangle(gram).coefficients(numbers, offset)
+            coefficients, offset = self._without(fold, numbers, settings.centred)
             return [coefficients], offset
 
         if settings.scoring != "disagreement":
             tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
             return pooled(tables)
-        values = []
-        for fold, block in enumerate(blocks):
-            (weights,), offset = without(fold)
-            predictions = self.components.predictions(problem, weights, block)
-            values.append(predictions + offset)
-        predictions = in_place(blocks, values, problem.targets.shape[0])
+        predictions = self.held_out(blocks, numbers, centred=settings.centred)
         offsets = np.zeros(len(blocks))
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+
+    def _without(self, fold: int, numbers: Index, centred: bool) -> tuple[Array, float]:
+        """Coefficients of components (p, len(numbers)) without a fold, and the mean taken out."""
+        gram = self.statistics.without(fold)
+        offset = gram.mean_score if centred else 0.0
+        return self._triangle(gram).coefficients(numbers, offset), offset
+
+    def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
+        """Predictions (n_units, len(numbers)) of the blocks whose sums were gathered."""
+        problem = self.problem
+
+        def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
+            weights, offset = self._without(fold, numbers, centred)
+            return [self.components.predictions(problem, weights, left[0]) + offset]
+
+        values_of = of_fold if problem.groups is not None else at_level([problem], of_fold)
+        values = [values_of(fold, [block])[0] for fold, block in enumerate(blocks)]
+        return in_place(blocks, values, problem.targets.shape[0])
 
     def refitted(
         self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float
