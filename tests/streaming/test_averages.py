@@ -10,7 +10,7 @@ from corank import AutoRanker, AutoRegressor, TableEncoder, View, load
 from corank.core.sampling import label_draws
 from corank.learners.average import fitting
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.encoding import RANKS
+from corank.learners.average.encoding import BOTH_RANKS, QUERY_RANKS, RANKS
 from corank.streaming import averages
 
 pytestmark = [
@@ -115,6 +115,17 @@ def test_pieces_do_not_matter(learner, tmp_path, few_sampled):
     scored = ~np.isnan(Y)
     expected = model.score(X[scored], Y[scored], qid=QID[scored])
     assert model.score(scanned) == pytest.approx(expected)
+
+
+def test_points_are_called_by_their_rows_in_the_scan(tmp_path, few_sampled):
+    model = LEARNERS[0].fit(rows_of(tmp_path / "rows"))
+    names = [item.name for item in model.explain_pair(X[0], X[1]).by_item]
+    rows = np.sort([int(name.removeprefix("row ")) for name in names])
+    assert rows.max() > 150
+    assert not np.isnan(Y[rows]).any()
+    encoding = model._model.encodings[0]
+    found = encoding.encode(X[rows], None)
+    np.testing.assert_allclose(model._model.points[encoding.name], found, atol=1e-12)
 
 
 def test_a_sample_holds_whole_queries_or_rows_of_few_large_ones(tmp_path, monkeypatch):
@@ -238,6 +249,10 @@ def test_other_refusals(tmp_path):
     write_parts(table(X, np.full(600, np.nan), QID), tmp_path / "unscored")
     with pytest.raises(ValueError, match="no scored row"):
         AutoRanker().fit(scan(tmp_path / "unscored", features=NAMES, score="y"))
+    within = [Candidate(QUERY_RANKS), Candidate(BOTH_RANKS)]
+    for given in ((rows,), (X, Y)):
+        with pytest.raises(ValueError, match="all of them compare columns within queries"):
+            AutoRanker(candidates=within).fit(*given)
     model = AutoRanker(candidates=CANDIDATES).fit(rows)
     with pytest.raises(ValueError, match="return_std"):
         model.predict(rows, return_std=True)

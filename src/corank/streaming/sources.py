@@ -38,7 +38,14 @@ from corank.streaming.chunks import (
     runs_of,
     scores_of,
 )
-from corank.tables import TableError, TableFile, check_unique, is_number, plain_type
+from corank.tables import (
+    TableError,
+    TableFile,
+    check_unique,
+    is_number,
+    is_table_name,
+    plain_type,
+)
 from corank.tables.columns import usual_types
 from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
@@ -109,6 +116,10 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
     formats = set()
     for path, _ in located:
         detected = format or _format_of(path)
+        if detected is None and is_table_name(path):
+            raise TableError(
+                f"{path} cannot be read in passes: write it as Parquet, CSV or SVMlight"
+            )
         if detected is None:
             raise TableError(
                 f"{path} has no file extension of a table; give format='parquet', 'csv' or"
