@@ -282,7 +282,10 @@ class KernelLeastSquares(Learner):
         if self._per_column:
             kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
-        return AskedBases([asked], self.basis_selection, self._auto_basis, settings.seed)
+        names = vars(self).get("feature_names_in_") if names is None else names
+        return AskedBases(
+            [asked], self.basis_selection, self._auto_basis, settings.seed, names=names
+        )
 
     # ---------------------------------------------------------------- rows
 

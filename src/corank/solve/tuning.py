@@ -27,7 +27,7 @@ from corank.core.arrays import (
     solve_upper,
     take,
 )
-from corank.core.basis import BasisSpec, candidate_rows
+from corank.core.basis import AUTO_LIMIT, BasisSpec, candidate_rows
 from corank.core.folds import (
     Folding,
     Splits,
@@ -40,6 +40,7 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import any_floats, storable
 from corank.core.unscored import UnscoredRows
+from corank.solve.grid import GridSystem, held_out_on_grid
 from corank.solve.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -339,6 +340,9 @@ class HeldProblem:
     ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
         """The system and its folds; sums of folds are gathered in the same pass as the system."""
         dual = self.dual
+        if views[0].basis.grid is not None and self._by_factors(views[0], settings):
+            pairs = GridSystem(views[0])
+            return pairs, pairs.folding if settings.tunes and self.holds_out else None
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
         system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
@@ -353,6 +357,15 @@ class HeldProblem:
         ):
             system.gather(folds)
         return system, folds
+
+    def _by_factors(self, view: ViewData, settings: Settings) -> bool:
+        """Whether a grid of pairs is learned from by its factors; refuses splits of many pairs."""
+        if settings.splits is not None and len(view.problem) > AUTO_LIMIT:
+            raise ValueError(
+                f"cv does not go with a complete grid of {len(view.problem):,} pairs; leave it out, or"
+                " give a number of basis rows."
+            )
+        return settings.splits is None
 
     def _folds(
         self, system: DualSystem | PrimalSystem, settings: Settings
@@ -513,7 +526,11 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
-    errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+    how: Any = {"scoring": settings.scoring, "centred": settings.centred}
+    if isinstance(system, GridSystem):
+        errors = held_out_on_grid(system, grid.alphas, **how)
+    else:
+        errors = held_out(system, folds, grid, **how)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
     best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
