@@ -114,6 +114,20 @@ def test_a_grid_needs_every_pair_once_and_queries_that_are_its_rows():
     np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-8, atol=1e-8)
 
 
+def test_held_out_predictions_of_a_grid_are_those_of_refits():
+    model = RLS(0.3, kernel=PAIRS, gamma="scale").fit(X, Y)
+    expected = [
+        fit_predict(X[kept], Y[kept], X[row : row + 1], product, 0.3, intercept=True)[0]
+        for row, kept in enumerate(np.arange(len(X)) != row for row in range(len(X)))
+    ]
+    np.testing.assert_allclose(model.held_out_predictions_, expected, rtol=1e-8)
+    model = RankRLS(0.3, kernel=PAIRS, gamma="scale").fit(X, Y, qid=ITEM)
+    for train, test in leave_groups_out(ITEM):
+        scores = fit_predict(X[train], Y[train], X[test], product, 0.3, Loss(), qid=ITEM[train])
+        told = model.held_out_predictions_[test]
+        np.testing.assert_allclose(told, scores - scores.mean(), rtol=1e-7, atol=1e-8)
+
+
 def test_weights_and_splits_of_a_grid_are_those_of_any_rows():
     weights = rng.uniform(0.5, 2, size=len(X))
     learner = RLS(0.3, kernel=PAIRS, gamma="scale")
@@ -137,6 +151,8 @@ def test_a_large_grid_takes_all_pairs_as_basis():
     np.testing.assert_allclose(
         model.predict(rows)[known], model.predict(rows[known]), rtol=1e-8, atol=1e-8
     )
+    with pytest.raises(ValueError, match="update would make so many pairs an incomplete grid"):
+        model.update(rows[:2], scores[:2], qid=np.zeros(2))
     with pytest.raises(ValueError, match="cv does not go with a complete grid of 6,300 pairs"):
         RLS(kernel=PAIRS, cv=3).fit(rows, scores)
 

@@ -49,7 +49,7 @@ from corank.learners.parameters import (
     seed,
 )
 from corank.learners.training import columns_of_views
-from corank.learners.update import Kept, check_like_fit, with_new_rows
+from corank.learners.update import HoldsOut, Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
@@ -260,7 +260,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class Learner(Saveable, QueryEstimator):
+class Learner(HoldsOut, Saveable, QueryEstimator):
     """A learner whose predictions are those of its `function_`. A kind of learner adds how it is
     fitted.
     """
@@ -274,6 +274,7 @@ class Learner(Saveable, QueryEstimator):
     # rows up to which basis="auto" takes all of them; how many beyond
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
     _kept: Kept | None = None  # what rows can be added to
+    _bonds: Array | None = None  # of pairs of views: (M, M), None for 1
     _level: float  # was taken out of the scores before the fit
 
     def loss(self) -> Loss:
@@ -495,6 +496,7 @@ class Learner(Saveable, QueryEstimator):
             check_like_fit("qid", qid, self._with_queries)
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
+        self._fitted_rows = None
         return self
 
     def _grown(self, rows: ScoredRows) -> DualSystem | PrimalSystem:
@@ -514,6 +516,7 @@ class Learner(Saveable, QueryEstimator):
             new,
             self.unscored_loss(),
             self._n_seen,
+            bonds=self._bonds,
             with_queries=self._with_queries,
         )
         self._kept = Kept.of(system, unscored)

@@ -148,6 +148,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     _own_scoring = "rescaled"
     contents = CO_PURSUIT
     has_atoms = True
+    _no_closed_form = "atoms would be picked anew without every fold"
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"

@@ -56,12 +56,12 @@ from corank.learners.training import (
     scored_data,
     summed_data,
 )
-from corank.learners.update import COMPARED, FEDERATED, Kept
+from corank.learners.update import COMPARED, FEDERATED, MANY_PAIRS, FittedRows, Kept
 from corank.model_files.schema import ONE_VIEW
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
-from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune
+from corank.solve.tuning import ChosenViews, HeldProblem, Settings, Solution, TuningProblem, tune
 
 # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 MAX_ROWS_WITH_WIDTHS = 1_000
@@ -99,10 +99,13 @@ class KernelLeastSquares(Learner):
             return self._fit_rows(X, given, others, settings)
         rows = {"X": X, **given, "unscored": unscored}
         with scans().passing(self, checkpoint, rows) as passes:
-            if not is_scan(X):
-                return self._fit_rows(X, given, others, settings, passes)
-            X.check_alone(given)
-            return self._fit_scan(X, others, settings, passes)
+            if is_scan(X):
+                X.check_alone(given)
+                self._fit_scan(X, others, settings, passes)
+            else:
+                self._fit_rows(X, given, others, settings, passes)
+        self._fitted_rows = None  # they only pass by
+        return self
 
     def _fit_rows(
         self,
@@ -311,6 +314,15 @@ class KernelLeastSquares(Learner):
         level = data.level + solution.intercept
         self.function_ = fitted_function(solution.system, solution.coefficients, level)
         self.alpha_, self.path_ = solution.alpha, solution.path
+        chosen = ChosenViews(
+            [replace(view, basis=replace(view.basis)) for view in solution.system.views],
+            settings,
+            solution.alpha,
+            solution.agreement,
+            data.unscored,
+            isinstance(solution.system, DualSystem),
+        )
+        self._fitted_rows = FittedRows(data, chosen, self.cv)
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
         self.keep_counts(
@@ -333,7 +345,7 @@ class KernelLeastSquares(Learner):
             return FEDERATED
         if any(part.span.kernel.precomputed for part in self.function_.parts):
             return PRECOMPUTED
-        return COMPARED
+        return COMPARED if self.function_.parts[0].span.grid is None else MANY_PAIRS
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         features = self._read(X)

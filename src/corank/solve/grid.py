@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import qr
 
 from corank.core.arrays import Array, FloatArray, Index, in_order, solve_upper
+from corank.core.basis import AUTO_LIMIT
 from corank.core.folds import Folding
 from corank.core.kernels import Kernel, finite_values
 from corank.core.loss import QueryLoss
 from corank.core.observations import Problem, ScoredRows
 from corank.core.views import BlockKernel, PairGrid
-from corank.solve.holdout import FoldErrors, HeldOut, Scoring, errors_of, pooled
+from corank.solve.holdout import FoldErrors, HeldOut, Scoring, as_told, errors_of, pooled
 from corank.solve.spectrum import LEAST, Spectrum
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
+
+if TYPE_CHECKING:
+    from corank.solve.tuning import Grid
 
 SAMPLED_SHIFTS = 200  # of 1 / (λ + shift), by which such functions are known
 NEGLIGIBLE = 1e-11  # λ μ beside alpha
@@ -52,6 +56,16 @@ def grid_of(problem: Problem, kernel: Kernel, features: Array) -> tuple[PairGrid
         if whole and int(groups.max()) + 1 == turned.shape[0]:
             return turned, True
     return None
+
+
+def is_by_factors(view: ViewData, splits: Any) -> bool:
+    """Whether a grid is learned from by its factors, which splits of `cv` forbid."""
+    if splits is not None and len(view.problem) > AUTO_LIMIT:
+        raise ValueError(
+            f"cv does not go with a complete grid of {len(view.problem):,} pairs; leave it out, or"
+            " give a number of basis rows."
+        )
+    return splits is None
 
 
 class GridSystem(DualSystem):
@@ -109,6 +123,24 @@ class GridSystem(DualSystem):
         """The eigendecompositions of both factors."""
         sizes = [float(np.max(np.abs(np.diagonal(factor)))) for factor in self.factors]
         return GridSpectrum(*map(Spectrum.of, self.factors, sizes))
+
+    def centred_targets(self, *, centred: bool) -> tuple[FloatArray, FloatArray]:
+        """J s (a, b) less what is taken out of it for every fold, in the directions of residuals; and
+        what that is, (a, 1) or (a, b).
+        """
+        targets, ones = map(self.on_grid, self.targets.T)
+        (a, b), offsets = self.shape, np.zeros((self.shape[0], 1))
+        if centred:
+            held = targets.sum(axis=1, keepdims=True) if self.whole_rows else targets
+            offsets = (targets.sum() - held) / max(a * b - (b if self.whole_rows else 1), 1)
+        values = targets - offsets * ones
+        return values @ self.grid_spectrum.right.vectors if self.whole_rows else values, offsets
+
+    def left_out(self, alphas: FloatArray, *, centred: bool) -> Iterator[FloatArray]:
+        """Residuals (a, b) of what is held out, alpha by alpha; see `GridSpectrum.left_out`."""
+        _, offsets = self.centred_targets(centred=centred)
+        targets = self.on_grid(self.targets[:, 0])
+        return self.grid_spectrum.left_out(targets, alphas, offsets, whole_rows=self.whole_rows)
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of the rows for one alpha: [(n, 1)]."""
@@ -221,42 +253,30 @@ def _representatives(
     return order[:rank], spread
 
 
-def _disagreement(system: GridSystem, residuals: FloatArray) -> FoldErrors:
-    """Shares of misordered pairs, of residuals of one alpha."""
-    problem = system.problems[0]
-    if system.whole_rows:
-        residuals = residuals @ system.grid_spectrum.right.vectors.T
-    predictions = problem.predictions(system.in_rows(residuals))
-    folds = system.folding.codes[0]
-    return errors_of(problem, predictions, folds, "disagreement", np.zeros(0))
+# ---------------------------------------------------------------- what is held out
 
 
 def held_out_on_grid(
-    system: GridSystem, alphas: FloatArray, *, scoring: Scoring, centred: bool
+    system: Any, folds: Any, grid: Grid, *, scoring: Scoring, centred: bool
 ) -> HeldOut:
-    """The held-out errors of every alpha, one at a time; of very many pairs that are held out one
-    by one those of a row of the grid are added up.
+    """As `holdout.held_out`; of a complete grid of pairs one alpha at a time, and of very many pairs
+    that are held out one by one the errors of a row of the grid are added up.
     """
-    (a, b), whole_rows = system.shape, system.whole_rows
-    targets, ones = map(system.on_grid, system.targets.T)
-    offsets = np.zeros((a, 1))
-    if centred:
-        held = targets.sum(axis=1, keepdims=True) if whole_rows else targets
-        offsets = (targets.sum() - held) / max(a * b - (b if whole_rows else 1), 1)
-    spectrum = system.grid_spectrum
-    left = spectrum.left_out(targets, alphas, offsets, whole_rows=whole_rows)
     if scoring == "disagreement":
-        tables = [_disagreement(system, residuals) for residuals in left]
+        tables = [
+            errors_of(system.problems[0], values, folds.codes[0], scoring, np.zeros(0))
+            for values in _predictions(system, grid.alphas, centred=centred)
+        ]
         return HeldOut(np.hstack([table.errors for table in tables]), tables[0].sizes)
-    centred_targets = targets - offsets * ones
-    if whole_rows:
-        centred_targets = centred_targets @ spectrum.right.vectors
-    n_folds = a if whole_rows or a * b > MAX_FOLDS else a * b
+    (a, b), n_folds = system.shape, system.shape[0]
+    if not system.whole_rows and a * b <= MAX_FOLDS:
+        n_folds = a * b
+    targets, _ = system.centred_targets(centred=centred)
     sums: Any = [[], [], []]
-    for residuals in left:
+    for residuals in system.left_out(grid.alphas, centred=centred):
         pairs = [(residuals, residuals)]
         if scoring == "rescaled":
-            fitted = centred_targets - residuals
+            fitted = targets - residuals
             pairs += [(residuals, fitted), (fitted, fitted)]
         for kept, (first, second) in zip(sums, pairs, strict=False):
             shape = n_folds, -1
@@ -264,3 +284,19 @@ def held_out_on_grid(
     errors, *others = (np.stack(columns, axis=1) for columns in sums if columns)
     sizes = np.full(n_folds, system.problems[0].freedom() / n_folds)
     return pooled([FoldErrors(errors, sizes, *others)])
+
+
+def predictions_on_grid(
+    system: GridSystem, folds: Folding, grid: Grid, *, centred: bool
+) -> list[Array]:
+    """As `holdout.held_out_predictions`."""
+    (values,) = _predictions(system, grid.alphas, centred=centred)
+    return [as_told(system.problems[0], values, folds.codes[0])]
+
+
+def _predictions(system: GridSystem, alphas: FloatArray, *, centred: bool) -> Iterator[FloatArray]:
+    """Held-out predictions (n, 1) of the rows, alpha by alpha."""
+    for residuals in system.left_out(alphas, centred=centred):
+        if system.whole_rows:
+            residuals = residuals @ system.grid_spectrum.right.vectors.T
+        yield system.problems[0].predictions(system.in_rows(residuals))
