@@ -25,6 +25,7 @@ from corank.core.views import View, read_bonds, read_views, scale_and_pairs
 from corank.inputs import is_scan, scans, unscored_parts
 from corank.learners.base import R2Mixin, RankerMixin
 from corank.learners.parameters import (
+    GAMMA_RULES,
     WITH_UNSCORED,
     BasisParameters,
     candidates,
@@ -103,7 +104,7 @@ class ViewLearner(KernelLeastSquares):
             kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
             gamma = None
             if kernel.has_width:
-                gamma = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
+                gamma = candidates(view.gamma, f"gamma of {view.name}", GAMMA_RULES)
         return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
 
     def _specs(self, n_views: int) -> list[Any]:
@@ -349,9 +350,11 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
     views : int, random_split, random_bases or list of View, default=2
         The views. A number divides the columns at random; natural views, such as text and image
         columns, are better: ``[View("text_*"), View("image_*")]``.
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations.
+        values, each with every agreement; all of them from few factorisations. "mean-length" weighs
+        the norm of every view by one over the mean length of its scored rows, times its penalty:
+        alpha is then 1.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A
@@ -442,9 +445,11 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     views : int, random_split, random_bases or list of View, default=2
         The views. A number divides the columns at random; natural views, such as text and image
         columns, are better: ``[View("text_*"), View("image_*")]``.
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations.
+        values, each with every agreement; all of them from few factorisations. "mean-length" weighs
+        the norm of every view by one over the mean length of its scored rows, times its penalty:
+        alpha is then 1.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A

@@ -16,11 +16,12 @@ import numpy as np
 
 from corank.core.arrays import Index, NumpyArray, to_numpy
 from corank.core.folds import Splits
-from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
+from corank.core.kernels import MEAN_DISTANCE, Kernel, is_named, is_registered, kernel_names
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
 
 MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
+GAMMA_RULES = ("scale", MEAN_DISTANCE, "tune")
 # what searches hand on to `fit`
 WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
 
@@ -31,7 +32,7 @@ class KernelParameters:
     them.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+    _gamma_words: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -56,7 +57,7 @@ class WidthParameters(BasisParameters):
     rows are few.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune", "columns")
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", *GAMMA_RULES, "columns")
 
     gamma: Any = "auto"
 

@@ -17,7 +17,7 @@ from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array
 from corank.core.basis import check_basis
-from corank.core.kernels import is_named
+from corank.core.kernels import MEAN_LENGTH, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows
 from corank.core.unscored import Part
@@ -197,6 +197,11 @@ class KernelLeastSquares(Learner):
 
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
+        if settings.alpha == MEAN_LENGTH:
+            alpha, asked = asked.with_mean_lengths(data)
+            settings = replace(settings, alpha=alpha)
+            if self.has_views:
+                self.views_ = [each.view for each in asked.views]
         if self._per_column:
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views:  # every view has a width of its own
@@ -270,7 +275,7 @@ class KernelLeastSquares(Learner):
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         return Settings(
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH)),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
             gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
@@ -414,9 +419,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).
@@ -425,9 +431,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     kernel : str or callable, default="rbf"
         scikit-learn's names, "exponential" (of the Euclidean distance), a name given to
         `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
-    gamma : "auto", "scale", "tune", "columns", float, list or array, default="auto"
-        Kernel width; "scale" is 1 / (columns · variance), of an exponential kernel the root of
-        that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
+    gamma : "auto", "scale", "mean-distance", "tune", "columns", float, list or array,
+        default="auto"
+        Kernel width; "scale" is 1 / (columns · variance), "mean-distance" one over the mean squared
+        distance of two scored rows, of an exponential kernel the root of that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
         per column: for rbf exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for
         laplacian Σ gamma_j abs(x_j − x'_j). "columns" learns them from the evidence of at most 800
         scored rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which
@@ -498,9 +505,10 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).

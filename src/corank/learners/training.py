@@ -20,7 +20,13 @@ from corank.core.basis import (
     make_basis,
     read_basis,
 )
-from corank.core.kernels import Kernel, check_precomputed, is_named
+from corank.core.kernels import (
+    MEAN_DISTANCE,
+    Kernel,
+    check_precomputed,
+    inverse_length,
+    is_named,
+)
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -232,7 +238,7 @@ class AskedView:
     """A view, and what is to span its functions.
 
     kernel : its width still open
-    gamma : the width, "scale", "tune" or candidates; None for a kernel without one
+    gamma : the width, "scale", "mean-distance", "tune" or candidates; None for a kernel without one
     basis : "auto", "all", "scored", "features", a number of rows or row numbers
     """
 
@@ -274,6 +280,24 @@ class AskedBases:
             for asked in self.views
         ]
         return replace(self, views=views)
+
+    def with_mean_lengths(self, data: TrainingData) -> tuple[float, AskedBases]:
+        """alpha="mean-length", one over the mean length of the scored rows; of several views 1, with
+        penalties that are multiplied by what it is in each of them.
+        """
+        weights = []
+        views = zip(self.views, data.problems, data.numbers, strict=True)
+        for asked, problem, numbers in views:
+            rows = select(problem.features, asked.view.columns)
+            weights.append(inverse_length(rows, take(data.weights, numbers)))
+        if len(weights) == 1:
+            return weights[0], self
+        pairs = zip(self.views, weights, strict=True)
+        scaled = [
+            replace(asked, view=replace(asked.view, penalty=asked.view.penalty * weight))
+            for asked, weight in pairs
+        ]
+        return 1.0, replace(self, views=scaled)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""
@@ -354,12 +378,14 @@ class ViewBasis:
             return widths_to_try(gamma, None)
         # the scale of the scored rows and the unscored ones that may serve as basis
         numbers, features = self.candidates
+        if gamma == MEAN_DISTANCE:
+            numbers, features = self.index, self.scored
         weights = self.data.weights
         if weights is not None:  # rows of `unscored=` have none
             inside = numbers < self.data.everything.shape[0]
             by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
             weights = like(by_row, weights)
-        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights))
+        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights, gamma))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
