@@ -157,6 +157,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "n_components": [2, 4, 6],
         "alpha": 0.0,
         "weighting": "size",
+        "cut": "components",
     },
     MatchingPursuit: {
         **KERNEL,
