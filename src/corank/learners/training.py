@@ -63,6 +63,15 @@ class TrainingData(Training):
         """Number of rows on which views should agree."""
         return 0 if self.unscored is None else self.unscored.n_rows
 
+    def with_scores(self, scores: Array, *, centred: bool) -> TrainingData:
+        """The same rows with other scores, (n,) of all rows of X."""
+        assert isinstance(self.problem, ScoredRows)
+        problem = replace(self.problem, scores=take(scores, self.index), level=0.0)
+        level = problem.mean_score if centred else 0.0
+        problem = problem.under(problem.comparison, level)
+        warn_of_ties(problem)
+        return replace(self, problem=problem, problems=[problem], level=level)
+
     def rows(self, numbers: Index) -> Array:
         """Features of rows of X and, counted behind them, of `unscored=`."""
         n = self.everything.shape[0]

@@ -15,17 +15,21 @@ import numpy as np
 from corank.core.arrays import Array, Index, first_appearance, like, namespace, stack_rows, to_numpy
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.loss import Loss
-from corank.core.observations import EVERY_ROW, ComparedRows, ScoredRows
+from corank.core.observations import EVERY_ROW, ComparedRows, ScoredRows, whitened_statistics
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.solve.function import Expansion, Function
-from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 
 COMPARED = (
     "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 )
 FEDERATED = (
     "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
+    " rows."
+)
+SEVERAL_TARGETS = (
+    "update of several columns of scores needs what a model file does not hold; fit again with all"
     " rows."
 )
 CHUNKS = (

@@ -23,8 +23,7 @@ from corank.core.arrays import (
     add_diagonal,
     cholesky,
     namespace,
-    solve_lower,
-    solve_upper,
+    solve_factored,
     take,
 )
 from corank.core.basis import BasisSpec, candidate_rows
@@ -335,13 +334,16 @@ class HeldProblem:
     holds_out: bool = True
 
     def prepared(
-        self, views: Sequence[ViewData], settings: Settings
+        self, views: Sequence[ViewData], settings: Settings, system: Any = None
     ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
-        """The system and its folds; sums of folds are gathered in the same pass as the system."""
+        """The system, where there is none yet, and its folds; sums of folds are gathered in the same
+        pass as the system.
+        """
         dual = self.dual
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
-        system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
+        if system is None:
+            system = (DualSystem if dual else PrimalSystem)(views, self.unscored)
         if not (settings.tunes and self.holds_out):
             return system, None
         folds = self._folds(system, settings)
@@ -350,6 +352,7 @@ class HeldProblem:
             and isinstance(folds, Folding)
             and folds.n_folds <= MAX_FOLDS_WITH_SUMS
             and hold_out_way(system, folds) == "sums"
+            and not system.has_fold_sums
         ):
             system.gather(folds)
         return system, folds
@@ -501,14 +504,40 @@ def best_of(trials: Iterable[T]) -> tuple[T, Path | None]:
 
 def tune(problem: TuningProblem, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve."""
-    trials = (_trial(problem, views, settings) for views in problem.choices)
+    trials = (
+        _trial(problem, *problem.prepared(views, settings), settings) for views in problem.choices
+    )
     trial, path = best_of(trials)
     return _solved(trial, path, settings)
 
 
-def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings) -> Trial:
+def tune_each(
+    problem: HeldProblem, settings: Settings, targets: Sequence[Problem]
+) -> list[Solution]:
+    """What `tune` finds for every column of scores of the same rows, of which the problem has the
+    first.
+
+    What does not depend on scores is made once per kernel width, and kept for that width only.
+    """
+    tried = []
+    for views in problem.choices:
+        first, folds = problem.prepared(views, settings)
+        solutions = []
+        for system in first.with_each(targets, folds):
+            prepared = problem.prepared(system.views, settings, system)
+            trial = _trial(problem, *prepared, settings)
+            solutions.append(_solved(trial, trial.path, settings))
+        for solution in solutions:
+            solution.system.forget()
+        tried.append(solutions)
+    best = [best_of(by_width) for by_width in zip(*tried, strict=True)]
+    return [replace(solution, path=path) for solution, path in best]
+
+
+def _trial(
+    problem: TuningProblem, system: Any, folds: Folding | Splits | None, settings: Settings
+) -> Trial:
     """The system of one choice of kernel widths, and the errors of its pairs of parameters."""
-    system, folds = problem.prepared(views, settings)
     grid = parameter_grid(system, settings)
     trial = Trial(system, folds, grid, None)
     if folds is None:
@@ -639,11 +668,6 @@ def _sweep(
         )
         parts[block.start] = solve_factored(factor, rest)
     return xp.concat([parts[key] for key in sorted(parts)], axis=0)
-
-
-def solve_factored(factor: Array, right: Array) -> Array:
-    """(L Lᵀ)⁻¹ right."""
-    return solve_upper(factor.T, solve_lower(factor, right))
 
 
 def _conjugate(
