@@ -180,9 +180,9 @@ MUTANTS = [
     ),
     # choice of alpha, hold-out
     Mutant("solve", "solve/holdout.py", "np.maximum(slope, least)", "np.maximum(slope, -np.inf)"),
-    Mutant("solve", "solve/holdout.py", "gap.mean <= gap.standard_error", "gap.mean <= 0"),
+    Mutant("solve", "solve/tuning.py", "gap.mean <= gap.standard_error", "gap.mean <= 0"),
     Mutant("solve", "solve/holdout.py", "* k / (k - 1)", "* 1.0"),
-    Mutant("solve", "solve/holdout.py", "np.argmax(alpha[ties])", "np.argmin(alpha[ties])"),
+    Mutant("solve", "solve/tuning.py", "np.argmax(alpha[ties])", "np.argmin(alpha[ties])"),
     Mutant("solve", "solve/holdout.py", "alphas / cost", "alphas"),
     Mutant("solve", "solve/co_kernel.py", "g = 1 / (1 + self.factor * ratio", "g = 1 / (1 + ratio"),
     # posteriors

@@ -198,6 +198,8 @@ def test_svmlight(folder):
         (("rows.parquet", "--score", "y", "--view", "x0"), "--view"),
         (("none/*.parquet", "--score", "y"), "none/*.parquet"),
         (("parts", "--score", "y", "--dask", "tcp://127.0.0.1:1"), ("--dask", "tcp://127.0.0.1:1")),
+        (("parts", "--score", "y", "--device", "cpu"), ("--device", "average")),
+        (("rows.jsonl", "--score", "y", "--passes"), ("rows.jsonl", "passes", "Parquet")),
         (("parts", "--score", "y", "--shuffle-queries"), ("--shuffle-queries", "--query")),
         (
             (
@@ -226,6 +228,8 @@ def test_svmlight(folder):
         "a single view",
         "a pattern of nothing",
         "no scheduler",
+        "a device and an average",
+        "lines of JSON in passes",
         "queries brought together without queries",
         "queries brought together by Dask",
     ],
@@ -238,7 +242,14 @@ def test_what_is_wrong(folder, refused, words, mentions, monkeypatch):
             raise OSError("nobody answers")
 
         monkeypatch.setattr(distributed, "Client", unreachable)
+    (folder / "rows.jsonl").write_text('{"y": 1, "x0": 2}\n')
     refused("fit", *words, "--out", "x.corank", mentions=mentions)
+
+
+@pytest.mark.parametrize("option", ["--effect", "--no-effect"])
+def test_an_average_in_passes_says_that_no_effect_is_checked(folder, option):
+    said = run("fit", "parts", "--score", "y", "--id", "name", option, "--out", "x.corank")
+    assert ("whether unscored rows help is not checked" in said) == (option == "--effect")
 
 
 def test_views_learn_from_comparisons_and_suggest(folder, monkeypatch):

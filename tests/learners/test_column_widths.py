@@ -268,7 +268,9 @@ def test_widths_of_very_many_columns_are_not_learned(name):
 
 
 def test_learners_with_views_take_candidates_only():
-    with pytest.raises(ValueError, match="gamma 'columns' is not known"):
+    with pytest.raises(
+        ValueError, match="gamma 'columns' is for RLS, RankRLS, DifferenceGP and PreferenceGP"
+    ):
         CoRLS(gamma="columns").fit(X, Y)
     model = CoRLS(alpha=1.0, agreement=0.0, gamma=np.array([0.1, 0.2])).fit(X, Y)
     assert set(model.gamma_) <= {0.1, 0.2}

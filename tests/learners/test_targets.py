@@ -207,3 +207,14 @@ def test_what_is_wrong_is_named():
     model = RLS(gamma=GAMMA).fit(X, Y)
     with pytest.raises(ValueError, match="y has 2 columns, but the model was fitted on 5"):
         model.score(X, Y[:, :2])
+
+
+@pytest.mark.parametrize("make", [RLS, RankRLS])
+def test_held_out_predictions_have_a_column_per_target(make):
+    model = make(gamma=GAMMA).fit(X, HOLES, qid=QID)
+    expected = alone(model, HOLES, QID)
+    columns = [each.held_out_predictions_ for each in expected]
+    np.testing.assert_allclose(model.held_out_predictions_, np.stack(columns, axis=1), atol=1e-9)
+    folds = [(REST, HALF), (HALF, REST)]
+    columns = [each.predict_held_out(folds) for each in expected]
+    np.testing.assert_allclose(model.predict_held_out(folds), np.stack(columns, axis=1), atol=1e-9)

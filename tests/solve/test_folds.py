@@ -12,7 +12,7 @@ from corank.core.folds import N_FOLDS, default_folding
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ScoredRows
 from corank.core.sampling import fold_numbers, uniform_draws
-from corank.solve.holdout import best_position
+from corank.solve.tuning import best_position
 
 PROBLEM = small_problem(seed=11, sizes=(1, 4, 7, 3, 5, 4))
 X, Y, QID = PROBLEM.X, PROBLEM.y, PROBLEM.qid

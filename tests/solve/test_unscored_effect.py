@@ -28,7 +28,8 @@ from corank import CoRankRLS, CoRLS, View
 from corank.core.folds import balanced_folds
 from corank.datasets import make_two_views
 from corank.solve.effect import UnscoredEffect, unscored_effect
-from corank.solve.holdout import Grid, HeldOut
+from corank.solve.holdout import HeldOut
+from corank.solve.tuning import Grid
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views(seed=3, sizes=(1, 4, 5, 3, 4))

@@ -4,13 +4,13 @@ come in.
 
 import numpy as np
 import pytest
-from scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, scan, table, write_parts
 
-from corank import AutoRanker, AutoRegressor, TableEncoder, View, load, scan
+from corank import AutoRanker, AutoRegressor, TableEncoder, View, load
 from corank.core.sampling import label_draws
 from corank.learners.average import fitting
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.encoding import RANKS
+from corank.learners.average.encoding import BOTH_RANKS, QUERY_RANKS, RANKS
 from corank.streaming import averages
 
 pytestmark = [
@@ -117,6 +117,17 @@ def test_pieces_do_not_matter(learner, tmp_path, few_sampled):
     assert model.score(scanned) == pytest.approx(expected)
 
 
+def test_points_are_called_by_their_rows_in_the_scan(tmp_path, few_sampled):
+    model = LEARNERS[0].fit(rows_of(tmp_path / "rows"))
+    names = [item.name for item in model.explain_pair(X[0], X[1]).by_item]
+    rows = np.sort([int(name.removeprefix("row ")) for name in names])
+    assert rows.max() > 150
+    assert not np.isnan(Y[rows]).any()
+    encoding = model._model.encodings[0]
+    found = encoding.encode(X[rows], None)
+    np.testing.assert_allclose(model._model.points[encoding.name], found, atol=1e-12)
+
+
 def test_a_sample_holds_whole_queries_or_rows_of_few_large_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(averages, "SAMPLE_ROWS", 150)
     scanned = rows_of(tmp_path / "rows", 20)
@@ -179,18 +190,14 @@ def test_a_fit_that_breaks_off_is_resumed_with_the_same_bits(learner, tmp_path, 
 def test_workers_and_collections(learner, tmp_path, few_sampled):
     distributed = pytest.importorskip("distributed")
     array = pytest.importorskip("dask.array")
-    expected = learner.fit(rows_of(tmp_path / "rows")).predict(NEW)
+    fitted = type(learner)(candidates=CANDIDATES).fit(rows_of(tmp_path / "rows"))
+    expected = fitted.predict(NEW)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(processes=False, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        models = [
-            type(learner)(candidates=CANDIDATES).fit(rows_of(tmp_path / "rows", client=client))
-            for _ in range(2)
-        ]
-        same_bits(*models)
-        close(models[0].predict(NEW), expected)
+        same_bits(learner.fit(rows_of(tmp_path / "rows", client=client)), fitted)
         cut = [array.from_array(values, chunks=110) for values in (X, Y, QID)]
         cut[0] = cut[0].rechunk((110, 6))
         collected = learner.fit(cut[0], cut[1], qid=cut[2])
@@ -242,6 +249,10 @@ def test_other_refusals(tmp_path):
     write_parts(table(X, np.full(600, np.nan), QID), tmp_path / "unscored")
     with pytest.raises(ValueError, match="no scored row"):
         AutoRanker().fit(scan(tmp_path / "unscored", features=NAMES, score="y"))
+    within = [Candidate(QUERY_RANKS), Candidate(BOTH_RANKS)]
+    for given in ((rows,), (X, Y)):
+        with pytest.raises(ValueError, match="all of them compare columns within queries"):
+            AutoRanker(candidates=within).fit(*given)
     model = AutoRanker(candidates=CANDIDATES).fit(rows)
     with pytest.raises(ValueError, match="return_std"):
         model.predict(rows, return_std=True)

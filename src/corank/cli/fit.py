@@ -59,6 +59,7 @@ from corank.cli.options import (
     COMPARISONS,
     LEARNERS,
     RANKERS,
+    STREAMED,
     TABLE,
     CommonOptions,
     Directed,
@@ -113,6 +114,7 @@ FACTS = (  # of the description that the result has too
     "gammas_tried",
     "alpha",
     "agreement",
+    "pull",
     "n_components",
     "n_atoms",
     "amplitude",
@@ -209,9 +211,10 @@ class FitRequest:
     method: MethodName = option(
         "auto averages many models, weighted by their held-out errors; it ranks with --query or"
         " --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
-        " pursuit (a handful of items) rank; rls, kpcr and matching predict scores; corankrls and"
-        " corls make several views agree on unscored rows; preference and difference (from who won,"
-        " or by how much) say how certain they are and what to ask next.",
+        " pursuit (a handful of items) rank; rls, kpcr and matching predict scores; corankrls,"
+        " corls and copursuit make several views agree on unscored rows; transductive ranks items"
+        " that are known in advance; preference and difference (from who won, or by how much) say"
+        " how certain they are and what to ask next.",
         default=AUTO,
         metavar="NAME",
         shown=True,
@@ -303,7 +306,8 @@ class FitJob:
         second = next((name for name, value in tables.items() if value), None)
         more, streamed = None, is_big(file.path)
         is_average = request.method is AUTO and not request.learner.are_of_one_learner
-        if is_average and set(passes.given) == {"unscored"} and not streamed:
+        in_memory = is_average or request.method not in STREAMED
+        if in_memory and set(passes.given) == {"unscored"} and not streamed:
             unscored = Path(str(passes.unscored))
             more = None if is_big(unscored) else TableFile(unscored)
         streamed = second is None and (streamed or (bool(passes.given) and more is None))
@@ -361,7 +365,7 @@ class FitJob:
         has_unscored = request.passes.unscored is not None
         if method is AUTO and (request.learner.are_of_one_learner or (streamed and has_unscored)):
             agreeing = MethodName.corankrls if self.plain_method in RANKERS else MethodName.corls
-            has_views = bool(request.chosen.view) or has_unscored
+            has_views = bool(request.chosen.view) or has_unscored or request.learner.are_of_views
             method = agreeing if has_views else self.plain_method
             why = "settings of a single learner are given"
             if streamed and has_unscored:
@@ -445,7 +449,9 @@ class TrainingTable:
                 model.keep_scored_rows(self.scored_rows)
         model.encoder_, model.table_ = self.encoder, self.remembered
         if self.names is not None and model.has_atoms:
-            model.name_atoms([str(self.names[row]) for row in model.atoms_])
+            rows = model.atoms_ if model.has_views else [model.atoms_]
+            names = [[str(self.names[row]) for row in atoms] for atoms in rows]
+            model.name_atoms(names if model.has_views else names[0])
 
 
 def _read_training(job: FitJob, step: Step) -> TrainingTable:

@@ -20,9 +20,10 @@ from corank.cli.columns import (
     remembered_ids,
     result_names,
 )
+from corank.cli.console import note
 from corank.cli.fit import FitJob, with_effect
 from corank.cli.items import Step
-from corank.cli.options import AGREEING, STREAMED, TableOutput
+from corank.cli.options import AGREEING, AUTO, STREAMED, TableOutput
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
 from corank.streaming.models import (
@@ -49,6 +50,8 @@ def fit_in_passes(job: FitJob, step: Step) -> Any:
             f"--method {method} needs all rows in memory; methods that read files in passes are"
             f" {', '.join(STREAMED)}"
         )
+    if method is AUTO and job.request.learner.device is not None:
+        raise ValueError("--device does not go with an average of models that are fitted in passes")
     _check_shuffle(job.roles.query, shuffles=passes.shuffle_queries)
     if passes.shuffle_queries and passes.dask is not None:
         raise ValueError("--shuffle-queries does not go with --dask: sort the files by query first")
@@ -72,6 +75,8 @@ def fit_in_passes(job: FitJob, step: Step) -> Any:
         if client is not None:
             client.close()
     counts = model.counts()
+    if method is AUTO and passes.effect and model.n_unscored:
+        note("whether unscored rows help is not checked for an average that is fitted in passes")
     queries = None if rows.roles.query is None else counts["queries"]
     numbers = {"rows": counts["rows"], "scored": counts["scored"], "queries": queries}
     model.encoder_, model.table_ = rows.encoder, {**job.roles.columns, **numbers}

@@ -353,7 +353,7 @@ class KindOptions:
     view: Words = names(
         "Columns of one view, such as 'text_*', or text='text_*,title:cosine' with a name and a"
         " kernel; once per view.",
-        shown="none; for corankrls and corls two random halves",
+        shown="none; for corankrls, corls and copursuit two random halves",
     )
 
     @property
@@ -433,13 +433,38 @@ class LearnerOptions:
         "Rows used as basis functions: auto, all, features or a number.", shown="auto"
     )
     alpha: Word = tuned("Strength of regularisation: tune, a number, or several to try.")
+    agreement: Word = tuned(
+        "How strongly views must agree on unscored rows: tune, a number, or several to try."
+    )
+    beta: Word = setting(
+        "Share of the squared errors of the scores themselves in what a ranker learns from, from 0"
+        " to 1.",
+        shown="0",
+    )
     scoring: Word = setting(
         "Held-out error that settings are chosen by: squared, rescaled (squared, at the best scale)"
         " or disagreement (share of pairs in the wrong order).",
         shown="the method's own",
     )
+    solver: Word = setting(
+        "How corankrls and corls solve for their views: direct, partitioned, coordinate or"
+        " accelerated.",
+        shown="direct",
+    )
     components: Word = tuned("Number of components of kpcrank and kpcr, or tune.")
-    atoms: Word = tuned("Number of items that a model of pursuit or matching consists of, or tune.")
+    atoms: Word = tuned(
+        "Number of items that a model of pursuit, matching or copursuit consists of, or tune."
+    )
+    refit: Word = setting(
+        "When these methods fit all weights again: back (after every step), basic (never), final,"
+        " or pre (for every candidate; not copursuit).",
+        shown="back",
+    )
+    pull: Word = setting(
+        "How strongly transductive holds the scores that it fills in to what the scored queries"
+        " say: tune, a number, or several to try.",
+        shown="1",
+    )
     amplitude: Word = tuned("Variance of the scores in preference and difference, or tune.")
     noise: Word = tuned("Variance of the noise in difference, or tune.")
     weighting: Weighting | None = setting(
@@ -450,8 +475,14 @@ class LearnerOptions:
     @property
     def are_of_one_learner(self) -> bool:
         """Whether a setting is given that an average of models does not have."""
-        given = self.gamma, self.basis, self.alpha, self.weighting, self.scoring
-        return self.kernel != "rbf" or any(value is not None for value in given)
+        given = self.gamma, self.basis, self.alpha, self.beta, self.weighting, self.scoring
+        given_any = any(value is not None for value in given)
+        return self.kernel != "rbf" or given_any or self.are_of_views
+
+    @property
+    def are_of_views(self) -> bool:
+        """Whether a setting is given that only a learner with views has."""
+        return self.agreement is not None or self.solver is not None
 
     def for_method(self, method: MethodName, plain: MethodName) -> dict[str, Any]:
         """The settings as the learner takes them; those that do not go with the method are refused.
@@ -522,7 +553,8 @@ AGREEING = _methods(lambda record: record.views)  # views that agree on unscored
 STREAMED = (AUTO, *_methods(lambda record: record.scans))  # that learn from files in passes
 RANKERS = _methods(lambda record: record.ranks)
 METHODS_WITH = {  # option → methods that it goes with, where learners do not list it among theirs
-    **dict.fromkeys(("view", "unscored"), AGREEING),
+    "view": AGREEING,
+    "unscored": _methods(lambda record: record.unscored),
     **dict.fromkeys(("passes", "checkpoint", "dask"), STREAMED),
     "scoring": _methods(lambda record: "amplitude" not in record.options),
     "comparisons": _methods(lambda record: record.comparisons),
@@ -578,7 +610,7 @@ def _count_or_text(text: str) -> int | str:
 
 LEARNERS_NAMES = {"components": "n_components", "atoms": "n_atoms"}  # of settings
 READ_SETTINGS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("weighting", "basis", "scoring"), _count_or_text),
-    **dict.fromkeys(("alpha", "amplitude", "noise"), number_or_text),
+    **dict.fromkeys(("weighting", "basis", "scoring", "refit", "solver"), _count_or_text),
+    **dict.fromkeys(("alpha", "amplitude", "noise", "agreement", "beta", "pull"), number_or_text),
     **{name: partial(_whole_numbers, name) for name in ("components", "atoms")},
 }

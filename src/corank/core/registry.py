@@ -28,8 +28,8 @@ class LearnerRecord:
     unscored : whether it learns from unscored rows
     comparisons : whether it has `fit_comparisons`
     scans : whether it learns from a `corank.scan`
-    options : options of `corank fit` that it takes: alpha, amplitude, atoms, basis, components,
-        noise, weighting
+    options : options of `corank fit` that it takes: agreement, alpha, amplitude, atoms, basis, beta,
+        components, noise, pull, refit, solver, weighting
     keeps_scale : whether predictions are on the scale of the scores, for a ranker up to the level
         of a query
     in_files : whether model files hold it; else it saves another learner
@@ -124,7 +124,7 @@ for _record in (
         comparisons=True,
         scans=True,
         by_default=True,
-        options=("alpha", "basis", "weighting"),
+        options=("alpha", "basis", "beta", "weighting"),
     ),
     LearnerRecord(
         "RLS",
@@ -146,7 +146,7 @@ for _record in (
         comparisons=True,
         scans=True,
         by_default=True,
-        options=("alpha", "basis", "weighting"),
+        options=("agreement", "alpha", "basis", "beta", "solver", "weighting"),
     ),
     LearnerRecord(
         "CoRLS",
@@ -158,7 +158,7 @@ for _record in (
         unscored=True,
         scans=True,
         by_default=True,
-        options=("alpha", "basis"),
+        options=("agreement", "alpha", "basis", "solver"),
     ),
     LearnerRecord(
         "KPCRank",
@@ -166,7 +166,7 @@ for _record in (
         "kpcrank",
         "ranks items within a query, on the leading components",
         comparisons=True,
-        options=("basis", "components", "weighting"),
+        options=("alpha", "basis", "components", "weighting"),
     ),
     LearnerRecord(
         "KPCR",
@@ -174,14 +174,14 @@ for _record in (
         "kpcr",
         "predicts scores, on the leading components",
         ranks=False,
-        options=("basis", "components"),
+        options=("alpha", "basis", "components"),
     ),
     LearnerRecord(
         "RankingPursuit",
         "corank.learners.pursuit",
         "pursuit",
         "ranks items within a query, by a handful of atoms",
-        options=("atoms", "weighting"),
+        options=("atoms", "beta", "refit", "weighting"),
     ),
     LearnerRecord(
         "MatchingPursuit",
@@ -189,7 +189,7 @@ for _record in (
         "matching",
         "predicts scores, by a handful of atoms",
         ranks=False,
-        options=("atoms",),
+        options=("atoms", "refit"),
     ),
     LearnerRecord(
         "CoRankingPursuit",
@@ -198,7 +198,7 @@ for _record in (
         "ranks items within a query, by a handful of atoms per view that agree on unscored rows",
         views=True,
         unscored=True,
-        in_fit=False,
+        options=("agreement", "atoms", "beta", "refit", "weighting"),
     ),
     LearnerRecord(
         "TransductiveRankRLS",
@@ -206,7 +206,7 @@ for _record in (
         "transductive",
         "ranks items within a query, with the scores of unscored rows filled in",
         unscored=True,
-        in_fit=False,
+        options=("alpha", "basis", "pull", "weighting"),
     ),
     LearnerRecord(
         "PreferenceGP",

@@ -127,13 +127,21 @@ class Sizes:
 class Kind:
     """A kind of value: `fits` says whether a value is of this kind, with the sizes that are known
     so far.
+
+    added_later : whether older files may lack it; it is None then
     """
 
     fits: Callable[[Any, Sizes], bool]
+    added_later: bool = False
 
     def __or__(self, other: Kind | None) -> Kind:
         other = other or NONE
         return Kind(lambda value, sizes: self.fits(value, sizes) or other.fits(value, sizes))
+
+
+def later(kind: Kind) -> Kind:
+    """A kind of value that files of earlier versions lack."""
+    return replace(kind | None, added_later=True)
 
 
 ANYTHING = Kind(lambda value, _: True)

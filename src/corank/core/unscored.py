@@ -15,6 +15,7 @@ import numpy as np
 
 from corank.core.arrays import (
     Array,
+    FloatArray,
     Index,
     NumpyArray,
     dtype_name,
@@ -330,10 +331,14 @@ def _is_sorted(labels: Any, last: Any) -> bool:
 
 @dataclass(frozen=True)
 class UnscoredRows:
-    """All unscored rows of a fit, and how views are compared on them."""
+    """All unscored rows of a fit, and how views are compared on them.
+
+    bonds : (M, M) how much the agreement of every pair of views weighs; None for 1
+    """
 
     parts: tuple[Part, ...]
     comparison: Loss = Pointwise()  # noqa: RUF009 it is frozen
+    bonds: FloatArray | None = None
 
     @property
     def n_rows(self) -> int:

@@ -7,10 +7,10 @@ Here views are declared and their columns are found; how they are fitted is the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import combinations, pairwise
 from numbers import Integral, Real
 from typing import Annotated, Any, TypeAlias
 
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from corank.core.arrays import (
     Array,
+    FloatArray,
     NumpyArray,
     block_diagonal,
     is_foreign,
@@ -238,6 +239,63 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
                     f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
                     " is then cheap."
                 )
+
+
+# ---------------------------------------------------------------- agreement of pairs of views
+
+
+def scale_and_pairs(agreement: Any) -> tuple[Any, Any]:
+    """The parameter `agreement` as a number, still open, and the weights of pairs of views that it
+    multiplies, None for 1.
+    """
+    if isinstance(agreement, tuple) and len(agreement) == 2 and _are_pairs(agreement[0]):
+        return agreement[1], agreement[0]
+    return (1.0, agreement) if _are_pairs(agreement) else (agreement, None)
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether it is a mapping or a matrix, not a number, a word or a list of numbers."""
+    is_matrix = isinstance(value, list | np.ndarray) and np.ndim(value) == 2
+    return is_matrix or isinstance(value, Mapping)
+
+
+def read_bonds(pairs: Any, names: Sequence[str]) -> FloatArray:
+    """The weights of pairs of views, a matrix or a mapping of pairs of names, as a matrix (M, M)."""
+    m = len(names)
+    bonds: FloatArray = np.zeros((m, m))
+    if isinstance(pairs, Mapping):
+        known = [set(pair) for pair in combinations(names, 2)]
+        for pair, weight in pairs.items():
+            if (
+                not isinstance(pair, tuple)
+                or set(pair) not in known
+                or not isinstance(weight, Real)
+            ):
+                raise ValueError(
+                    f"agreement: {pair!r}: {weight!r} is no pair of views with a number; the views"
+                    f" are {', '.join(names)}."
+                )
+            first, second = map(names.index, pair)
+            bonds[first, second] = bonds[second, first] = weight
+    else:
+        bonds = np.asarray(pairs, dtype=np.float64)
+    is_sound = bonds.shape == (m, m) and np.isfinite(bonds).all() and (bonds >= 0).all()
+    if not is_sound or (bonds != bonds.T).any() or bonds.diagonal().any() or not bonds.any():
+        raise ValueError(
+            f"agreement of pairs of views must be a symmetric matrix ({m}, {m}) of numbers of 0 or"
+            f" more, 0 on the diagonal and not all 0, got {pairs!r}."
+        )
+    return bonds
+
+
+def disagreements(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
+    """The matrix (M, M) of Σ_{u<v} bonds_uv (f_v − f_u)² as a function of f; None: all bonds are 1."""
+    if bonds is None:
+        bonds = 1 - np.eye(n_views)
+    return np.diag(bonds.sum(axis=1)) - bonds
+
+
+# ---------------------------------------------------------------- columns of views
 
 
 def select(X: Array, columns: NumpyArray | None) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_precision_of
+from corank.core.arrays import Array, Index, Mask, namespace, take, to_numpy, with_precision_of
 from corank.core.basis import AUTO_LIMIT, AUTO_SIZE, read_basis
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
@@ -53,7 +53,7 @@ from corank.learners.parameters import (
     seed,
 )
 from corank.learners.training import columns_of_views
-from corank.learners.update import Kept, check_like_fit, with_new_rows
+from corank.learners.update import HoldsOut, Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
@@ -252,7 +252,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class Learner(Saveable, QueryEstimator):
+class Learner(HoldsOut, Saveable, QueryEstimator):
     """A learner whose predictions are those of its `function_`. A kind of learner adds how it is
     fitted.
     """
@@ -266,7 +266,7 @@ class Learner(Saveable, QueryEstimator):
     # rows up to which basis="auto" takes all of them; how many beyond
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
     _kept: Kept | None = None  # what rows can be added to
-    targets_: Sequence[Any] = ()  # a fitted model per column of y, where there are several
+    _bonds: Array | None = None  # of pairs of views: (M, M), None for 1
     _level: float  # was taken out of the scores before the fit
 
     def loss(self) -> Loss:
@@ -291,9 +291,8 @@ class Learner(Saveable, QueryEstimator):
         """
         self._n_seen, self._n_scored, self._n_queries = seen, scored, queries
         self._level, self._with_queries = level, with_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
-        self.targets_ = ()
+        # those of a loaded model, or of several columns, belong to what it was fitted on before
+        self.encoder_, self.table_, self.targets_ = None, None, ()
 
     # ---------------------------------------------------------------- what is fitted, as users see it
 
@@ -495,6 +494,7 @@ class Learner(Saveable, QueryEstimator):
             check_like_fit("qid", qid, self._with_queries)
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
+        self._fitted_rows = None
         return self
 
     def _grown(self, rows: ScoredRows) -> DualSystem | PrimalSystem:
@@ -514,6 +514,7 @@ class Learner(Saveable, QueryEstimator):
             new,
             self.unscored_loss(),
             self._n_seen,
+            bonds=self._bonds,
             with_queries=self._with_queries,
         )
         self._kept = Kept.of(system, unscored)
@@ -792,9 +793,8 @@ class R2Mixin:
         def explained(y: Any, predictions: Array) -> float:
             scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
             scored = ~np.isnan(scores)
-            weights = read_weights(sample_weight, len(scores), np.empty(0))
-            own = None if weights is None else weights[scored]
-            return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
+            weights = take(read_weights(sample_weight, len(scores), np.empty(0)), scored)
+            return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
 
         predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
         return mean_over_targets(explained, y, predictions)

@@ -148,6 +148,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     _own_scoring = "rescaled"
     contents = CO_PURSUIT
     has_atoms = True
+    _no_closed_form = "atoms would be picked anew without every fold"
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
@@ -400,6 +401,23 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
             ]
             models.append(namespace(values[0]).stack(values, axis=1))
         return self._scores(namespace(models[0]).stack(models, axis=1), features)
+
+    def name_atoms(self, names: Sequence[Sequence[str]]) -> None:
+        """Give the atoms the names that `explain` calls them by.
+
+        Parameters
+        ----------
+        names : one list per view, (k,) text in the order of its `atoms_`
+        """
+        check_is_fitted(self)
+        if [len(own) for own in names] != [len(atoms) for atoms in self.atoms_]:
+            raise ValueError("names must have one list per view, with one name per atom of it.")
+        views = list(zip(self.steps_, self.atoms_, names, strict=True))
+        self._names = [
+            str(own[int(np.flatnonzero(atoms == steps[at])[0])])
+            for at in range(self.n_atoms_)
+            for steps, atoms, own in views
+        ]
 
     def explain(self) -> Explanation:
         """The atoms in order of entry, one line per step and view: weight, share of F taken away

@@ -21,7 +21,7 @@ from corank.core.kernels import is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, Question
 from corank.core.unscored import Part, UnscoredRows
-from corank.core.views import View, read_views
+from corank.core.views import View, read_bonds, read_views, scale_and_pairs
 from corank.inputs import is_scan, scans, unscored_parts
 from corank.learners.base import R2Mixin, RankerMixin
 from corank.learners.parameters import (
@@ -69,7 +69,8 @@ class ViewLearner(KernelLeastSquares):
         return views[0].columns is None and is_named(views[0].kernel, "precomputed")
 
     def _settings(self) -> Settings:
-        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
+        scale, _ = scale_and_pairs(self.agreement)
+        agreement = candidates(scale, "agreement", ("tune",), zero=True)
         return replace(super()._settings(), agreement=agreement, judged=True)
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
@@ -84,6 +85,8 @@ class ViewLearner(KernelLeastSquares):
                 f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'."
             )
         self.views_ = views
+        _, pairs = scale_and_pairs(self.agreement)
+        self._bonds = None if pairs is None else read_bonds(pairs, [str(v.name) for v in views])
         asked = [
             self._asked(view, basis, settings)
             for view, basis in zip(views, self._specs(len(views)), strict=True)
@@ -124,7 +127,7 @@ class ViewLearner(KernelLeastSquares):
         passes: Any = None,
     ) -> TrainingData:
         apart = self._parts_apart(data, *others, asked, passes)
-        rows = UnscoredRows((*plain, *apart), self.unscored_loss())
+        rows = UnscoredRows((*plain, *apart), self.unscored_loss(), self._bonds)
         if rows.n_rows == 0:
             return data
         return replace(data, unscored=rows, n_apart=sum(part.n_rows for part in apart))
@@ -349,9 +352,12 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
     alpha : "tune", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
         values, each with every agreement; all of them from few factorisations.
-    agreement : "tune", float or list, default="tune"
+    agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
-        around the point where the disagreement weighs as much as the loss on the scored rows.
+        around the point where the disagreement weighs as much as the loss on the scored rows. A
+        symmetric matrix (M, M), 0 on the diagonal, or a mapping of pairs of names of views, such as
+        ``{("text", "image"): 0.5}``, has one weight per pair, 0 for those that it does not name;
+        ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
         The rows whose kernels span each view's function: out of all rows, scored and unscored;
@@ -384,7 +390,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
     intercept_ : float
     n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a
         fit on a scan
-    alpha_, agreement_ : float, the values used
+    alpha_, agreement_ : float, the values used; of pairs of views what multiplies their weights
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``,
         ``best``
     n_iter_ : sweeps of a solver that makes any, else 1
@@ -440,9 +446,12 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     alpha : "tune", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
         values, each with every agreement; all of them from few factorisations.
-    agreement : "tune", float or list, default="tune"
+    agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
-        around the point where the disagreement weighs as much as the loss on the scored rows.
+        around the point where the disagreement weighs as much as the loss on the scored rows. A
+        symmetric matrix (M, M), 0 on the diagonal, or a mapping of pairs of names of views, such as
+        ``{("text", "image"): 0.5}``, has one weight per pair, 0 for those that it does not name;
+        ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
         The rows whose kernels span each view's function: out of all rows, scored and unscored;
@@ -476,7 +485,7 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     views_ : list of View, with their columns as numbers
     coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X,
         then `unscored`
-    alpha_, agreement_ : float, the values used
+    alpha_, agreement_ : float, the values used; of pairs of views what multiplies their weights
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``,
         ``best``
     n_iter_ : sweeps of a solver that makes any, else 1

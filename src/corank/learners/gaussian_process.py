@@ -39,7 +39,7 @@ from corank.learners.parameters import (
     read_column_widths,
     seed,
 )
-from corank.learners.update import Kept
+from corank.learners.update import FittedRows, Kept
 from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.solve.differences import Contrasts, spread_of
 from corank.solve.expectation_propagation import joined_items
@@ -53,7 +53,7 @@ from corank.solve.posterior import (
 )
 from corank.solve.questions import ask
 from corank.solve.systems import DualSystem, PrimalSystem
-from corank.solve.tuning import Training, kernels_to_try
+from corank.solve.tuning import ChosenViews, Settings, Training, kernels_to_try
 from corank.solve.widths import with_learned_widths
 
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
@@ -221,6 +221,7 @@ class EvidenceLearner(OneViewLearner):
         n_added = self._extend(features, first, second, size, weight)
         self._n_seen += n_added
         self._n_scored += n_added
+        self._fitted_rows = None
         return self
 
     def _check_answers(self, margins: Any, weights: Any) -> None:
@@ -471,6 +472,10 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self.alpha_ = alpha
         self.path_ = None
         self._kept = Kept.of(system, None)
+        (view,) = system.views
+        view = replace(view, basis=replace(view.basis), groups=problem.groups)
+        chosen = ChosenViews([view], Settings(alpha), alpha, dual=isinstance(system, DualSystem))
+        self._fitted_rows = FittedRows(training, chosen)
         self._keep_process(system, rows)
         self._warn_of_bounds(learned.at_bounds)
         return self

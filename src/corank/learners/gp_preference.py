@@ -107,6 +107,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
 
     knows_margins = False
     contents = PREFERENCE_PROCESS
+    _no_closed_form = "the posterior is found by iteration"
 
     @property
     def _answer_noise(self) -> float:

@@ -161,7 +161,9 @@ def candidates(
     if isinstance(value, str):
         if value not in words:
             choices = [*map(repr, words), "a number or a list"]
-            raise ValueError(f"{name} {value!r} is not known; use {', '.join(choices)}.")
+            elsewhere = value == "columns" and name.startswith("gamma")
+            where = "for RLS, RankRLS, DifferenceGP and PreferenceGP" if elsewhere else "not known"
+            raise ValueError(f"{name} {value!r} is {where}; use {', '.join(choices)}.")
         return value
     if isinstance(value, Mapping | bool) or value is None:
         choices = ["a number", *map(repr, words)]

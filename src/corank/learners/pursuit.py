@@ -59,6 +59,7 @@ class PursuitLearner(OneViewLearner):
 
     has_atoms = True
     contents = PURSUIT
+    _no_closed_form = "atoms would be picked anew without every fold"
     _statistics = None  # nothing that `update` could add to
     _rows = None
 

@@ -60,12 +60,20 @@ from corank.learners.training import (
     scored_data,
     summed_data,
 )
-from corank.learners.update import COMPARED, FEDERATED, SEVERAL_TARGETS, Kept
+from corank.learners.update import COMPARED, FEDERATED, SEVERAL_TARGETS, FittedRows, Kept
 from corank.model_files.schema import ONE_VIEW, demand
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
-from corank.solve.tuning import HeldProblem, Settings, Solution, TuningProblem, tune, tune_each
+from corank.solve.tuning import (
+    ChosenViews,
+    HeldProblem,
+    Settings,
+    Solution,
+    TuningProblem,
+    tune,
+    tune_each,
+)
 
 # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 MAX_ROWS_WITH_WIDTHS = 1_000
@@ -103,10 +111,13 @@ class KernelLeastSquares(Learner):
             return self._fit_rows(X, given, others, settings)
         rows = {"X": X, **given, "unscored": unscored}
         with scans().passing(self, checkpoint, rows) as passes:
-            if not is_scan(X):
-                return self._fit_rows(X, given, others, settings, passes)
-            X.check_alone(given)
-            return self._fit_scan(X, others, settings, passes)
+            if is_scan(X):
+                X.check_alone(given)
+                self._fit_scan(X, others, settings, passes)
+            else:
+                self._fit_rows(X, given, others, settings, passes)
+        self._fitted_rows = None  # they only pass by
+        return self
 
     def _fit_rows(
         self,
@@ -347,6 +358,15 @@ class KernelLeastSquares(Learner):
         self.function_ = fitted_function(solution.system, solution.coefficients, level)
         self.alpha_: Any = solution.alpha  # (t,) for several columns of scores
         self.path_: Any = solution.path  # a list of t
+        chosen = ChosenViews(
+            [replace(view, basis=replace(view.basis)) for view in solution.system.views],
+            settings,
+            solution.alpha,
+            solution.agreement,
+            data.unscored,
+            isinstance(solution.system, DualSystem),
+        )
+        self._fitted_rows = FittedRows(data, chosen, self.cv)
         if solution.path is not None:
             self.path_ = replace(solution.path, agreement=None)
         self.keep_counts(

@@ -115,6 +115,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
 
     __metadata_request__fit = WITH_UNSCORED
     contents = TRANSDUCTIVE
+    _no_closed_form = "scores were completed by those of all queries"
 
     def counts(self) -> dict[str, int]:
         """The numbers of rows behind the model, those without scores too."""

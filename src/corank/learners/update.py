@@ -1,4 +1,5 @@
-"""Newly scored rows added to a fitted function of kernel least squares.
+"""What a fit leaves behind: rows and sums that newly scored rows can be added to, and the rows from
+which held-out predictions follow (`HoldsOut`).
 
 A model on a subset of the rows keeps the sums over every view's scored rows, and what the unscored
 rows say; a model on all its rows keeps the rows. Kernel, alpha and agreement stay.
@@ -7,19 +8,40 @@ rows say; a model on all its rows keeps the rows. Kernel, alpha and agreement st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, first_appearance, like, namespace, stack_rows, to_numpy
+from corank.core.arrays import (
+    Array,
+    Index,
+    first_appearance,
+    like,
+    namespace,
+    stack_rows,
+    take,
+    to_numpy,
+    with_precision_of,
+)
 from corank.core.basis import FeatureBasis, KernelBasis
 from corank.core.loss import Loss
-from corank.core.observations import EVERY_ROW, ComparedRows, ScoredRows, whitened_statistics
+from corank.core.observations import (
+    EVERY_ROW,
+    ComparedRows,
+    Problem,
+    ScoredRows,
+    whitened_statistics,
+)
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
+from corank.learners.parameters import read_splits
 from corank.solve.function import Expansion, Function
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
+from corank.solve.tuning import Training
 
 COMPARED = (
     "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
@@ -113,6 +135,7 @@ def with_new_rows(
     unscored_loss: Loss,
     n_seen: int,
     *,
+    bonds: Array | None,
     with_queries: bool,
 ) -> tuple[DualSystem | PrimalSystem, UnscoredRows | None]:
     """The system of a fitted function with newly scored rows, one set per view, and its unscored
@@ -121,7 +144,7 @@ def with_new_rows(
     Parameters
     ----------
     new : under the loss of the learner
-    unscored_loss : between views on unscored rows
+    unscored_loss, bonds : between views on unscored rows
     n_seen : rows that were seen before, after which the new ones are numbered
     with_queries : whether new rows have queries of their own; else they join the only one
     """
@@ -146,7 +169,7 @@ def with_new_rows(
     shared = None
     if len(others):
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
-        shared = UnscoredRows((held,), unscored_loss)
+        shared = UnscoredRows((held,), unscored_loss, bonds)
     return DualSystem(data, shared), shared
 
 
@@ -182,3 +205,107 @@ def _scored_and_unscored(rows: ScoredRows) -> tuple[ScoredRows, ScoredRows]:
     missing = np.isnan(to_numpy(rows.scores))
     scored = rows.take(np.flatnonzero(~missing)) if missing.any() else rows
     return scored, rows.take(np.flatnonzero(missing))
+
+
+# ---------------------------------------------------------------- held-out predictions
+
+ROWS_ARE_GONE = (
+    "held-out predictions need the rows of fit, which are not at hand: files, copies and models that"
+    " were updated do not have them, and rows of a scan only pass by. Fit on rows in memory."
+)
+
+
+@dataclass(frozen=True)
+class FittedRows:
+    """What held-out predictions follow from.
+
+    training : the rows scored in any view, or the comparisons, and where they lie in X
+    source : a fit that can hold units out: `ChosenViews`, `FittedComponents`
+    cv : of the learner
+    """
+
+    training: Training
+    source: Any
+    cv: Any = None
+
+    @cached_property
+    def predictions(self) -> Array:
+        """Held-out predictions by the folds of the fit."""
+        return self.held_out(self.cv if self.source.settings.splits is None else None)
+
+    def held_out(self, cv: Any) -> Array:
+        """See `HoldsOut`."""
+        training = self.training
+        n_rows = training.everything.shape[0]
+        splits = read_splits(cv, training.problem, training.index, n_rows)
+        columns = [
+            by_row(problem, values + training.level, n_rows)
+            for problem, values in self.source.held_out(splits)
+        ]
+        return columns[0] if len(columns) == 1 else namespace(columns[0]).stack(columns, axis=1)
+
+
+def by_row(problem: Problem, values: Array, n_rows: int) -> Array:
+    """Values of scored rows as those of the rows of X (n_rows,), NaN for the others; of comparisons
+    as they are.
+    """
+    if isinstance(problem, ScoredRows):
+        places = np.full(n_rows, len(problem))
+        places[to_numpy(problem.index)] = np.arange(len(problem))
+        missing = like(np.full(1, np.nan), values)
+        values = take(namespace(values).concat([values, missing]), places)
+    return with_precision_of(problem.features, values)
+
+
+class HoldsOut:
+    """Held-out predictions of learners that have them in closed form."""
+
+    targets_: Sequence[Any] = ()  # a fitted model per column of y, where there are several
+    _fitted_rows: FittedRows | None = None  # no part of files, pickles and copies
+    _no_closed_form: ClassVar[str] = ""  # why
+
+    @property
+    def held_out_predictions_(self) -> Array:
+        """(n,) `predict_held_out` by the folds of the fit, computed when first asked for."""
+        try:
+            return self.predict_held_out()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+
+    def predict_held_out(self, cv: Any = None) -> Array:
+        """Predictions of the rows of `fit` by models without the fold of each row, in closed form:
+        kernel, basis, alpha and agreement stay.
+
+        Parameters
+        ----------
+        cv : splitter or list of splits, like the parameter; None = the folds of the fit: by default
+            queries, or rows, one by one where that is cheap
+
+        Returns
+        -------
+        (n,) per row of X, NaN where it has no score or is in no fold; (n, t) for t columns of y, or
+        of views that have scores of their own. After `fit_comparisons` differences, winner less loser, of the
+        comparisons of weight above 0. Of a ranker (beta = 0) only the order within a query is
+        known: every query has the mean 0, but items of the only query the level of the rows that
+        predict them.
+        """
+        check_is_fitted(self)
+        if self._no_closed_form:
+            raise ValueError(
+                f"{type(self).__name__} has no held-out predictions in closed form:"
+                f" {self._no_closed_form}. cross_val_predict of scikit-learn fits anew."
+            )
+        if self.targets_:
+            columns = [model.predict_held_out(cv) for model in self.targets_]
+            return namespace(columns[0]).stack(columns, axis=1)
+        if self._fitted_rows is None:
+            raise ValueError(ROWS_ARE_GONE)
+        rows = self._fitted_rows
+        return rows.predictions if cv is None else rows.held_out(cv)
+
+    def at_a_glance(self) -> Self:
+        """The estimator without what is found out only when it is asked for."""
+        return copy(self)
+
+    def __getstate__(self) -> Any:
+        return {**super().__getstate__(), "_fitted_rows": None}  # type: ignore[dict-item]

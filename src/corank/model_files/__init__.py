@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import fields
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.registry import learner_class, stored_learners
-from corank.core.storable import ModelFileError, function_name
+from corank.core.storable import ADDED_LATER, ModelFileError, function_name
 from corank.model_files.container import Packer, Unpacker, is_inner, read_model, write_model
 from corank.model_files.schema import Contents, check_contents, demand
 
@@ -217,15 +218,20 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     contents: Contents = learner_type.contents
     parameters: Any = header.get("parameters")
     fitted: Any = header.get("fitted")
+    needed = {stored_as for stored_as, (_, kind) in contents.items() if not kind.added_later}
     demand(
-        isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(contents),
+        isinstance(parameters, dict)
+        and isinstance(fitted, dict)
+        and needed <= set(fitted) <= set(contents),
         "header",
     )
-    demand(set(parameters) == set(learner_type().get_params()), "list of parameters")
+    later = {field.name for field in fields(learner_type) if ADDED_LATER in field.metadata}
+    known = set(learner_type().get_params())
+    demand(known - later <= set(parameters) <= known, "list of parameters")
     unpacker = Unpacker(arrays)
     learner = learner_type(**{key: unpacker.unpack(value) for key, value in parameters.items()})
     values = {
-        attribute: unpacker.unpack(fitted[stored_as])
+        attribute: unpacker.unpack(fitted.get(stored_as))
         for stored_as, (attribute, _) in contents.items()
     }
     check_contents(values, contents)

@@ -237,6 +237,8 @@ class Packer:
             return {"tuple": self.pack(list(value), name)}
         if isinstance(value, slice):
             return {"slice": self.pack([value.start, value.stop, value.step], name)}
+        if isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value):
+            return {"pairs": self.pack([list(item) for item in value.items()], name)}
         if isinstance(value, Mapping):
             return {"dict": self._pack_members(dict(value), name)}
         if (stored_as := type_name(value)) is not None:
@@ -336,6 +338,8 @@ class Unpacker:
             return slice(*content)
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(item) for key, item in content.items()}
+        if tag == "pairs" and is_list:
+            return dict(self.unpack(content))
         if tag == "names" and is_list and all(isinstance(item, str) for item in content):
             return np.array(content, dtype=object)
         if tag == "array":

@@ -31,6 +31,7 @@ from corank.core.storable import (
     feature_rows,
     floats,
     function,
+    later,
     names,
     per_view,
     several,
@@ -96,6 +97,7 @@ FUNCTIONS_OF_VIEWS: Contents = {
     "basis": ("basis_", per_view(whole("r") | None)),
     "basis_points": ("basis_points_", per_view(POINTS)),
     "agreement": ("agreement_", NUMBER),
+    "bonds": ("_bonds", later(floats("M", "M"))),
     "rows_unscored": ("_n_unscored", COUNT),
 }
 TUNED: Contents = {"alpha": ("alpha_", FINITE), "path": ("path_", PATH)}

@@ -45,14 +45,22 @@ from corank.core.folds import (
 from corank.core.kernels import finite_values
 from corank.core.observations import ScoredRows
 from corank.core.unscored import UnscoredRows
-from corank.core.views import JointFeatures
+from corank.core.views import JointFeatures, disagreements
 from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
-from corank.solve.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
+from corank.solve.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
 from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
 from corank.solve.systems import ViewData, sum_unscored
-from corank.solve.tuning import AGREEMENTS, Path, TuningSettings, best_of, constant_error, is_open
+from corank.solve.tuning import (
+    AGREEMENTS,
+    Path,
+    TuningSettings,
+    best_of,
+    best_position,
+    constant_error,
+    is_open,
+)
 
 Objective: TypeAlias = Literal["exact", "paper"]
 CoRefit: TypeAlias = Literal["back", "basic", "final"]
@@ -198,8 +206,9 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     if not isinstance(settings.agreement, str):
         return np.atleast_1d(settings.agreement)
     xp = namespace(unscored)
-    trace = float(xp.linalg.trace(unscored))
-    disagreement = 2 * (len(scores.views) - 1) * trace
+    pairs = zip(scores.atoms.differences.diagonal().tolist(), scores.atoms.spans, strict=True)
+    traces = [weight * xp.linalg.trace(unscored[span, span]) for weight, span in pairs]
+    disagreement = 2 * float(sum_of(traces))
     loss = sum(float(xp.sum(view.lengths)) for view in scores.views)
     scale = loss / disagreement if disagreement > 0 else 0.0
     return AGREEMENTS * scale if scale > 0 else np.zeros(1)
@@ -429,8 +438,7 @@ class GreedyPath:
         labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        differences = m * np.eye(m) - 1
-        signs = np.kron(differences, np.ones((p, p)))
+        signs = np.kron(atoms.differences, np.ones((p, p)))
         among = signs * to_numpy(take_columns(rows, places))
         return rows, np.asarray(among, dtype=np.float64)
 
@@ -455,10 +463,11 @@ class GreedyPath:
             weights = like(self._running[:, v], rows)
             own_rows = rows[v * p : (v + 1) * p, :]
             sums.append(weights @ own_rows)
-        total = sum_of(sums)
-        for v, span in enumerate(self.scores.atoms.spans):
+        atoms = self.scores.atoms
+        for v, span in enumerate(atoms.spans):
             # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            gaps = len(views) * sums[v][span] - total[span]
+            pairs = zip(atoms.differences[v].tolist(), sums, strict=True)
+            gaps = sum_of([weight * own[span] for weight, own in pairs])
             promises[v] = promises[v] - 2 * self.agreement * gaps
         return promises
 
@@ -575,11 +584,13 @@ class ViewAtoms:
     scored : (n_v, N_v) per view, D_v
     unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
         couples the views
+    bonds : as in `UnscoredRows`
     """
 
     views: Sequence[ViewData]
     scored: Sequence[Array]
     unscored: Array | None
+    bonds: FloatArray | None = None
 
     @classmethod
     def of(cls, views: Sequence[ViewData], unscored: UnscoredRows | None) -> ViewAtoms:
@@ -596,7 +607,7 @@ class ViewAtoms:
         ]
         columns = [view.columns for view in views]
         sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
-        return cls(views, scored, finite_values(sums.features))
+        return cls(views, scored, finite_values(sums.features), unscored.bonds)
 
     @property
     def problems(self) -> list[ScoredRows]:
@@ -607,6 +618,11 @@ class ViewAtoms:
     def numbers(self) -> list[Index]:
         """The row numbers of the atoms of every view: (N_v,)."""
         return [view.rows for view in self.views if view.rows is not None]
+
+    @cached_property
+    def differences(self) -> FloatArray:
+        """The disagreement of the views as a matrix (M, M)."""
+        return disagreements(len(self.views), self.bonds)
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -700,10 +716,15 @@ class KeptScores:
         spans = self.atoms.spans
         diagonal = namespace(unscored).linalg.diagonal(unscored)
         pairs = combinations(range(len(spans)), 2)
+        shared = {(v, u): unscored[spans[v], spans[u]] for v, u in pairs}
+        bonds = self.atoms.bonds
+        mean = self.atoms.differences.diagonal() / (len(spans) - 1)  # of a view's bonds
+        if bonds is not None:
+            shared = {pair: block * float(bonds[pair]) for pair, block in shared.items()}
         return Costs(
             scored=lengths,
-            unscored=[diagonal[span] for span in spans],
-            shared={(v, u): unscored[spans[v], spans[u]] for v, u in pairs},
+            unscored=[diagonal[span] * float(mean[v]) for v, span in enumerate(spans)],
+            shared=shared,
             agreement=agreement,
             floors=floors,
         )

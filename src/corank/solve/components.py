@@ -53,7 +53,11 @@ from corank.solve.column_path import (
 )
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
+    NO_CLOSED_FORM,
+    NOTHING_HELD_OUT,
     HeldOut,
+    as_told,
+    at_level,
     errors_of,
     kept_means,
     losses_from_sums,
@@ -97,17 +101,20 @@ class ComponentSettings(KernelSettings):
     """What a learner was asked for, checked.
 
     alpha : candidates; n_components : a number, candidates, or "tune"
+    turned : whether components are turned as in `ComponentBasis.turned`
     """
 
     alpha: tuple[float, ...]
     n_components: int | str | tuple[int, ...]
     basis: BasisSpec
     selection: Selection
+    turned: bool = False
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
+        several = is_open(self.n_components) or is_open(self.gamma) or len(self.alpha) > 1
+        return several or self.compared
 
     @property
     def numbers(self) -> Index:
@@ -137,6 +144,33 @@ class ComponentSolution:
     alpha: float
     limit: int
     path: Path | None
+    held: FittedComponents
+
+
+@dataclass(frozen=True)
+class FittedComponents:
+    """What a fit leaves behind to hold rows out, components kept."""
+
+    system: ComponentSystem
+    settings: ComponentSettings
+    n_components: int
+
+    def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
+        """The problem with held-out predictions of its units (n_units,); see `ChosenViews`."""
+        system, settings = self.system, replace(self.settings, compared=True)
+        if splits is not None:
+            settings = replace(settings, splits=splits)
+        problem = system.problem
+        folds = _hold_out(problem, settings, every_row=isinstance(system, RowComponents))
+        if folds is None:
+            raise ValueError(NOTHING_HELD_OUT)
+        if not isinstance(folds, np.ndarray):
+            raise ValueError(NO_CLOSED_FORM)  # noqa: TRY004
+        if isinstance(system, SummedComponents):
+            system = SummedComponents.of(problem, system.components, system.alpha, folds)
+        numbers = np.full(1, self.n_components)
+        values = system.held_out(fold_blocks(folds), numbers, centred=settings.centred)
+        return [(problem, as_told(problem, values, folds))]
 
 
 @dataclass(frozen=True)
@@ -177,6 +211,7 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
         alpha=system.alpha,
         limit=system.triangle.limit,
         path=path,
+        held=FittedComponents(replace(system), settings, min(number, components.n_components)),
     )
 
 
@@ -196,7 +231,7 @@ def _trials(
     """One kernel with every alpha; its components are made once."""
     problem = training.problem
     spec = settings.basis
-    largest = int(settings.numbers[-1])
+    largest = len(training.index) if settings.turned else int(settings.numbers[-1])
     features, index = basis_candidates(
         spec, problem.features, training.index, training.everything, settings.seed
     )
@@ -211,6 +246,8 @@ def _trials(
         components = summed_components(problem, basis, largest)
         codes = folds if isinstance(folds, np.ndarray) else None
         system = SummedComponents.of(problem, components, 0.0, codes)
+    if settings.turned:
+        system = system.turned()
     limit = components.n_components
     if isinstance(settings.n_components, str):
         share = int(TUNED_SHARE * problem.features.shape[0])
@@ -376,6 +413,17 @@ class ComponentBasis:
         """Number of components: as many as were asked for, or fewer where the rows carry fewer."""
         return int(self.matrix.shape[1])
 
+    def turned(self, gram: Array) -> tuple[ComponentBasis, Array]:
+        """The components, of which Ψᵀ L Ψ is the Gram matrix, turned so that it is diagonal, the
+        largest first, and the turn (p, p).
+
+        Least squares on the first of them are the spectral cut-off (docs/mathematics.md, 1.1).
+        """
+        _, vectors = eigh(gram)
+        vectors = namespace(gram).flip(vectors, axis=1)
+        squares = (vectors * vectors).T @ self.eigenvalues
+        return replace(self, matrix=self.matrix @ vectors, eigenvalues=squares), vectors
+
     @property
     def explained(self) -> Array:
         """The eigenvalues; 0 for the one component of a kernel that is constant."""
@@ -510,15 +558,24 @@ class RowComponents:
     """Least squares on components of all rows, by QR of their root columns J Ψ.
 
     components : of the rows of the problem; alpha : weight of the norm, 0 for none
+    values : (n, p) = Ψ, where components were turned
     """
 
     problem: Problem
     components: ComponentBasis
     alpha: float
+    values: Array | None = None
+
+    def turned(self) -> RowComponents:
+        """With components as `ComponentBasis.turned` makes them."""
+        components, turn = self.components.turned(self.columns.T @ self.columns)
+        return replace(self, components=components, values=self.rows @ turn)
 
     @cached_property
     def rows(self) -> Array:
         """Ψ: (n, p)."""
+        if self.values is not None:
+            return self.values
         rows = self.components.matrix * self.components.eigenvalues[None, :]
         weights = weights_of(self.problem)
         # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
@@ -655,6 +712,11 @@ class SummedComponents:
         statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(problem, components, alpha, statistics)
 
+    def turned(self) -> SummedComponents:
+        """With components as `ComponentBasis.turned` makes them."""
+        components, turn = self.components.turned(self.statistics.total().features)
+        return replace(self, components=components, statistics=self.statistics.mapped(turn))
+
     @cached_property
     def triangle(self) -> Triangle:
         """The factorisation of the sums over all rows."""
@@ -673,22 +735,33 @@ class SummedComponents:
         blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
-            gram = self.statistics.without(fold)
-            offset = gram.mean_score if settings.centred else 0.0
-            coefficients = self._triangle(gram).coefficients(numbers, offset)
+            coefficients, offset = self._without(fold, numbers, settings.centred)
             return [coefficients], offset
 
         if settings.scoring != "disagreement":
             tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
             return pooled(tables)
-        values = []
-        for fold, block in enumerate(blocks):
-            (weights,), offset = without(fold)
-            predictions = self.components.predictions(problem, weights, block)
-            values.append(predictions + offset)
-        predictions = in_place(blocks, values, problem.targets.shape[0])
+        predictions = self.held_out(blocks, numbers, centred=settings.centred)
         offsets = np.zeros(len(blocks))
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+
+    def _without(self, fold: int, numbers: Index, centred: bool) -> tuple[Array, float]:
+        """Coefficients of components (p, len(numbers)) without a fold, and the mean taken out."""
+        gram = self.statistics.without(fold)
+        offset = gram.mean_score if centred else 0.0
+        return self._triangle(gram).coefficients(numbers, offset), offset
+
+    def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
+        """Predictions (n_units, len(numbers)) of the blocks whose sums were gathered."""
+        problem = self.problem
+
+        def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
+            weights, offset = self._without(fold, numbers, centred)
+            return [self.components.predictions(problem, weights, left[0]) + offset]
+
+        values_of = of_fold if problem.groups is not None else at_level([problem], of_fold)
+        values = [values_of(fold, [block])[0] for fold, block in enumerate(blocks)]
+        return in_place(blocks, values, problem.targets.shape[0])
 
     def refitted(
         self, kept: Problem, train: Index, test: Index, numbers: Index, offset: float

@@ -16,11 +16,9 @@ from corank.core.folds import N_FOLDS, Folding, balanced_folds, fold_blocks, sam
 from corank.core.storable import storable
 from corank.solve.co_kernel import CoKernel
 from corank.solve.holdout import (
-    Grid,
     HeldOut,
     Scoring,
     best_slope,
-    chosen_pair,
     held_out,
     kept_means,
     left_out,
@@ -28,6 +26,7 @@ from corank.solve.holdout import (
     view_errors,
 )
 from corank.solve.systems import DualSystem, PrimalSystem, mean_score
+from corank.solve.tuning import Grid, chosen_pair
 
 
 def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:

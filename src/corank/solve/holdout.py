@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -58,6 +57,9 @@ from corank.solve.co_kernel import CoKernel, grouped_by_ratio
 from corank.solve.spectrum import Spectrum, in_place, leave_out
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData, mean_score
 
+if TYPE_CHECKING:
+    from corank.solve.tuning import Grid
+
 Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
 Way: TypeAlias = Literal["kernel", "inverse", "sums", "refit"]
@@ -68,30 +70,15 @@ MAX_FOLDS_WITH_SUMS = 20
 # rounding, which grows with the level of the scores: 1e-22 where they lie 1e4 times their spread
 # from zero.
 ROUNDING = 1e-20
-EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
+NOTHING_HELD_OUT = "held-out predictions: there is too little to hold anything out."
+NO_CLOSED_FORM = (
+    "held-out predictions have a closed form for folds of whole queries (of rows where there are"
+    " none) that are predicted from all other rows; for other splits use cross_val_predict of"
+    " scikit-learn."
+)
 
 
 # ---------------------------------------------------------------- errors and choices
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Pairs of parameters, agreement by agreement."""
-
-    alphas: FloatArray
-    agreements: FloatArray
-
-    @cached_property
-    def pairs(self) -> FloatArray:
-        """(alpha, agreement) of every pair: (p, 2)."""
-        alphas = np.tile(self.alphas, len(self.agreements))
-        agreements = np.repeat(self.agreements, len(self.alphas))
-        return np.stack([alphas, agreements], axis=1)
-
-    def pairs_at(self, agreements: FloatArray) -> Index:
-        """The numbers of the pairs with these agreements."""
-        chosen = np.isin(self.pairs[:, 1], agreements)
-        return np.flatnonzero(chosen)
 
 
 @dataclass(frozen=True)
@@ -164,50 +151,6 @@ def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> Flo
     b = square.sum(axis=0)
     slope = np.divide(a, b, out=np.zeros_like(b), where=b > 0)
     return np.asarray(np.maximum(slope, least))
-
-
-def best_position(error: FloatArray, alpha: FloatArray) -> int:
-    """The smallest error; among equals the largest alpha, the simplest model."""
-    least = np.nanmin(error)
-    highest = least + EQUAL * abs(least)
-    ties = np.flatnonzero(error <= highest)
-    simplest = np.argmax(alpha[ties])
-    return int(ties[simplest])
-
-
-def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
-    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by
-    what was held out.
-
-    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores
-    cannot tell it from a smaller one: then the simpler model is taken.
-    """
-    best = best_position(held.mean, alphas)
-    if scoring != "rescaled" or len(held.sizes) < 2:
-        return best
-    errors_of_best = held.errors[:, best : best + 1]
-    gap = HeldOut(held.errors - errors_of_best, held.sizes)
-    close = np.flatnonzero(gap.mean <= gap.standard_error)
-    if len(close) == 0:
-        return best
-    simplest = np.argmax(alphas[close])
-    return int(close[simplest])
-
-
-def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
-    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least
-    error.
-    """
-    alphas, agreements = grid.pairs.T
-    best = []
-    for agreement in grid.agreements:
-        candidates = pairs[agreements[pairs] == agreement]
-        if len(candidates) == 0:
-            continue
-        errors = HeldOut(held.errors[:, candidates], held.sizes)
-        best.append(int(candidates[chosen_position(errors, alphas[candidates], scoring)]))
-    numbers = np.asarray(best)
-    return int(numbers[best_position(held.mean[numbers], alphas[numbers])])
 
 
 @dataclass(frozen=True)
@@ -322,6 +265,39 @@ def held_out(
     return pooled(
         view_errors(system.problems, folds, predictions, offsets, scoring, together=together)
     )
+
+
+def held_out_predictions(
+    system: DualSystem | PrimalSystem, folds: Folding | Splits, grid: Grid, *, centred: bool
+) -> list[Array]:
+    """Predictions of every unit without its fold, for a grid of one pair: (n_v,) per view, NaN
+    where it is never held out.
+
+    Where the level of a query costs nothing its mean is 0; items of the only query have the level
+    of the other folds.
+    """
+    way = hold_out_way(system, folds)
+    if way == "refit" or not isinstance(folds, Folding):
+        raise ValueError(NO_CLOSED_FORM)
+    if way == "sums":
+        assert isinstance(system, PrimalSystem)
+        predictions = _predicted_from_sums(system, folds, grid, centred, levels=folds.items)
+    else:
+        blocks = folds.blocks()
+        offsets = kept_means(system.targets, blocks) if centred else np.zeros(len(blocks))
+        source = system.cokernel if way == "kernel" else system
+        predictions = left_out(source, folds, grid, offsets)
+    parts = zip(system.problems, predictions, folds.codes, strict=True)
+    return [as_told(*part) for part in parts]
+
+
+def as_told(problem: Problem, values: Array, folds: Index) -> Array:
+    """Held-out predictions (n_units,), for values (n_units, 1), without what the loss leaves open;
+    see `held_out_predictions`.
+    """
+    if isinstance(problem, ScoredRows) and problem.groups is not None:
+        values = problem.operator.unroot(problem.operator.root(values))
+    return values[:, 0] + like(np.where(folds < 0, np.nan, 0.0), values)
 
 
 def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> Way:
@@ -535,6 +511,8 @@ def _items_left_out_of_primal(
 
 # ---------------------------------------------------------------- sums of folds
 
+# the number of a fold and units of every view → their predictions
+OfFold: TypeAlias = Callable[[int, Sequence[Index]], Sequence[Array]]
 CoefficientsWithout: TypeAlias = Callable[[int], tuple[Sequence[Array], float]]
 
 
@@ -581,15 +559,13 @@ def _errors_from_sums(
     system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
 ) -> list[FoldErrors]:
     """Errors of models from the sums of all folds but one."""
-    runs = _with_fold_sums(system, folding)
     if scoring != "disagreement":
         return [
-            table for part, folds in runs for table in _losses(part, folds, grid, scoring, centred)
+            table
+            for part, folds in _with_fold_sums(system, folding)
+            for table in _losses(part, folds, grid, scoring, centred)
         ]
-    predictions: list[Any] = [0.0 for _ in system.views]
-    for part, folds in runs:
-        values = _predictions_from_sums(part, folds, grid, centred)
-        predictions = [before + more for before, more in zip(predictions, values, strict=True)]
+    predictions = _predicted_from_sums(system, folding, grid, centred)
     offsets = np.zeros(folding.n_folds)
     return view_errors(
         system.problems,
@@ -635,12 +611,44 @@ def _losses(
     return losses_from_sums(system.statistics, without, folding.n_folds, scoring)
 
 
-def _predictions_from_sums(
-    system: PrimalSystem, folding: Folding, grid: Grid, centred: bool
+def _predicted_from_sums(
+    whole: PrimalSystem, folding: Folding, grid: Grid, centred: bool, *, levels: bool = False
 ) -> list[Array]:
     """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per
     view.
+
+    levels : whether items of the only query get the level of those of other folds
     """
+    predictions: list[Any] = [0.0 for _ in whole.views]
+    for system, folds in _with_fold_sums(whole, folding):
+        of_fold = _fold_from_sums(system, grid, centred)
+        values = _placed(folds, at_level(whole.problems, of_fold) if levels else of_fold)
+        predictions = [before + more for before, more in zip(predictions, values, strict=True)]
+    return predictions
+
+
+def at_level(problems: Sequence[Any], of_fold: OfFold) -> OfFold:
+    """`of_fold` for items of the only query, whose level is that of the items that are kept, unless
+    it costs something.
+    """
+
+    def levelled(fold: int, left: Sequence[Index]) -> list[Array]:
+        every = [np.arange(len(problem)) for problem in problems]
+        result = []
+        for problem, values, own in zip(problems, of_fold(fold, every), left, strict=True):
+            gaps = problem.scores[:, None] - values
+            kept = np.setdiff1d(np.arange(len(problem)), own)
+            weights = take(problem.operator.root_weights, kept) ** 2
+            level = weights @ take(gaps, kept) / namespace(weights).sum(weights)
+            free = float(problem.operator.between[0]) == 0
+            result.append(take(values, own) + float(free) * level)
+        return result
+
+    return levelled
+
+
+def _fold_from_sums(system: PrimalSystem, grid: Grid, centred: bool) -> OfFold:
+    """Predictions of units of every view under the coefficients that did not see a fold."""
 
     def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
         white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
@@ -654,12 +662,10 @@ def _predictions_from_sums(
             for view, columns, units in parts
         ]
 
-    return _placed(folding, of_fold)
+    return of_fold
 
 
-def _placed(
-    folding: Folding, of_fold: Callable[[int, Sequence[Index]], Sequence[Array]]
-) -> list[Array]:
+def _placed(folding: Folding, of_fold: OfFold) -> list[Array]:
     """Predictions of every fold, given its units of every view, where they belong: (n_v, pairs) per
     view.
     """

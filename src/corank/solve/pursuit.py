@@ -32,12 +32,13 @@ from corank.core.kernels import Kernel
 from corank.core.observations import ScoredRows
 from corank.solve.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import Atoms, Dictionary, RowSet
-from corank.solve.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
+from corank.solve.holdout import FoldErrors, HeldOut, Scoring, errors_of, pooled
 from corank.solve.tuning import (
     KernelSettings,
     Path,
     Training,
     best_of,
+    chosen_position,
     constant_error,
     is_open,
     kernels_to_try,

@@ -1,10 +1,10 @@
 """Regularised least squares on M >= 1 views that agree on unscored rows, in closed form
 (docs/mathematics.md, section 3).
 
-    min Σ_v ‖J_v (s_v − f_v)‖² + alpha Σ_v ρ_v ‖f_v‖² + 2·agreement Σ_{u<v} ‖J̄ (f_v − f_u)‖²
+    min Σ_v ‖J_v (s_v − f_v)‖² + alpha Σ_v ρ_v ‖f_v‖² + 2·agreement Σ_{u<v} θ_uv ‖J̄ (f_v − f_u)‖²
 
-after [Tsivtsivadze2010] eq. 14-18 and [Brefeld2006] def. 3.1, 3.2; one view is M = 1, without the
-last term. `DualSystem` works with kernel values between rows, `PrimalSystem` with sums over basis
+with bonds θ of pairs of views, 1 unless they are given; after [Tsivtsivadze2010] eq. 14-18 and
+[Brefeld2006] def. 3.1, 3.2; one view is M = 1, without the last term. `DualSystem` works with kernel values between rows, `PrimalSystem` with sums over basis
 functions. Both answer the same questions, so tuning and hold-out need not know which of them they
 hold.
 """
@@ -47,18 +47,15 @@ from corank.core.basis import Basis, FeatureBasis
 from corank.core.folds import FEW_UNITS, Folding, same_scores
 from corank.core.kernels import finite_values
 from corank.core.loss import QueryLoss
-from corank.core.observations import (
-    Problem,
-    target_statistics,
-    whitened_statistics,
-)
+from corank.core.observations import Problem, target_statistics, whitened_statistics
 from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
 from corank.core.unscored import UnscoredRows
-from corank.core.views import JointFeatures, SideBySide
+from corank.core.views import JointFeatures, SideBySide, disagreements
 from corank.solve.co_kernel import CoKernel, SpectralCurve
 from corank.solve.spectrum import LogEvidence, Spectrum
 
 EPSILON = 2.0**-52
+NO_BOND = 1e-12  # share of the largest eigenvalue that rounding leaves where views have no bond
 
 
 def too_small(alpha: float, size: float) -> str:
@@ -113,6 +110,7 @@ class System:
         self.groups = [view.groups for view in views if view.groups is not None] or None
         self.unscored = unscored if len(views) > 1 else None  # one view has nothing to agree with
         self.n_unscored = 0 if self.unscored is None else self.unscored.n_rows
+        self.bonds = None if self.unscored is None else self.unscored.bonds
 
     @cached_property
     def targets(self) -> Array:
@@ -199,8 +197,15 @@ def _trace(matrix: Array) -> float:
     return float(namespace(matrix).linalg.trace(matrix))
 
 
-def contrasts(n_views: int) -> FloatArray:
-    """H: (M − 1, M) orthonormal rows orthogonal to 1, so that Σ_{u<v} (f_v − f_u)² = M ‖H f‖²."""
+def contrasts(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
+    """H: (M − 1, M) orthonormal rows orthogonal to 1, so that Σ_{u<v} (f_v − f_u)² = M ‖H f‖²;
+    with bonds (M, M) Σ_{u<v} bonds_uv (f_v − f_u)², and a row less for each further group of views.
+    """
+    if bonds is not None:
+        values, vectors = np.linalg.eigh(disagreements(n_views, bonds) / n_views)
+        live = values > NO_BOND * values[-1]
+        roots: FloatArray = np.sqrt(values[live])[:, None] * vectors[:, live].T
+        return roots
     rows = [
         np.r_[np.ones(k), -k, np.zeros(n_views - k - 1)] / np.sqrt(k * (k + 1))
         for k in range(1, n_views)
@@ -215,8 +220,8 @@ class PrimalSystem(System):
     """(B + alpha I + 2·agreement D) c = b on whitened features of all views side by side. One pass
     over each set of rows.
 
-    B is block diagonal (scored rows), D has (M − 1) C_vv on and −C_uv off the diagonal, C the sums
-    over unscored rows. Scored rows O(n Σ r_v²), unscored rows O(m (Σ r_v)²), a pair of parameters
+    B is block diagonal (scored rows), D has Σ_u θ_uv C_vv on and −θ_uv C_uv off the diagonal, C the
+    sums over unscored rows. Scored rows O(n Σ r_v²), unscored rows O(m (Σ r_v)²), a pair of parameters
     O((Σ r_v)³).
 
     Parameters
@@ -350,7 +355,6 @@ class PrimalSystem(System):
         if self._disagreement is not None:
             return self._disagreement
         reference = self.views[0].problem.reference
-        m = len(self.views)
         if self.unscored is None or self.n_unscored == 0:
             return zeros_beside((self.size, self.size), reference)
         features = JointFeatures([view.basis for view in self.views])
@@ -360,7 +364,7 @@ class PrimalSystem(System):
         joint = features.whitened(statistics).total().features
         widths = np.diff(self.ends)
         roots = np.repeat([view.penalty**-0.5 for view in self.views], widths)
-        by_view = m * np.eye(m) - 1
+        by_view = disagreements(len(self.views), self.bonds)
         signs = np.repeat(np.repeat(by_view, widths, axis=0), widths, axis=1)
         factors = signs * roots[:, None] * roots[None, :]
         return symmetrised(like(factors, joint) * joint)
@@ -573,7 +577,9 @@ class DualSystem(System):
 
     def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
         super().__init__(views, unscored)
-        self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
+        self.contrasts = np.zeros((0, len(views)))
+        if self.n_unscored:
+            self.contrasts = contrasts(len(views), self.bonds)
         self._operator: QueryLoss | None = None
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ

@@ -58,7 +58,7 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES
 from corank.solve.function import predict_in_blocks
-from corank.solve.holdout import chosen_position, errors_of, pooled
+from corank.solve.holdout import errors_of, pooled
 from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
 from corank.solve.tuning import (
     Candidates,
@@ -69,6 +69,7 @@ from corank.solve.tuning import (
     Settings,
     Solution,
     Training,
+    chosen_position,
     constant_error,
     is_open,
     joined_path,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -24,6 +25,7 @@ from corank.core.arrays import (
     cholesky,
     namespace,
     solve_factored,
+    sum_of,
     take,
 )
 from corank.core.basis import BasisSpec, candidate_rows
@@ -40,13 +42,12 @@ from corank.core.observations import Problem
 from corank.core.storable import any_floats, storable
 from corank.core.unscored import UnscoredRows
 from corank.solve.holdout import (
-    EQUAL,
     MAX_FOLDS_WITH_SUMS,
-    Grid,
+    NOTHING_HELD_OUT,
     HeldOut,
     Scoring,
-    chosen_pair,
     held_out,
+    held_out_predictions,
     hold_out_way,
 )
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
@@ -61,6 +62,7 @@ STEP = GRID[1] / GRID[0]
 # in units of where both losses weigh the same
 AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
+EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 # rows of the matrix of a system that a model keeps to judge fixed parameters with
 MAX_KEPT_SIZE = 2_000
 
@@ -431,6 +433,73 @@ class TuningProblem(Protocol):
         ...
 
 
+# ---------------------------------------------------------------- choices
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Pairs of parameters, agreement by agreement."""
+
+    alphas: FloatArray
+    agreements: FloatArray
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """(alpha, agreement) of every pair: (p, 2)."""
+        alphas = np.tile(self.alphas, len(self.agreements))
+        agreements = np.repeat(self.agreements, len(self.alphas))
+        return np.stack([alphas, agreements], axis=1)
+
+    def pairs_at(self, agreements: FloatArray) -> Index:
+        """The numbers of the pairs with these agreements."""
+        chosen = np.isin(self.pairs[:, 1], agreements)
+        return np.flatnonzero(chosen)
+
+
+def best_position(error: FloatArray, alpha: FloatArray) -> int:
+    """The smallest error; among equals the largest alpha, the simplest model."""
+    least = np.nanmin(error)
+    highest = least + EQUAL * abs(least)
+    ties = np.flatnonzero(error <= highest)
+    simplest = np.argmax(alpha[ties])
+    return int(ties[simplest])
+
+
+def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
+    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by
+    what was held out.
+
+    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores
+    cannot tell it from a smaller one: then the simpler model is taken.
+    """
+    best = best_position(held.mean, alphas)
+    if scoring != "rescaled" or len(held.sizes) < 2:
+        return best
+    errors_of_best = held.errors[:, best : best + 1]
+    gap = HeldOut(held.errors - errors_of_best, held.sizes)
+    close = np.flatnonzero(gap.mean <= gap.standard_error)
+    if len(close) == 0:
+        return best
+    simplest = np.argmax(alphas[close])
+    return int(close[simplest])
+
+
+def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
+    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least
+    error.
+    """
+    alphas, agreements = grid.pairs.T
+    best = []
+    for agreement in grid.agreements:
+        candidates = pairs[agreements[pairs] == agreement]
+        if len(candidates) == 0:
+            continue
+        errors = HeldOut(held.errors[:, candidates], held.sizes)
+        best.append(int(candidates[chosen_position(errors, alphas[candidates], scoring)]))
+    numbers = np.asarray(best)
+    return int(numbers[best_position(held.mean[numbers], alphas[numbers])])
+
+
 # ---------------------------------------------------------------- tuning
 
 
@@ -603,6 +672,39 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
         gradient = descent.gradient if descent.gradient > settings.tol else 0.0
     vectors = [columns[:, 0] for columns in coefficients]
     return Solution(system, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)
+
+
+@dataclass(frozen=True)
+class ChosenViews:
+    """What a fit leaves behind to hold rows out with the parameters that were chosen.
+
+    views : their bases without kernel matrices; dual : the form of the system
+    settings : with the splits of the fit
+    """
+
+    views: Sequence[ViewData]
+    settings: Settings
+    alpha: float
+    agreement: float = 0.0
+    unscored: UnscoredRows | None = None
+    dual: bool = False
+
+    def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
+        """Every problem with held-out predictions of its units (n_units,), the mean of views with
+        the same scores; by the folds of the fit where `splits` is None.
+        """
+        settings = replace(self.settings, compared=True)
+        if splits is not None:
+            settings = replace(settings, splits=splits)
+        rows = HeldProblem([], self.unscored, self.dual)
+        system, folds = rows.prepared(self.views, settings)
+        if folds is None:
+            raise ValueError(NOTHING_HELD_OUT)
+        grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
+        parts = held_out_predictions(system, folds, grid, centred=settings.centred)
+        if same_scores(system.problems):
+            parts = [sum_of(parts) / len(parts)]
+        return list(zip(system.problems, parts, strict=False))
 
 
 # ---------------------------------------------------------------- block coordinate descent

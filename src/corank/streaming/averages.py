@@ -78,7 +78,7 @@ class SampledScan:
     @cached_property
     def table(self) -> ScoredTable:
         """The sample: scored rows, then unscored ones, each in a query of its own."""
-        features, scores, ids, _ = self._held
+        features, scores, ids, numbers = self._held
         unscored = self.survey.unscored.rows()[1]
         if unscored is not None:
             features = stack_rows([features, unscored])
@@ -92,6 +92,7 @@ class SampledScan:
             np.concatenate([scores, np.full(n - n_scored, np.nan)]),
             queries,
             all_rows=None if self.is_whole else partial(RowsOfSums, self),
+            numbers=np.concatenate([numbers, np.full(n - n_scored, -1)]),
         )
 
 

@@ -38,7 +38,14 @@ from corank.streaming.chunks import (
     runs_of,
     scores_of,
 )
-from corank.tables import TableError, TableFile, check_unique, is_number, plain_type
+from corank.tables import (
+    TableError,
+    TableFile,
+    check_unique,
+    is_number,
+    is_table_name,
+    plain_type,
+)
 from corank.tables.columns import usual_types
 from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
@@ -109,6 +116,10 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
     formats = set()
     for path, _ in located:
         detected = format or _format_of(path)
+        if detected is None and is_table_name(path):
+            raise TableError(
+                f"{path} cannot be read in passes: write it as Parquet, CSV or SVMlight"
+            )
         if detected is None:
             raise TableError(
                 f"{path} has no file extension of a table; give format='parquet', 'csv' or"
@@ -427,12 +438,19 @@ def rechunk(tables: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
 
 
 class ParquetSource(TableSource):
-    """Parquet files; row groups are bundled into units of about `chunk_rows` rows."""
+    """Parquet files; row groups are bundled into units.
 
-    def __init__(self, files: Sequence[File], chunk_rows: int) -> None:
+    Parameters
+    ----------
+    decoded_rows : rows that are decoded at a time, at most; units have about as many unless they are
+        bundled again
+    """
+
+    def __init__(self, files: Sequence[File], decoded_rows: int) -> None:
         self._group_rows: list[list[int]] = []  # of every row group, per file
+        self._decoded_rows = decoded_rows
         super().__init__(files)
-        self.bundle(chunk_rows)
+        self.bundle(decoded_rows)
 
     def _schema_of(self, file: File) -> pa.Schema:
         try:
@@ -495,7 +513,8 @@ class ParquetSource(TableSource):
             return
         groups = list(unit.groups or ())
         with parquet.ParquetFile(unit.file.path) as file:
-            for batch in file.iter_batches(chunk_rows, row_groups=groups, columns=names):
+            batch_rows = min(chunk_rows, self._decoded_rows)
+            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
                 yield usual_types(pa.Table.from_batches([batch]), unit.file.path)
 
 

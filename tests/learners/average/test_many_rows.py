@@ -4,8 +4,10 @@ too large.
 
 import numpy as np
 import pytest
+from brute_force import REGRESSION, Loss, comparison_rows, kernel, loss_rows, minimise
+from scipy.linalg import block_diag
 
-from corank import AutoRanker, AutoRegressor, Candidate
+from corank import AutoRanker, AutoRegressor, Candidate, load
 from corank.core.arrays import take
 from corank.learners.average import fitting
 from corank.learners.average.encoding import STANDARD
@@ -162,6 +164,43 @@ def few_are_many(monkeypatch):
     monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (8, n) if n <= 100 else (3, 60))
 
 
+@pytest.mark.parametrize("kind", ["regressor", "ranker", "comparisons"])
+@pytest.mark.parametrize("candidate", NARROW, ids=["rbf", "laplacian"])
+def test_a_fit_in_a_basis_minimises_the_stated_objective(candidate, kind, monkeypatch):
+    monkeypatch.setattr(fitting, "affordable", lambda n, n_parts=1: (1, 60))
+    X, y = rough_surface(600, seed=15)
+    rng = np.random.default_rng(16)
+    weights, queries, ends = rng.uniform(0.5, 2, 600), np.arange(600) // 12, np.arange(600)
+    if kind == "regressor":
+        model = AutoRegressor(candidates=[candidate]).fit(X, y, sample_weight=weights)
+        T, t = loss_rows(y, queries, REGRESSION, weights)
+    elif kind == "ranker":
+        model = AutoRanker(candidates=[candidate]).fit(X, y, qid=queries)
+        T, t = loss_rows(y, queries, Loss())
+    else:
+        ends = np.stack([ends, np.roll(ends, 7)])
+        winners, losers = np.where(y[ends[0]] > y[ends[1]], ends, ends[::-1])
+        model = AutoRanker(candidates=[candidate]).fit_comparisons(X, winners, losers)
+        T, t = comparison_rows(600, winners, losers)
+    [fitted], [encoding] = model._model.candidates, model._model.encodings
+    points = model._model.points[encoding.name]
+    assert len(points) == 60
+    of_points = kernel(candidate.kernel, fitted.similarities[0].gamma)
+    rows, new = (
+        np.column_stack([of_points(encoding.encode(each, None), points), np.ones(len(each))])
+        for each in (X, rough_surface(40, seed=17)[0])
+    )
+    norm = block_diag(of_points(points, points), 0)  # the level is free
+    expected = new @ minimise(T, t, rows, norm, fitted.alpha)
+    found = new[:, :60] @ fitted.coefficients + fitted.level + model._model.base
+    if kind != "regressor":
+        found, expected = found - found.mean(), expected - expected.mean()
+    np.testing.assert_allclose(found, expected, atol=1e-7 * np.std(expected))
+    if kind == "regressor":
+        predictions = model.predict(rough_surface(40, seed=17)[0])
+        np.testing.assert_allclose(predictions, model._model.limited(found - model._model.base))
+
+
 @pytest.mark.usefixtures("few_are_many")
 @pytest.mark.parametrize(
     ("n", "weighed", "points"), [(20, 20, 20), (50, 25, 50), (100, 40, 100), (101, 40, 60)]
@@ -174,6 +213,22 @@ def test_rows_that_weigh_candidates_and_points_of_the_model_by_number_of_rows(n,
     mean, deviation = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (deviation > 0).all()
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_points_that_are_some_of_the_rows_are_called_by_their_numbers(tmp_path):
+    X, y = rough_surface(140, seed=3)
+    y[:20] = np.nan
+    model = AutoRegressor(candidates=NARROW).fit(X, y)
+    model.save(tmp_path / "m.corank")
+    for each in (model, load(tmp_path / "m.corank")):
+        explained = each.explain_pair(X[30], X[31])
+        rows = [int(item.name.removeprefix("row ")) for item in explained.by_item]
+        assert len(rows) == len(set(rows)) == 60
+        assert min(rows) >= 20
+        encoding = each._model.encodings[0]
+        found = encoding.encode(X[np.sort(rows)], None)
+        np.testing.assert_array_equal(each._model.points[encoding.name], found)
 
 
 def test_comparisons_of_few_items_take_matrices_of_the_items(memory_limit):

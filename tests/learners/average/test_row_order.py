@@ -174,6 +174,33 @@ def test_permuted_rows_of_a_table_give_the_same_model(n):
     assert effects[1].error_without == pytest.approx(effects[0].error_without, rel=1e-9)
 
 
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+@pytest.mark.parametrize("n", [60, 450])
+def test_rows_without_a_name_are_alike_wherever_they_stand(learner, n):
+    rng = np.random.default_rng(12)
+    a = rng.integers(0, 8, n) / 4  # hundreds of rows are the same but for their scores
+    names = [f"item {row % 40}" if row % 3 else None for row in range(n)]
+    table = pd.DataFrame({"a": a, "b": a**2 % 1.5, "name": names})
+    y = np.sin(3 * a) + rng.choice([0, 0.5, 1], n) + np.arange(n) % 40 / 50
+    candidates = [Candidate(), Candidate(identity=1.0), Candidate(identity=0.3)]
+    order = rng.permutation(n)
+    models = [
+        learner(candidates=candidates, encoder=TableEncoder(identity=["name"])).fit(
+            table.iloc[rows], y[rows]
+        )
+        for rows in (np.arange(n), order)
+    ]
+    expected = models[0].predict(table[:50])
+    assert_alike(models[0].predict(table[49::-1])[::-1], expected)
+    assert_alike(models[1].predict(table[:50]), expected)
+    new = pd.DataFrame({"a": a[:3], "b": table.b[:3], "name": [None, "stranger", None]})
+    predictions = models[0].predict(new.assign(a=a[0], b=table.b[0]))
+    assert_alike(predictions, predictions[0] + np.array([0, 1e-12, 0]), share=1e6)
+    for model in models:
+        model.update(table[:5], y[:5] + 0.25)
+    assert_alike(models[1].predict(table[:50]), models[0].predict(table[:50]))
+
+
 def test_an_encoder_learns_the_same_of_permuted_rows():
     table, _ = shop(300)
     order = np.random.default_rng(8).permutation(300)

@@ -28,6 +28,7 @@ STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
 ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN)
 WITHIN_QUERIES = (QUERY_RANKS, BOTH_RANKS)  # those that only rows with query labels have
 IDENTITY = "identity"  # of rows by the item that they are
+NAMELESS = -(2.0**50)  # codes from here on down are no row's but those of models
 
 MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
 MAX_RANKED_ENTRIES = 5e7  # of a matrix whose columns are sorted; a larger one is only standardised
@@ -233,6 +234,11 @@ class ItemIdentity:
     def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
         """The columns of X: (n, k)."""
         return X[:, self.columns]
+
+
+def known_items(codes: FloatArray) -> FloatArray:
+    """Codes (n, k) of the items of a model: rows without a name, below 0, are none of other rows."""
+    return np.where(codes < 0, NAMELESS - np.arange(len(codes))[:, None], codes)
 
 
 Encoding: TypeAlias = (

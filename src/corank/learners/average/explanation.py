@@ -152,6 +152,8 @@ class _PairTerms:
         block = EncodedBlock(self.encoded, 2, self.space)
         numbers = np.arange(self.n_points)
         labels = [f"{items_are} {number}" for number in numbers]
+        if self.model.rows is not None:
+            labels = [f"row {row}" for row in self.model.rows]
         for fitted, weight in zip(self.used, self.weights, strict=True):
             share = self.share(fitted)
             similarities = fitted.similarities
@@ -252,7 +254,7 @@ class _PairTerms:
             if name in self.model.points and name not in self.context:
                 at_points = self.model.points[name]
                 if name == IDENTITY:  # codes whose last digits count
-                    both = np.vstack([at_points, rows])
+                    both = np.maximum(np.vstack([at_points, rows]), -1.0)
                     numbers = (
                         np.unique(both, axis=0, return_inverse=True)[1]
                         .reshape(-1, 1)

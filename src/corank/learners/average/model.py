@@ -32,11 +32,11 @@ from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
-    QUERY_RANKS,
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
     fit_encoding,
+    known_items,
     rows_over_links,
 )
 from corank.learners.average.expansions import Expansions
@@ -100,6 +100,7 @@ class AverageModel:
     units : what was fitted, None where the rows are too many to keep
     scored : encoded scored rows, as `points` where those are all rows
     hops : numbers of links over which rows see each other, none without links
+    rows : (f,) numbers of the points as rows that were given, None where points are all scored rows
     """
 
     encodings: list[Encoding]
@@ -115,6 +116,7 @@ class AverageModel:
     units: Observations | None
     scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
+    rows: Annotated[Index | None, whole("f") | None] = None
 
     def is_sound(self) -> bool:
         """Whether what was kept goes together."""
@@ -131,7 +133,8 @@ class AverageModel:
             were fitted, and of the units
         """
         order = np.argsort(rows)
-        points = order if average is None else np.argsort(rows[average.points])
+        given = rows if average is None else rows[average.points]
+        points = np.argsort(given)
         at_points = {name: take(matrix, points) for name, matrix in self.points.items()}
         fitted = None
         scored: Mapping[str, Array] | None = None
@@ -146,6 +149,7 @@ class AverageModel:
             candidates=[candidate.with_points(points) for candidate in self.candidates],
             units=fitted,
             scored=scored,
+            rows=None if fitted is not None and len(given) == len(rows) else given[points],
         )
 
     # ---------------------------------------------------------------- predictions
@@ -617,6 +621,11 @@ def _candidates(
                 "candidates: identity needs a column that says which item a row is, as in "
                 "encoder=TableEncoder(identity=['name'])."
             )
+        if not has_queries and all(c.encoding in WITHIN_QUERIES for c in settings.candidates):
+            raise ValueError(
+                "candidates: all of them compare columns within queries, which takes a ranker, qid="
+                " and rows in memory."
+            )
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
     return default_candidates(
@@ -656,6 +665,9 @@ def extended(
     weights = np.concatenate([units.roots**2, new_weights])
     scores = np.concatenate([units.scores, new.scores])
     columns = next(iter(scored.values()))
+    if IDENTITY in scored:
+        scored[IDENTITY] = known_items(scored[IDENTITY])
+        columns = np.hstack([columns, np.maximum(scored[IDENTITY], -1.0)])
     joined = ScoredTable(columns, scores, queries, weights).ordered(replace(settings, identity=()))
     order = joined.numbers
     joined_units = score_units(joined.scores, joined.queries, joined.weights, settings)
@@ -665,7 +677,7 @@ def extended(
         table.features,
         table.links,
         settings,
-        has_queries=QUERY_RANKS in scored,
+        has_queries=not scored.keys().isdisjoint(WITHIN_QUERIES),
         agree=bool(model.unscored),
     )
     extended_model, average = fit_space(space, model.encodings, candidates, joined_units, settings)

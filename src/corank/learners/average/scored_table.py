@@ -16,7 +16,13 @@ from corank.core.sampling import Digests, Edges, canonical_order, row_digests
 from corank.core.views import View
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import RowsToSum
-from corank.learners.average.encoding import IDENTITY, Encoding, ItemIdentity, fit_encoding
+from corank.learners.average.encoding import (
+    IDENTITY,
+    Encoding,
+    ItemIdentity,
+    fit_encoding,
+    known_items,
+)
 
 # all rows of a scan, by the encodings that a sample of them gave
 RowsOfScan: TypeAlias = Callable[[Sequence[Encoding]], RowsToSum]
@@ -82,7 +88,7 @@ class ScoredTable:
             weights=take(self.weights, order),
             links=None if links is None else links[order][:, order].sorted_indices(),
             all_rows=self.all_rows,
-            numbers=order,
+            numbers=order if self.numbers is None else self.numbers[order],
         )
 
 
@@ -176,9 +182,8 @@ class EncodedTable:
         if name not in self._rows:
             encoding = self.encoding(name)
             none = np.empty((len(self), 0))
-            self._rows[name] = (
-                none if encoding is None else encoding.encode(self.features, self.queries)
-            )
+            rows = none if encoding is None else encoding.encode(self.features, self.queries)
+            self._rows[name] = known_items(rows) if name == IDENTITY else rows
         return self._rows[name]
 
 
