@@ -25,8 +25,7 @@ from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
 from corank.core.observations import Question, ScoredRows, warn_of_ties
-from corank.core.storable import NAMED_FUNCTIONS
-from corank.core.views import View
+from corank.core.views import BlockKernel, View
 from corank.inputs import (
     as_scan,
     compared_rows,
@@ -297,9 +296,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
     # ---------------------------------------------------------------- what is fitted, as users see it
 
     def _shown(self, values: Sequence[Any]) -> Any:
-        """A value per part of the function as a fitted attribute: all of them where there are
-        views, or columns of y with other rows or widths, else that of the first.
-        """
+        """Values per part as a fitted attribute: all of several views or bases, else the first."""
         several = self.has_views or (self.targets_ and len(values) > 1)
         return list(values) if several else values[0]
 
@@ -364,7 +361,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
 
     @property
     def _calls_functions(self) -> bool:
-        return any(part.span.kernel.name in NAMED_FUNCTIONS for part in self.function_.parts)
+        return any(part.span.kernel.calls_function for part in self.function_.parts)
 
     def _restore(self, values: dict[str, Any]) -> None:
         self.function_ = self._restored_function(values)
@@ -606,6 +603,8 @@ class OneViewLearner(Learner):
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        if isinstance(kernel, BlockKernel):
+            return kernel.seen_by(training.everything, self.feature_names)
         if kernel.precomputed:
             check_precomputed(training.everything)
         elif self.dictionary is None and not per_column:

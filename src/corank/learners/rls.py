@@ -60,7 +60,14 @@ from corank.learners.training import (
     scored_data,
     summed_data,
 )
-from corank.learners.update import COMPARED, FEDERATED, SEVERAL_TARGETS, FittedRows, Kept
+from corank.learners.update import (
+    COMPARED,
+    FEDERATED,
+    MANY_PAIRS,
+    SEVERAL_TARGETS,
+    FittedRows,
+    Kept,
+)
 from corank.model_files.schema import ONE_VIEW, demand
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
@@ -331,7 +338,10 @@ class KernelLeastSquares(Learner):
         if self._per_column:
             kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
-        return AskedBases([asked], self.basis_selection, self._auto_basis, settings.seed)
+        names = vars(self).get("feature_names_in_") if names is None else names
+        return AskedBases(
+            [asked], self.basis_selection, self._auto_basis, settings.seed, names=names
+        )
 
     # ---------------------------------------------------------------- rows
 
@@ -399,7 +409,9 @@ class KernelLeastSquares(Learner):
             return FEDERATED
         if any(part.span.kernel.precomputed for part in self.function_.parts):
             return PRECOMPUTED
-        return SEVERAL_TARGETS if self.targets_ else COMPARED
+        if self.targets_:
+            return SEVERAL_TARGETS
+        return COMPARED if self.function_.parts[0].span.grid is None else MANY_PAIRS
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         if self.targets_:

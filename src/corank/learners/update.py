@@ -27,7 +27,7 @@ from corank.core.arrays import (
     to_numpy,
     with_precision_of,
 )
-from corank.core.basis import FeatureBasis, KernelBasis
+from corank.core.basis import AUTO_LIMIT, FeatureBasis, KernelBasis
 from corank.core.loss import Loss
 from corank.core.observations import (
     EVERY_ROW,
@@ -40,6 +40,7 @@ from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.learners.parameters import read_splits
 from corank.solve.function import Expansion, Function
+from corank.solve.grid import GridSystem
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 from corank.solve.tuning import Training
 
@@ -53,6 +54,9 @@ FEDERATED = (
 SEVERAL_TARGETS = (
     "update of several columns of scores needs what a model file does not hold; fit again with all"
     " rows."
+)
+MANY_PAIRS = (
+    "update would make so many pairs an incomplete grid; fit again with a number of basis rows."
 )
 CHUNKS = (
     "update cannot solve again with unscored rows that came in chunks; fit again, or take a number"
@@ -91,7 +95,8 @@ class Kept:
         if isinstance(system, PrimalSystem):
             disagreement = system.disagreement if len(views) > 1 else None
             return cls(system.view_statistics(), disagreement=disagreement)
-        if any(view.basis.kernel.precomputed for view in views):
+        many_pairs = isinstance(system, GridSystem) and system.size > AUTO_LIMIT
+        if many_pairs or any(view.basis.kernel.precomputed for view in views):
             return None
         if unscored is None:
             return cls(rows=[view.problem.under(EVERY_ROW) for view in views])

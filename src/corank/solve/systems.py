@@ -103,7 +103,9 @@ class System:
     is_shared = False
 
     def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
-        self.factors: dict[float, Array] = {}  # of A + alpha I, by alpha, where it is shared
+        self.cholesky_factors: dict[
+            float, Array
+        ] = {}  # of A + alpha I, by alpha, where it is shared
         self.spectra: dict[int, Spectrum] = {}  # without a fold, by its number, where it is shared
         self.views = views
         self.problems: list[Any] = [view.problem for view in views]
@@ -154,9 +156,7 @@ class System:
         return Spectrum.of(matrix, self._largest)
 
     def with_each(self, targets: Sequence[Any], folds: Any) -> Iterator[Self]:
-        """This system of one view, and systems with other scores of its rows, which take over what
-        was made by then and does not depend on scores.
-        """
+        """This system, and others with other scores of its rows: they take over what it has made."""
         self.is_shared = True
         yield self
         for problem in targets[1:]:
@@ -170,7 +170,7 @@ class System:
         """Let go of what the solution does not need."""
         for name in ("scored", "kernels", "kept_spectrum", "all_unit_features"):
             vars(self).pop(name, None)
-        self.factors, self.spectra = {}, {}
+        self.cholesky_factors, self.spectra = {}, {}
 
     def solved(self, matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
         """(A + alpha I)⁻¹ right by Cholesky, or by what a system with other scores made of A; a
@@ -180,9 +180,9 @@ class System:
             return self.kept_spectrum.solve(right, np.asarray([alpha]))
         try:
             if self.is_shared:
-                if alpha not in self.factors:
-                    self.factors[alpha] = cholesky(add_diagonal(matrix, alpha))
-                return solve_factored(self.factors[alpha], right)
+                if alpha not in self.cholesky_factors:
+                    self.cholesky_factors[alpha] = cholesky(add_diagonal(matrix, alpha))
+                return solve_factored(self.cholesky_factors[alpha], right)
             return solve_positive(add_diagonal(matrix, alpha), right)
         except ValueError:
             values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite

@@ -41,6 +41,7 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import any_floats, storable
 from corank.core.unscored import UnscoredRows
+from corank.solve.grid import GridSystem, held_out_on_grid, is_by_factors, predictions_on_grid
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
     NOTHING_HELD_OUT,
@@ -338,10 +339,11 @@ class HeldProblem:
     def prepared(
         self, views: Sequence[ViewData], settings: Settings, system: Any = None
     ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
-        """The system, where there is none yet, and its folds; sums of folds are gathered in the same
-        pass as the system.
-        """
+        """The system, unless it is there, and its folds; sums of folds take no pass of their own."""
         dual = self.dual
+        if views[0].basis.grid is not None and is_by_factors(views[0], settings.splits):
+            pairs = system or GridSystem(views[0])
+            return pairs, pairs.folding if settings.tunes and self.holds_out else None
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
         if system is None:
@@ -390,24 +392,9 @@ class HeldProblem:
         source: Any = system if system.size <= MAX_KEPT_SIZE else None
         if errors is not None and (few or 0.0 in trial.grid.agreements):
             source = system.cokernel if few else None
-        return evidence_of(trial, settings, source, None if few else errors, folding)
+        from corank.solve.effect import Evidence  # few learners judge theirs
 
-
-def evidence_of(
-    trial: Trial, settings: Settings, source: Any, errors: HeldOut | None, folding: Folding | None
-) -> Evidence:
-    """What a trial leaves behind to judge its choice; see `Evidence`."""
-    from corank.solve.effect import Evidence  # few learners judge theirs
-
-    return Evidence(
-        source=source,
-        found=errors,
-        folding=folding,
-        grid=trial.grid,
-        scoring=settings.scoring,
-        centred=settings.centred,
-        seed=settings.seed,
-    )
+        return Evidence.of(trial, settings, source, None if few else errors, folding)
 
 
 class TuningProblem(Protocol):
@@ -611,7 +598,8 @@ def _trial(
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
-    errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+    judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
+    errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
     best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
@@ -701,7 +689,9 @@ class ChosenViews:
         if folds is None:
             raise ValueError(NOTHING_HELD_OUT)
         grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
-        parts = held_out_predictions(system, folds, grid, centred=settings.centred)
+        on_grid = isinstance(system, GridSystem)
+        told: Any = predictions_on_grid if on_grid else held_out_predictions
+        parts = told(system, folds, grid, centred=settings.centred)
         if same_scores(system.problems):
             parts = [sum_of(parts) / len(parts)]
         return list(zip(system.problems, parts, strict=False))
