@@ -21,6 +21,7 @@ from corank import (
     View,
     load,
 )
+from corank.core.kernels import inverse_length
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_problem(seed=3, sizes=(4, 6, 5, 7), d=4)
@@ -151,3 +152,17 @@ def test_other_words_are_refused():
             RankRLS(**wrong).fit(X, Y, qid=QID)
     with pytest.raises(ValueError, match="gamma of view 1 'mean-length' is not known"):
         CoRLS([View([0], gamma="mean-length"), View([1])]).fit(X, Y)
+
+
+def test_objects_have_no_length():
+    with pytest.raises(ValueError, match="alpha='mean-length' needs rows of numbers"):
+        inverse_length(np.array([["a"], ["b"]], dtype=object))
+
+
+def test_several_targets():
+    targets = np.column_stack([P.y, np.where(QID == 2, np.nan, 2 * P.y)])
+    model = named(RankRLS).fit(X, targets, qid=QID)
+    for column, scored in enumerate((np.arange(len(X)), SCORED)):
+        alone = RankRLS(1 / mean_length(X[scored]), gamma=1 / mean_distance(X[scored]))
+        alone.fit(X, targets[:, column], qid=QID)
+        np.testing.assert_allclose(model.predict(NEW)[:, column], alone.predict(NEW), atol=1e-9)

@@ -92,7 +92,8 @@ class ViewLearner(KernelLeastSquares):
             self._asked(view, basis, settings)
             for view, basis in zip(views, self._specs(len(views)), strict=True)
         ]
-        return AskedBases(asked, self.basis_selection, self._auto_basis, settings.seed, drawn)
+        auto, chosen = self._auto_basis, self.basis_selection
+        return AskedBases(asked, chosen, auto, settings.seed, drawn, names)
 
     def _asked(self, view: View, basis: Any, settings: Settings) -> AskedView:
         """Kernel, width and basis of a view, checked; without its own basis it has that of the
@@ -103,7 +104,7 @@ class ViewLearner(KernelLeastSquares):
         if view.kernel is not self.kernel or view.gamma is not self.gamma:
             kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
             gamma = None
-            if kernel.has_width:
+            if kernel.has_width or kernel.is_joint:
                 gamma = candidates(view.gamma, f"gamma of {view.name}", GAMMA_RULES)
         return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
 
@@ -363,9 +364,10 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     fit_intercept : bool, default=True
         Whether the mean of all given scores is taken out first and put back.
     solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
@@ -458,9 +460,10 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query; on unscored rows too.
     beta : float in [0, 1], default=0.0
