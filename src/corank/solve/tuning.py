@@ -582,6 +582,10 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
+    if not grid.alphas.all():
+        raise ValueError(
+            "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
+        )
     errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
@@ -625,6 +629,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     if trial.errors is None and isinstance(settings.agreement, str):
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0
+    if alpha == 0:
+        system.refuse_open(agreement)
     n_iter, gradient = 1, 0.0
     if settings.solver == "direct":
         coefficients = system.solve(alpha, agreement, offset)
@@ -664,6 +670,8 @@ class ChosenViews:
         """Every problem with held-out predictions of its units (n_units,), the mean of views with
         the same scores; by the folds of the fit where `splits` is None.
         """
+        if self.alpha == 0:
+            raise ValueError("alpha = 0 has no held-out predictions in closed form.")
         settings = replace(self.settings, compared=True)
         if splits is not None:
             settings = replace(settings, splits=splits)
