@@ -185,7 +185,7 @@ def parquet(torch: Any, quick: bool) -> dict[str, Any]:
             columns = {f"x{at:02d}": values[:, at] for at in range(2 * FEATURES)}
             queries = (np.arange(n // parts) + part * (n // parts)) // QUERY
             files.write_table(pa.table({**columns, "q": queries}), f"{folder}/{part:02d}.parquet")
-        rows = scan(folder, query="q", device="cuda", chunk_rows=None if quick else 500_000)
+        rows = scan(folder, query="q", device="cuda")
         reading, _ = timed(torch, lambda: sum(chunk.n_rows for chunk in rows.chunks()), 2)
         model = CoRankRLS(two_views(), basis=r, **FIXED)
         seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid, unscored=rows), 2)

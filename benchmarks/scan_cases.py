@@ -208,4 +208,4 @@ def _on_workers(files: Files, n_workers: int) -> Any:
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         _CLIENTS[n_workers] = Client(cluster)
-    return files.fit(client=_CLIENTS[n_workers], chunk_rows=25_000)
+    return files.fit(client=_CLIENTS[n_workers])

@@ -38,9 +38,7 @@ for number in range(4):
 
 # %%
 # `features` takes names or patterns; an empty score is an unscored row. Nothing is read yet.
-rows = scan(
-    f"{folder.name}/*.parquet", features="x*", score="rating", query="user", chunk_rows=5_000
-)
+rows = scan(f"{folder.name}/*.parquet", features="x*", score="rating", query="user")
 print(rows)
 
 # %%

@@ -3,11 +3,14 @@
 import gzip
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from pyarrow import parquet
+
+import corank
 
 NAMES = [f"x{k}" for k in range(6)]
 
@@ -30,6 +33,14 @@ def table(X, y=None, qid=None):
     if qid is not None:
         columns["q"] = pa.array(qid)
     return pa.table(columns)
+
+
+def scan(paths, chunk_rows=None, **options):
+    """A scan, of which so few rows are worked on together as if there were many columns."""
+    if chunk_rows is None:
+        return corank.scan(paths, **options)
+    with patch("corank.streaming.scan.usual_chunk_rows", lambda n_columns: chunk_rows):
+        return corank.scan(paths, chunk_rows=chunk_rows, **options)
 
 
 def write_parts(rows, folder, ends=(), kind="parquet", row_group_size=50):

@@ -200,14 +200,14 @@ def make_files(folder: Path) -> Path:
 
 def unhurried(features: Any) -> Any:
     """Give a fault time to strike."""
-    time.sleep(0.01)
+    time.sleep(0.04)
     return features
 
 
 def fitted(rows: Path, checkpoint: Path | None, client: Any = None) -> Any:
     from corank import RankRLS, scan
 
-    made = scan(rows, score="y", query="q", chunk_rows=100, client=client).map(unhurried)
+    made = scan(rows, score="y", query="q", client=client).map(unhurried)
     return (
         RankRLS(1.0, basis=40, random_state=0).fit(made, checkpoint=checkpoint).predict(np.eye(4))
     )

@@ -77,6 +77,17 @@ def test_jobs_have_the_threads_that_blas_gave_up():
     assert blas_threads() == before
 
 
+def test_the_limit_of_blas_lasts_until_the_last_block_has_ended():
+    before = blas_threads()
+    first, second = in_one_thread(np.empty(0)), in_one_thread(np.empty(0))
+    first.__enter__()
+    assert second.__enter__() == 1
+    first.__exit__(None, None, None)
+    assert blas_threads() == [1] * len(before)
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
 def test_an_average_does_not_depend_on_the_number_of_threads():
     candidates = [Candidate(width=width, relevance=width > 2) for width in (1.0, 2.0, 4.0, 8.0)]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, scan, table, write_parts
 from sklearn.preprocessing import StandardScaler
 
-from corank import CoRankRLS, RankRLS, View, scan
+from corank import CoRankRLS, RankRLS, View
 from corank.model_files.container import read_model, write_model
 from corank.streaming import survey
 
@@ -135,7 +135,8 @@ PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from corank import CoRankRLS, View, scan
+from corank import CoRankRLS, View
+from scan_files import scan
 
 rows, others, kept, log, out = map(Path, sys.argv[1:6])
 last = int(sys.argv[6])

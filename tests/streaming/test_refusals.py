@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, scan, table, write_parts
 from scipy import sparse
 
 from corank import (
@@ -22,7 +22,6 @@ from corank import (
     TableEncoder,
     TransductiveRankRLS,
     View,
-    scan,
 )
 from corank.streaming import models, survey
 from corank.tables import TableError

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -10,15 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
-from scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, scan, table, write_parts
 from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
-from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, scan
+import corank
+from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View
+from corank.core.loss import Pointwise
 from corank.core.sampling import fold_numbers
 from corank.metrics import disagreement_error
 from corank.streaming import group_queries, survey
-from corank.streaming.passes import Passes
+from corank.streaming.passes import Passes, SumJob
 from corank.streaming.sources import ParquetSource
 from corank.tables import TableError, read_table
 
@@ -129,6 +133,41 @@ def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
     for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
         np.testing.assert_array_equal(view_basis, view_expected)
     assert model.counts() == expected.counts()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "svmlight"])
+@pytest.mark.parametrize("learner", ["rank", "regression", "features"])
+def test_rows_that_are_read_at_a_time_change_no_bit(learner, kind, tmp_path, nothing_held):
+    names = (
+        {"score": "score", "query": "qid"} if kind == "svmlight" else {"score": "y", "query": "q"}
+    )
+    write_parts(table(X, Y, QID), tmp_path, [90], kind, row_group_size=35)
+    with patch("corank.streaming.scan.usual_chunk_rows", lambda n_columns: 20):
+        scans = [corank.scan(tmp_path, chunk_rows=rows, **names) for rows in (None, 3, 1_000)]
+    models = [SINGLE[learner]().fit(rows) for rows in scans]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+
+
+class Products:
+    """Features by products whose bits depend on the threads of BLAS."""
+
+    size = 301
+    left, right = (np.random.default_rng(4).normal(size=size) for size in ((6, 997), (997, 301)))
+
+    def __call__(self, rows):
+        return (rows @ self.left) @ self.right
+
+
+def test_threads_of_blas_change_no_bit_of_sums(tmp_path):
+    write_parts(table(M, M_SCORES, M_QID), tmp_path, row_group_size=2_000)
+    rows = scan(tmp_path, score="y", query="q", chunk_rows=777)
+    job = SumJob(Pointwise(), Products(), "all", None)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(Passes().run(rows, job, "sums", "summing").closed())
+    np.testing.assert_array_equal(found[0].queries[0].matrix, found[1].queries[0].matrix)
 
 
 # ------------------------------------------------------------------ candidates of large Parquet files, and readings

@@ -488,7 +488,9 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_working = Lock()  # held while BLAS is limited to one thread: the limit holds for the whole process
+# for every block in which BLAS has one thread: the limit holds for the whole process, to the last end
+_limits: list[Any] = []
+_limiting = Lock()
 _for_jobs: dict[int, int] = {}  # threads that BLAS gave up for the jobs of a thread, one at most
 
 
@@ -501,19 +503,28 @@ def in_one_thread(
 
     with_jobs : whether `in_order` takes as many threads inside the block
     """
-    if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
+    if not wanted or not isinstance(reference, np.ndarray):
         yield 1
         return
-    pools = [pool for pool in _thread_pools().info() if pool["user_api"] == "blas"]
-    threads = max([1, *(pool["num_threads"] for pool in pools)])
-    if with_jobs:
-        _for_jobs[get_ident()] = threads
+    threads = 1
+    with _limiting:
+        is_first = not _limits
+        if is_first:
+            pools = [pool for pool in _thread_pools().info() if pool["user_api"] == "blas"]
+            threads = max([1, *(pool["num_threads"] for pool in pools)])
+        if is_first and with_jobs:
+            _for_jobs[get_ident()] = threads
+        limit = _thread_pools().limit(limits=1, user_api="blas") if is_first else _limits[0]
+        _limits.append(limit)
     try:
-        with _thread_pools().limit(limits=1, user_api="blas"):
-            yield threads
+        yield threads
     finally:
-        _for_jobs.clear()
-        _working.release()
+        with _limiting:
+            _limits.pop()
+            if is_first:
+                _for_jobs.clear()
+            if not _limits:
+                limit.restore_original_limits()
 
 
 def in_order(

@@ -4,7 +4,7 @@ differences within queries.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from corank.core.arrays import Array, like, namespace, with_precision_of
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
+from corank.core.storable import ADDED_LATER
 from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
-from corank.learners.parameters import BasisParameters, candidates, whole_numbers
+from corank.learners.parameters import BasisParameters, candidates, check_choice, whole_numbers
 from corank.learners.update import FittedRows
 from corank.model_files.schema import COMPONENTS
 from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
@@ -29,6 +30,7 @@ class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
     contents = COMPONENTS
+    cut: Any = "components"  # what `n_components` counts
     # whether the level of the function has a meaning, as it has in regression
     _has_level: ClassVar[bool] = True
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
@@ -49,6 +51,7 @@ class ComponentLearner(OneViewLearner):
         """The parameters, checked against the rows."""
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
+        check_choice(self.cut, "cut", ("components", "spectral"))
         basis = self._basis_rows(training)
         return ComponentSettings(
             **self._shared_settings(training),
@@ -57,6 +60,7 @@ class ComponentLearner(OneViewLearner):
             basis=basis,
             selection=self.basis_selection,
             centred=self.fit_intercept,
+            turned=self.cut == "spectral",
         )
 
     def _keep(self, solution: ComponentSolution) -> None:
@@ -240,6 +244,10 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
         As in `KPCR`. More components than rows less queries change nothing.
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query.
+    cut : "components" or "spectral", default="components"
+        What is cut: the components of the kernel, or the eigenvectors of the kernel under the loss,
+        that is of the components' Gram matrix Ψᵀ L Ψ, as section 4.2 of the paper has it: the
+        spectral cut-off of RankRLS. `n_components` is then the number of these.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
     cv : splitter or list of splits, default=None
@@ -258,7 +266,7 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     Notes
     -----
     As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries of m
-    rows.
+    rows. cut="spectral" takes all components, so O(n³).
 
     Examples
     --------
@@ -275,5 +283,6 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     weighting: Any = "size"
     _: KW_ONLY
     basis: Any = "auto"
+    cut: Any = field(default="components", metadata={ADDED_LATER: True})
 
     _has_level = False

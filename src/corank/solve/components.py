@@ -102,12 +102,14 @@ class ComponentSettings(KernelSettings):
     """What a learner was asked for, checked.
 
     alpha : candidates; n_components : a number, candidates, or "tune"
+    turned : whether components are turned as in `ComponentBasis.turned`
     """
 
     alpha: tuple[float, ...]
     n_components: int | str | tuple[int, ...]
     basis: BasisSpec
     selection: Selection
+    turned: bool = False
 
     @property
     def tunes(self) -> bool:
@@ -230,7 +232,7 @@ def _trials(
     """One kernel with every alpha; its components are made once."""
     problem = training.problem
     spec = settings.basis
-    largest = int(settings.numbers[-1])
+    largest = len(training.index) if settings.turned else int(settings.numbers[-1])
     features, index = basis_candidates(
         spec, problem.features, training.index, training.everything, settings.seed
     )
@@ -245,6 +247,8 @@ def _trials(
         components = summed_components(problem, basis, largest)
         codes = folds if isinstance(folds, np.ndarray) else None
         system = SummedComponents.of(problem, components, 0.0, codes)
+    if settings.turned:
+        system = system.turned()
     limit = components.n_components
     if isinstance(settings.n_components, str):
         share = int(TUNED_SHARE * problem.features.shape[0])
@@ -410,6 +414,17 @@ class ComponentBasis:
         """Number of components: as many as were asked for, or fewer where the rows carry fewer."""
         return int(self.matrix.shape[1])
 
+    def turned(self, gram: Array) -> tuple[ComponentBasis, Array]:
+        """The components, of which Ψᵀ L Ψ is the Gram matrix, turned so that it is diagonal, the
+        largest first, and the turn (p, p).
+
+        Least squares on the first of them are the spectral cut-off (docs/mathematics.md, 1.1).
+        """
+        _, vectors = eigh(gram)
+        vectors = namespace(gram).flip(vectors, axis=1)
+        squares = (vectors * vectors).T @ self.eigenvalues
+        return replace(self, matrix=self.matrix @ vectors, eigenvalues=squares), vectors
+
     @property
     def explained(self) -> Array:
         """The eigenvalues; 0 for the one component of a kernel that is constant."""
@@ -544,15 +559,24 @@ class RowComponents:
     """Least squares on components of all rows, by QR of their root columns J Ψ.
 
     components : of the rows of the problem; alpha : weight of the norm, 0 for none
+    values : (n, p) = Ψ, where components were turned
     """
 
     problem: Problem
     components: ComponentBasis
     alpha: float
+    values: Array | None = None
+
+    def turned(self) -> RowComponents:
+        """With components as `ComponentBasis.turned` makes them."""
+        components, turn = self.components.turned(self.columns.T @ self.columns)
+        return replace(self, components=components, values=self.rows @ turn)
 
     @cached_property
     def rows(self) -> Array:
         """Ψ: (n, p)."""
+        if self.values is not None:
+            return self.values
         rows = self.components.matrix * self.components.eigenvalues[None, :]
         weights = weights_of(self.problem)
         # Ψ = D^-½ U λ^½, the matrix is D^½ U λ^-½
@@ -688,6 +712,11 @@ class SummedComponents:
             folds = np.where(folds < 0, folds.max() + 1, folds)
         statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(problem, components, alpha, statistics)
+
+    def turned(self) -> SummedComponents:
+        """With components as `ComponentBasis.turned` makes them."""
+        components, turn = self.components.turned(self.statistics.total().features)
+        return replace(self, components=components, statistics=self.statistics.mapped(turn))
 
     @cached_property
     def triangle(self) -> Triangle:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,20 +107,37 @@ class Chunk:
 
 @dataclass(frozen=True)
 class State:
-    """The merged results of a job for chunks that follow each other, and the cursor behind them."""
+    """The results of a job for chunks that follow each other, and the cursor behind them.
 
-    result: Any = None  # where there are rows
+    result : merged over whole units; begun : over the chunks of the unit at the cursor; None where
+        there are no rows. Workers, who take whole units, merge in the same order
+    """
+
+    result: Any = None
+    begun: Any = None
     cursor: Cursor = (0, 0)
     rows: int = 0
 
-    def then(self, other: State) -> State:
-        """The state after the chunks of both."""
-        result = self.result
-        if result is None:
-            result = other.result
-        elif other.result is not None:
-            result = result.merged(other.result)
-        return State(result, other.cursor, self.rows + other.rows)
+    def closed(self) -> State:
+        """The state with the unit at the cursor as complete."""
+        return replace(self, result=_merged(self.result, self.begun), begun=None)
+
+    def after_chunk(self, result: Any, chunk: Chunk) -> State:
+        """The state after the result of the next chunk."""
+        before = self if chunk.cursor[0] == self.cursor[0] else self.closed()
+        begun = _merged(before.begun, result)
+        return State(before.result, begun, chunk.cursor, self.rows + chunk.n_rows)
+
+    def after_unit(self, unit: State) -> State:
+        """The state after the next unit, whose own state is closed."""
+        result = _merged(self.closed().result, unit.result)
+        return State(result, None, unit.cursor, self.rows + unit.rows)
+
+
+def _merged(result: Any, other: Any) -> Any:
+    if result is None or other is None:
+        return other if result is None else result
+    return result.merged(other)
 
 
 def feature_type(kinds: Sequence[pa.DataType]) -> type:

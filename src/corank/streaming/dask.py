@@ -1,9 +1,9 @@
 """Dask: collections as the source of a scan, and passes on the workers of a cluster.
 
-A partition is a unit of the scan, made where it is worked on. Partial results are merged on the
-workers, in a tree whose shape follows from the files. A worker that dies is survived: its tasks run
-again, with the same bits, as every task depends on its rows alone. Workers read files under the
-same names.
+A partition is a unit of the scan, made where it is worked on. Results of units are merged on the
+workers, one after the other, as they are where there are no workers. A worker that dies is survived:
+its tasks run again, with the same bits, as every task depends on its rows alone. Workers read files
+under the same names.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.core.arrays import masked_as_nan, refuse_masked, runs_of_rows, to_numpy
+from corank.core.arrays import (
+    in_one_thread,
+    masked_as_nan,
+    refuse_masked,
+    runs_of_rows,
+    to_numpy,
+)
 from corank.core.queries import as_labels
 from corank.inputs import MASKED_FEATURES, is_collection, is_frame
 from corank.streaming.chunks import (
-    Chunk,
-    Cursor,
     Place,
     State,
     check_finite,
@@ -222,10 +226,11 @@ def _client() -> Any:
 
 def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> State:
     """The state after one unit. Runs on a worker."""
-    state = State()
-    for step in chunk_results(scan.unit_chunks(number, first_row), job):
-        state = state.then(step)
-    return replace(state, cursor=(number + 1, 0))
+    state = State(cursor=(number, 0))
+    with in_one_thread(scan.reference(), with_jobs=True):
+        for chunk in scan.unit_chunks(number, first_row):
+            state = state.after_chunk(job(chunk), chunk)
+    return replace(state.closed(), cursor=(number + 1, 0))
 
 
 def unit_rows(scan: Scan, number: int) -> int:
@@ -288,18 +293,26 @@ def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
         return list(scan.client.gather(futures))
 
 
-def chunk_results(chunks: Generator[Chunk, None, None], job: Any) -> Generator[State, None, None]:
-    """One chunk after the other, in this process."""
-    with closing(chunks):
+def chunk_states(
+    scan: Scan, job: Any, state: State, *, within_unit: bool = False
+) -> Generator[State, None, None]:
+    """The states after one chunk after the other, in this process; of the unit at the cursor, or of
+    all that follow.
+    """
+    (unit, skipped), first_row = state.cursor, state.rows
+    chunks = scan.chunks(state.cursor, first_row)
+    if within_unit:
+        chunks = scan.unit_chunks(unit, first_row, skipped=skipped)
+    with closing(chunks), in_one_thread(scan.reference(), with_jobs=True):
         for chunk in chunks:
-            yield State(job(chunk), chunk.cursor, chunk.n_rows)
+            state = state.after_chunk(job(chunk), chunk)
+            yield state
 
 
-def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[State, None, None]:
-    """One batch of units after the other; the next one is computed meanwhile.
+def batches(scan: Scan, job: Any, state: State) -> Generator[State, None, None]:
+    """The states after one batch of units after the other; the next one is computed meanwhile.
 
-    A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole
-    units.
+    A unit that was begun elsewhere is completed here: workers take whole units.
     """
     client = scan.client
     counts = [unit.n_rows for unit in scan.source.units]
@@ -307,39 +320,27 @@ def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[St
         counts = unit_results(scan, unit_rows)
     # rows before every unit
     offsets = list(accumulate((int(count or 0) for count in counts), initial=0))
-    first, skipped = start
+    first, skipped = state.cursor
     if skipped:
-        yield from chunk_results(scan.unit_chunks(first, first_row, skipped=skipped), job)
+        for step in chunk_states(scan, job, state, within_unit=True):
+            state = step
+            yield state
         first += 1
     with reachable(client):
         tasks = UnitTasks(scan)
         sent_job = sent(client, job)
+        total = sent(client, state)
         waiting: list[Any] = []
         units = [number for number in scan.picked_units().tolist() if number >= first]
         for begin in range(0, len(units), BATCH_UNITS):
-            batch = units[begin : begin + BATCH_UNITS]
-            futures = [
-                tasks.submit(unit_result, number, offsets[number], sent_job) for number in batch
-            ]
-            waiting.append(_merged_in_tree(client, futures))
+            for number in units[begin : begin + BATCH_UNITS]:
+                unit = tasks.submit(unit_result, number, offsets[number], sent_job)
+                total = client.submit(State.after_unit, total, unit, pure=False)
+            waiting.append(total)
             if len(waiting) > 1:
                 yield _gathered(waiting.pop(0))
         for future in waiting:
             yield _gathered(future)
-
-
-def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
-    """The results of neighbours merged, then those of neighbours of neighbours; futures of units
-    are let go.
-    """
-    while len(futures) > 1:
-        merged = []
-        for left, right in zip(futures[::2], futures[1::2], strict=False):
-            merged.append(client.submit(State.then, left, right, pure=False))
-        if len(futures) % 2:
-            merged.append(futures[-1])
-        futures = merged
-    return futures[0]
 
 
 def _gathered(future: Any) -> State:

@@ -2,8 +2,8 @@
 in the order of the rows. `SumJob` makes the Gram sums of rows, `JointSumJob` those of two kinds of rows
 in one pass.
 
-What is merged with what follows from the files alone, never from where a pass broke off or how fast
-chunks were read, so that a resumed pass gives the same bits.
+What is merged with what follows from the files alone, never from where a pass broke off, how many
+rows are read at a time, or who reads them: the bits of a result are always the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from corank.core.views import SideBySide
 from corank.model_files.container import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint, in_words
 from corank.streaming.chunks import Chunk, Cursor, State
-from corank.streaming.dask import batches, chunk_results
+from corank.streaming.dask import batches, chunk_states
 from corank.streaming.scan import Scan
 
 
@@ -82,25 +82,25 @@ class Passes:
         total = scan.n_rows if total is None else total
         if scan.roles.features is not None:
             self._readings[id(scan.source)] += scan.read_share  # type: ignore[assignment]
+        run = chunk_states if scan.client is None else batches
         try:
-            with progress_bar(what, total, state.rows) as advance:
-                if scan.client is None:
-                    steps = chunk_results(scan.chunks(state.cursor, state.rows), job)
-                else:
-                    steps = batches(scan, job, state.cursor, state.rows)
-                with closing(steps):
-                    for step in steps:
-                        # at once: an interruption finds the old or the new
-                        state = state.then(step)
-                        advance(step.rows)
-                        if self.checkpoint is not None and self.checkpoint.is_due:
-                            self._save(state, job, name)
+            with (
+                progress_bar(what, total, state.rows) as advance,
+                closing(run(scan, job, state)) as states,
+            ):
+                for next_state in states:
+                    advance(next_state.rows - state.rows)
+                    # at once: an interruption finds the old or the new
+                    state = next_state
+                    if self.checkpoint is not None and self.checkpoint.is_due:
+                        self._save(state, job, name)
         except BaseException:
-            if self.checkpoint is not None and state.result is not None:
+            if self.checkpoint is not None and state.rows:
                 self._save(state, job, name)
             raise
-        if state.result is None:
+        if state.rows == 0:
             raise ValueError("the scan has no rows.")
+        state = state.closed()
         if self.checkpoint is not None:
             self._save(state, job, name, done=True)
         return state.result
@@ -118,9 +118,14 @@ class Passes:
             )
         self.resumed = True
         try:
-            result = Unpacker(arrays).unpack(header["result"]).beside(scan.reference())
+            unpacker = Unpacker(arrays)
+            result, begun = (
+                _beside(unpacker.unpack(header[part]), scan.reference())
+                for part in ("result", "begun")
+            )
             unit, chunk = header["cursor"]
-            return State(result, (int(unit), int(chunk)), int(header["rows"])), bool(header["done"])
+            state = State(result, begun, (int(unit), int(chunk)), int(header["rows"]))
+            return state, bool(header["done"])
         except (
             KeyError,
             TypeError,
@@ -137,14 +142,19 @@ class Passes:
     def _save(self, state: State, job: Job, name: str, *, done: bool = False) -> None:
         assert self.checkpoint is not None
         packer = Packer()
-        result = packer.pack(state.result.beside(np.empty(0)), "result")
-        about = {
+        header = {
             "job": job.digest(),
             "cursor": list(state.cursor),
             "rows": state.rows,
             "done": done,
+            "result": packer.pack(_beside(state.result, np.empty(0)), "result"),
+            "begun": packer.pack(_beside(state.begun, np.empty(0)), "begun"),
         }
-        self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
+        self.checkpoint.save(name, header, packer.arrays)
+
+
+def _beside(partial: Any, reference: Array) -> Any:
+    return None if partial is None else partial.beside(reference)
 
 
 # ---- sums

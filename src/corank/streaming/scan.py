@@ -33,7 +33,7 @@ from corank.tables import TableError
 from corank.tables.read import DOCUMENT, QUERY, SCORE
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
-CHUNK_ROWS = (2**12, 2**19)  # the least and the most …
+CHUNK_ROWS = (2**12, 2**16)  # the least and the most …
 MAX_CHUNK_BYTES = 2**28  # … but fewer where so many rows of features would take more
 FIRST_ROWS = 64  # that show what maps make of the features
 SAMPLED_FILES = 10  # at most, from which a sample is read
@@ -81,7 +81,9 @@ def scan(
     device : str, default=None
         Where to compute, such as "cuda"; needs torch.
     chunk_rows : int, default=None
-        Rows per chunk; None takes about 32 MB of features (half of that in single precision).
+        Rows that are decoded at a time, of Parquet files. What is worked on together follows from
+        the number of columns: about 32 MB of features, at most 65,536 rows. So results do not depend
+        on `chunk_rows`, nor on the number of workers, in a single bit.
     shuffle_queries : bool, default=False
         Bring the rows of each query together first: one more pass, which writes the columns that
         are needed to a temporary folder. The rows then count in the new order.
@@ -123,18 +125,17 @@ def scan(
     names = _feature_columns(source, features, others, encoder)
     roles = Roles(tuple(names), score, query, as_table=encoder is not None)
     source.check(roles)
-    if chunk_rows is None:
-        chunk_rows = usual_chunk_rows(
-            len(names) if encoder is None else len(encoder.get_feature_names_out())
-        )
-        if isinstance(source, ParquetSource):
-            source.bundle(chunk_rows)
+    chunk_rows = usual_chunk_rows(
+        len(names) if encoder is None else len(encoder.get_feature_names_out())
+    )
+    if isinstance(source, ParquetSource):
+        source.bundle(chunk_rows)
     if device is not None:
         check_device(device)
     result = Scan(
         source,
         roles,
-        int(chunk_rows),
+        chunk_rows,
         encoder,
         device=device,
         client=client,
@@ -229,6 +230,7 @@ def _named_features(features: Any, names: list[str], others: Sequence[str | None
 class Scan:
     """Rows in files that are read chunk by chunk: see `scan`.
 
+    chunk_rows : of a chunk, counted from the beginning of its unit
     maps : functions that the features of every chunk pass through
     chosen : whether the features were named; unnamed : whether columns have no names
     only : (n,) numbers of the rows that are read, rising; None for all

@@ -438,12 +438,19 @@ def rechunk(tables: Iterator[pa.Table], chunk_rows: int) -> Iterator[pa.Table]:
 
 
 class ParquetSource(TableSource):
-    """Parquet files; row groups are bundled into units of about `chunk_rows` rows."""
+    """Parquet files; row groups are bundled into units.
 
-    def __init__(self, files: Sequence[File], chunk_rows: int) -> None:
+    Parameters
+    ----------
+    decoded_rows : rows that are decoded at a time, at most; units have about as many unless they are
+        bundled again
+    """
+
+    def __init__(self, files: Sequence[File], decoded_rows: int) -> None:
         self._group_rows: list[list[int]] = []  # of every row group, per file
+        self._decoded_rows = decoded_rows
         super().__init__(files)
-        self.bundle(chunk_rows)
+        self.bundle(decoded_rows)
 
     def _schema_of(self, file: File) -> pa.Schema:
         try:
@@ -506,7 +513,8 @@ class ParquetSource(TableSource):
             return
         groups = list(unit.groups or ())
         with parquet.ParquetFile(unit.file.path) as file:
-            for batch in file.iter_batches(chunk_rows, row_groups=groups, columns=names):
+            batch_rows = min(chunk_rows, self._decoded_rows)
+            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
                 yield usual_types(pa.Table.from_batches([batch]), unit.file.path)
 
 
