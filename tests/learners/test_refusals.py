@@ -114,7 +114,7 @@ REFUSALS["scores and queries"] = {
     "infinite score": (lambda: fit(y=with_entry(Y, 0, np.inf)), "y contains infinity; use NaN"),
     "no scored row": (lambda: fit(y=np.full(N, np.nan)), "y has no scored row"),
     "y too short": (lambda: fit(y=Y[:-1]), "y has 11 scores but X has 12 rows"),
-    "y of two columns": (lambda: fit(y=np.stack([Y, Y], axis=1)), "y should be a 1d array"),
+    "y of three dimensions": (lambda: fit(y=np.ones((N, 2, 2))), "y should be a 1d array"),
     "y of text": (lambda: fit(y=["good"] * N), "y must hold numbers"),
     "qid too short": (lambda: fit(qid=QID[:-1]), "qid has 11 labels but X has 12 rows"),
     "qid of group sizes": (lambda: fit(qid=[4, 4, 4]), "qid has 3 labels but X has 12 rows"),

@@ -24,9 +24,11 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     NumpyArray,
+    block_diagonal,
     float64,
     is_foreign,
     is_sparse,
+    like,
     namespace,
     refuse_masked,
     sum_of,
@@ -34,10 +36,12 @@ from corank.core.arrays import (
     take_columns,
     to_numpy,
 )
+from corank.core.basis import Basis, FeatureMap
 from corank.core.kernels import Kernel, kernel_names
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.sampling import row_digests
 from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
+from corank.core.sums import Statistics
 
 MAX_GRID_ENTRIES = 10**7  # of kernel values between parts of new rows and those of a grid
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
@@ -579,6 +583,42 @@ class SideBySide:
     def features(self) -> list[Array]:
         """One array per view, with its columns only."""
         return [select(X, columns) for X, columns in self.parts]
+
+
+class JointFeatures:
+    """The features of all views side by side, from rows as every view sees them."""
+
+    def __init__(self, bases: Sequence[Basis]) -> None:
+        self.maps = [FeatureMap(basis) for basis in bases]
+        self.ends = np.cumsum([0, *(phi.size for phi in self.maps)])
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.ends[-1])
+
+    def __call__(self, rows: SideBySide) -> Array:
+        """(n, size)."""
+        blocks = [phi(features) for phi, features in zip(self.maps, rows.features(), strict=True)]
+        return namespace(blocks[0]).concat(blocks, axis=1)
+
+    def write(self, rows: SideBySide, out: Array) -> None:
+        """(n, size) into a NumPy array."""
+        for phi, features, (begin, end) in zip(
+            self.maps, rows.features(), pairwise(self.ends), strict=True
+        ):
+            phi.write(features, out[:, begin:end])
+
+    def whitened(self, statistics: Statistics) -> Statistics:
+        """Sums of these features as sums of whitened ones."""
+        if all(phi.whitened or phi.basis.whitening.trivial for phi in self.maps):
+            return statistics
+        reference = statistics.queries[0].matrix
+        blocks = [
+            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix
+            for phi in self.maps
+        ]
+        return statistics.mapped(block_diagonal(blocks))
 
 
 def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:

@@ -363,9 +363,10 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     fit_intercept : bool, default=True
         Whether the mean of all given scores is taken out first and put back.
     solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
@@ -458,9 +459,10 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query; on unscored rows too.
     beta : float in [0, 1], default=0.0

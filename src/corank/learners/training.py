@@ -64,6 +64,32 @@ class TrainingData(Training):
         """Number of rows on which views should agree."""
         return 0 if self.unscored is None else self.unscored.n_rows
 
+    def with_scores(self, scores: Array, *, centred: bool) -> TrainingData:
+        """The same rows with other scores, (n,) of all rows of X."""
+        assert isinstance(self.problem, ScoredRows)
+        problem = replace(self.problem, scores=take(scores, self.index), level=0.0)
+        level = problem.mean_score if centred else 0.0
+        problem = problem.under(problem.comparison, level)
+        warn_of_ties(problem)
+        return replace(self, problem=problem, problems=[problem], level=level)
+
+    def rows(self, numbers: Index) -> Array:
+        """Features of rows of X and, counted behind them, of `unscored=`."""
+        n = self.everything.shape[0]
+        inside = numbers < n
+        if self.unscored is None or inside.all():
+            return take(self.everything, numbers)
+        part = self.unscored.parts[-1]
+        if not isinstance(part, HeldRows):
+            raise TypeError(
+                f"basis names row {numbers.max()}, which is one of unscored=, but those come in"
+                " chunks; hand them over as one array, or give a number of basis rows."
+            )
+        behind = take(part.features, numbers[~inside] - n)
+        behind = _with_precision_of(self.everything, behind)
+        both = stack_rows([take(self.everything, numbers[inside]), behind])
+        return take(both, np.argsort(np.argsort(~inside, kind="stable")))
+
 
 def scored_data(
     rows: ScoredRows,
@@ -377,7 +403,7 @@ class ViewBasis:
             numbers, features = self.candidates
         else:
             numbers = np.asarray(self.spec)
-            features = select(take(self.data.everything, numbers), self.asked.view.columns)
+            features = select(self.data.rows(numbers), self.asked.view.columns)
         if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
             inside = np.flatnonzero(numbers < self.data.everything.shape[0])
             numbers, features = numbers[inside], take(features, inside)
@@ -424,7 +450,8 @@ class ViewBases:
                     else grid_of(data.problem, view.kernel, scored)
                 )
             whole = "all" if grid and is_named(view.basis, "auto") else view.basis
-            spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name)
+            apart = 0 if view.kernel.precomputed else data.n_apart
+            spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
             if is_named(spec, "features") and not data.summed:
                 check_column_basis(spec, scored.shape[1], data.n_units)
             if view.kernel.precomputed:
