@@ -196,6 +196,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "alpha": ALPHAS,
         "pull": 1.0,
         "weighting": "query",
+        "folds": "queries",
     },
     PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},

@@ -230,7 +230,7 @@ class ViewLearner(KernelLeastSquares):
         it is None after loading.
         """
         check_is_fitted(self)
-        can_agree = len(self.views_) > 1 and self._n_unscored > 0
+        can_agree = len(self.views_) > 1 and self._n_unscored > 0 and self.alpha_ > 0
         if self._effect is None and self._evidence is not None and can_agree:
             self._effect = unscored_effect(self._evidence)
         return self._effect
@@ -353,9 +353,10 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         columns, are better: ``[View("text_*"), View("image_*")]``.
     alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations. "mean-length" weighs
-        the norm of every view by one over the mean length of its scored rows, times its penalty:
-        alpha is then 1.
+        values, each with every agreement; all of them from few factorisations. 0, with numbers as
+        agreement and gamma, where scores and agreement leave no function open, as with
+        ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
+        of its scored rows, times its penalty: alpha is then 1.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A
@@ -449,9 +450,10 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         columns, are better: ``[View("text_*"), View("image_*")]``.
     alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations. "mean-length" weighs
-        the norm of every view by one over the mean length of its scored rows, times its penalty:
-        alpha is then 1.
+        values, each with every agreement; all of them from few factorisations. 0, with numbers as
+        agreement and gamma, where scores and agreement leave no function open, as with
+        ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
+        of its scored rows, times its penalty: alpha is then 1.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A

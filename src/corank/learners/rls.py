@@ -328,7 +328,7 @@ class KernelLeastSquares(Learner):
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         return Settings(
-            alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH)),
+            alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH), zero=self.has_views),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
             gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,

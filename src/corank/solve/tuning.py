@@ -598,6 +598,10 @@ def _trial(
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
+    if not grid.alphas.all():
+        raise ValueError(
+            "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
+        )
     judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
     errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
@@ -642,6 +646,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     if trial.errors is None and isinstance(settings.agreement, str):
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0
+    if alpha == 0:
+        system.refuse_open(agreement)
     n_iter, gradient = 1, 0.0
     if settings.solver == "direct":
         coefficients = system.solve(alpha, agreement, offset)
@@ -681,6 +687,8 @@ class ChosenViews:
         """Every problem with held-out predictions of its units (n_units,), the mean of views with
         the same scores; by the folds of the fit where `splits` is None.
         """
+        if self.alpha == 0:
+            raise ValueError("alpha = 0 has no held-out predictions in closed form.")
         settings = replace(self.settings, compared=True)
         if splits is not None:
             settings = replace(settings, splits=splits)
