@@ -29,6 +29,7 @@ from corank.core.arrays import (
 from corank.core.basis import checked_rows
 from corank.core.folds import Splits
 from corank.core.kernels import (
+    MEAN_DISTANCE,
     Kernel,
     basis_points,
     is_named,
@@ -44,8 +45,24 @@ from corank.solve.dictionary import Atoms
 from corank.solve.tuning import Training
 
 MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
+GAMMA_RULES = ("scale", MEAN_DISTANCE, "tune")
 # what searches hand on to `fit`
 WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
+
+
+class BriefRequest:
+    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = self.request.__get__(instance, owner)
+        method.__doc__ = (
+            "Say which metadata searches and pipelines hand on: see scikit-learn's metadata"
+            " routing."
+        )
+        return method
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,7 +71,7 @@ class KernelParameters:
     them.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+    _gamma_words: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -79,7 +96,7 @@ class WidthParameters(BasisParameters):
     rows are few.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune", "columns")
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", *GAMMA_RULES, "columns")
 
     gamma: Any = "auto"
 
