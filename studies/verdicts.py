@@ -160,6 +160,9 @@ def smaller_error(
     if gap.n_units < FEWEST_PAIRS:
         evidence = f"only {gap.n_units} {units}."
         return Finding(source, claim, verdict, evidence, case, kind)
+    if not np.asarray(worse).any():
+        evidence = f"without an error {gap.over(units)} there is none to make less of."
+        return Finding(source, claim, CANNOT_BE_TESTED, evidence, case, kind, gap.interval)
     evidence = f"difference {gap.shown} {gap.over(units)}"
     evidence += "" if published is None else f"; published {published:+.3f}"
     if asked is not None and verdict == PARTLY:

@@ -430,6 +430,7 @@ def test_verdicts_follow_test_and_interval():
     assert verdict(gap + noise - noise.mean(), gap, published=-0.5) == DOES_NOT_HOLD
     assert verdict(gap[:3] - 1, gap[:3], published=-1) == CANNOT_BE_TESTED
     assert verdict(np.full(8, np.nan), gap[:8]) == CANNOT_BE_TESTED
+    assert verdict(np.zeros(8), np.zeros(8), published=-0.02) == CANNOT_BE_TESTED
 
 
 @pytest.mark.parametrize("gain", [-0.02, -0.004, 0.0, 0.01])
