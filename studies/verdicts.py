@@ -14,6 +14,7 @@ from studies.study import (
     CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
     HOLDS,
+    NOT_CLAIMED,
     OWN,
     PARTLY,
     Finding,
@@ -221,6 +222,12 @@ def at_most(
     shown = f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
     sentence = f"{evidence.format(shown)}; at most {limit:g} counts."
     return Finding(source, claim, verdict, sentence, case, kind, (mean, low, high))
+
+
+def untested(found: Sequence[Finding], why: str, case: str) -> list[Finding]:
+    """The claims of these findings on the paper's own ground, where that is not at hand."""
+    places = {finding.claim: finding.source for finding in found if finding.kind != NOT_CLAIMED}
+    return [Finding(source, claim, CANNOT_BE_TESTED, why, case) for claim, source in places.items()]
 
 
 def joint_verdict(verdicts: Sequence[Verdict]) -> Verdict:
