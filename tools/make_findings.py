@@ -38,18 +38,30 @@ def page(old: str) -> str:
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
     ]
     of_papers = [study for study in studies if _of_papers(study, PAPERS)]
+    told = [study for study in of_papers if _says_whose(study)]
     items = tomllib.loads(ITEMS.read_text(encoding="utf-8"))["items"]
     check_items(items, ROOT)
     sections = [
-        *claim_sections(of_papers, PAPERS),
+        *claim_sections(told, PAPERS),
+        *_left_out([study["study"] for study in of_papers if not _says_whose(study)]),
         *item_sections(items, PAPERS),
-        *run_section(of_papers),
+        *run_section(told),
     ]
     return old.split(MARK)[0].rstrip() + "\n\n" + MARK + "\n" + "\n".join(sections) + "\n"
 
 
 def _of_papers(study: Entry, papers: Iterable[str]) -> bool:
     return any(source.split()[0].rstrip(",") in papers for source in study["sources"])
+
+
+def _says_whose(study: Entry) -> bool:
+    """Whether the results say on whose ground a claim is tested; those of before do not."""
+    return all("kind" in finding for finding in study["findings"])
+
+
+def _left_out(names: Sequence[str]) -> list[str]:
+    links = ", ".join(f"[{name}]({name}.md)" for name in names)
+    return [f"Not in these tables until they are run again: {links}.", ""] if names else []
 
 
 # ---- claims
@@ -74,11 +86,6 @@ def grouped(studies: Sequence[Entry]) -> dict[tuple[str, str, str, str], list[En
     claims: dict[tuple[str, str, str, str], list[Entry]] = {}
     for study in studies:
         for finding in study["findings"]:
-            if "kind" not in finding:
-                raise ValueError(
-                    f"{study['study']}.json does not say whose claims are tested: run"
-                    f" python -m studies {study['study']} again."
-                )
             paper = finding["source"].split()[0].rstrip(",")
             claim = paper, finding["claim"], finding["kind"], study["study"]
             claims.setdefault(claim, []).append(finding)
