@@ -402,7 +402,7 @@ POWERS = (
             {"vary": vary},
             f"in {vary}",
         )
-        for vary, claimed, sizes in (("rows", 2, (1000, 2000, 4000)), ("steps", 1, (20, 40, 80)))
+        for vary, claimed, sizes in (("rows", 2, (1500, 3000, 6000)), ("steps", 1, (20, 40, 80)))
     ),
     *(
         Power(
