@@ -231,15 +231,16 @@ def untested(found: Sequence[Finding], why: str, case: str) -> list[Finding]:
 
 
 def joint_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim about several cases: it holds where it does in all of them, does not where it does
-    in none that can be tested, and holds partly otherwise.
+    """Of a claim about several cases: it holds where it does in all of them, and partly where it
+    does in some. Where it does in none, it does not hold if that is so in most of them, and cannot
+    be tested if most of them cannot.
     """
-    told = [verdict for verdict in verdicts if verdict != CANNOT_BE_TESTED]
-    if not told:
-        return CANNOT_BE_TESTED
-    if all(verdict == DOES_NOT_HOLD for verdict in told):
-        return DOES_NOT_HOLD
-    return HOLDS if all(verdict == HOLDS for verdict in verdicts) else PARTLY
+    if all(verdict == HOLDS for verdict in verdicts):
+        return HOLDS
+    if HOLDS in verdicts or PARTLY in verdicts:
+        return PARTLY
+    against = sum(verdict == DOES_NOT_HOLD for verdict in verdicts)
+    return DOES_NOT_HOLD if 2 * against > len(verdicts) else CANNOT_BE_TESTED
 
 
 def one_sided(better: Any, worse: Any) -> tuple[float, float]:

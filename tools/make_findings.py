@@ -26,6 +26,7 @@ GROUNDS = {  # kind of a finding → how a table calls it
     "not claimed": "not claimed",
 }
 WORKS, DECLINED, IN_WORK = "works", "declined", "in work"
+COSTS = "costs"
 Entry = Mapping[str, Any]
 
 
@@ -96,21 +97,24 @@ def _counted(claims: Mapping[tuple[str, str, str, str], list[Entry]]) -> str:
     from studies.verdicts import joint_verdict
     from studies.write import count_verdicts
 
-    by_ground: dict[str, list[str]] = {ground: [] for ground in GROUNDS}
-    for (_, _, ground, _), cases in claims.items():
-        by_ground[ground].append(joint_verdict([case["verdict"] for case in cases]))
+    by_ground: dict[str, list[str]] = {ground: [] for ground in (*GROUNDS, COSTS)}
+    for (_, _, ground, study), cases in claims.items():
+        of_costs = study == COSTS or cases[0]["source"].endswith("times")
+        place = COSTS if of_costs and ground == "own" else ground
+        by_ground[place].append(joint_verdict([case["verdict"] for case in cases]))
     counted = {
         ground: count_verdicts(verdicts).replace("finding", "claim")
         for ground, verdicts in by_ground.items()
     }
+    others = len(by_ground["not claimed"])
+    rest = "One further row is no claim" if others == 1 else f"{others} further rows are no claims"
     return (
         "A claim is a sentence or a table of a paper; its cases are the comparisons in it, which"
-        " the pages of the studies list one by one. It holds where it does in all cases, holds"
-        " partly where it does in some, and does not hold where it does in none that can be told."
-        f" *On the paper's own ground* (its kind of data, its protocol): {counted['own']}"
-        f" *Elsewhere* (other data, or another protocol): {counted['elsewhere']}"
-        f" {len(by_ground['not claimed'])} further rows are no claims of the papers and count for"
-        " nothing."
+        " the pages of the studies list one by one. It holds where it does in all cases and partly"
+        " where it does in some; where it does in none, it does not hold if most cases say so, and"
+        f" cannot be tested otherwise. *On the paper's own ground*: {counted['own']} *What the"
+        f" papers say of costs*: {counted[COSTS]} *Elsewhere*: {counted['elsewhere']} {rest} of the"
+        " papers; nothing counts them."
     )
 
 
@@ -134,7 +138,8 @@ def _row(claim: tuple[str, str, str, str], cases: Sequence[Entry]) -> tuple[str,
 def evidence_of(cases: Sequence[Entry]) -> str:
     """The evidence of a single case; of several, how many are how, and the extremes."""
     if len(cases) == 1:
-        return str(cases[0]["evidence"])
+        case, evidence = cases[0]["case"], str(cases[0]["evidence"])
+        return f"{case}: {evidence}" if case else evidence
     verdicts = [case["verdict"] for case in cases]
     counts = [
         f"{verdicts.count(verdict)} {words}"
@@ -157,14 +162,17 @@ def evidence_of(cases: Sequence[Entry]) -> str:
 
 
 def _shown(case: Entry) -> str:
-    mean, low, high = (_number(value) for value in case["interval"])
+    is_difference = str(case["evidence"]).startswith("difference")
+    mean, low, high = (_number(value, is_difference) for value in case["interval"])
     return f"{mean} ({low} to {high}) {case['case']}".rstrip()
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, is_difference: bool) -> str:
     if value is None:
         return "–"
-    return f"{value:+.4f}" if abs(value) < 1 else f"{value:.2f}"
+    if is_difference and abs(value) < 1:
+        return f"{value:+.4f}"
+    return f"{value:+.2f}" if is_difference else f"{value:.2f}"
 
 
 # ---- items

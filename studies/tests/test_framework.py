@@ -489,7 +489,8 @@ def test_the_verdict_on_a_claim_of_several_cases():
     assert joint_verdict([HOLDS, HOLDS]) == HOLDS
     assert joint_verdict([HOLDS, DOES_NOT_HOLD]) == PARTLY
     assert joint_verdict([HOLDS, CANNOT_BE_TESTED]) == PARTLY
-    assert joint_verdict([DOES_NOT_HOLD, CANNOT_BE_TESTED]) == DOES_NOT_HOLD
+    assert joint_verdict([DOES_NOT_HOLD, DOES_NOT_HOLD, CANNOT_BE_TESTED]) == DOES_NOT_HOLD
+    assert joint_verdict([DOES_NOT_HOLD, CANNOT_BE_TESTED]) == CANNOT_BE_TESTED
     assert joint_verdict([PARTLY]) == PARTLY
     assert joint_verdict([CANNOT_BE_TESTED] * 2) == CANNOT_BE_TESTED
 

@@ -23,7 +23,7 @@ def case(verdict, mean=-0.01, kind="own", **more):
         "source": "Brefeld2006 fig. 1",
         "claim": "It errs less.",
         "verdict": verdict,
-        "evidence": "because.",
+        "evidence": "difference, because.",
         "case": "here",
         "kind": kind,
         "interval": [mean, mean - 0.001, mean + 0.001],
@@ -74,14 +74,14 @@ def test_cases_of_a_claim_make_one_row():
     text = "\n".join(claims)
     assert text.count("| It errs less. |") == 2
     assert "| It errs less. | the paper's | **holds partly** | 2 cases: 1 hold, 1 do not;" in text
-    assert "| It errs less. | elsewhere | **holds** | because. |" in text
-    assert "its protocol): Of 1 claim, 1 holds partly." in text
+    assert "| It errs less. | elsewhere | **holds** | here: difference, because. |" in text
+    assert "*On the paper's own ground*: Of 1 claim, 1 holds partly." in text
 
 
 def test_what_the_papers_do_not_claim_counts_for_nothing():
     text = "\n".join(claim_sections([study(case("holds", kind="not claimed"))], PAPERS))
     assert "No claim was looked at" in text
-    assert "1 further rows are no claims of the papers" in text
+    assert "One further row is no claim of the papers" in text
     assert "| not claimed | **holds** |" in text
 
 
