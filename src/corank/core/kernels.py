@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -46,6 +46,7 @@ from corank.core.storable import (
 )
 
 KernelFunction = Callable[..., Any]
+NAMES = (*BUILT_IN_KERNELS, "precomputed", "product", "sum")  # in files
 
 NATIVE = ("linear", "rbf", "exponential", "laplacian", "poly", "polynomial", "cosine")
 NORMS = {"exponential": 2, "laplacian": 1}  # the p of exp(−gamma · (Σ |x − z|^p)^(1/p))
@@ -56,8 +57,9 @@ DIAGONAL_ROWS = 64
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
 MAX_COMPARED_ROWS = 2_000  # of which shares of columns are counted
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
-# of |x|² + |z|²: a smaller squared distance of CSR rows is what rounding leaves of 0
+# of |x|² + |z|²: a smaller difference of such lengths is what rounding leaves of 0
 ZERO_DISTANCE = 1e-14
+MEAN_DISTANCE, MEAN_LENGTH = "mean-distance", "mean-length"  # rules for gamma and alpha
 WITH_GAMMA = ("rbf", *NORMS, "poly", "polynomial", "sigmoid", "chi2")
 
 
@@ -108,12 +110,13 @@ class Kernel:
     scales : one factor per column, None where all columns count alike
     """
 
-    name: Annotated[str | KernelFunction, function("kernel", (*BUILT_IN_KERNELS, "precomputed"))]
+    name: Annotated[str | KernelFunction, function("kernel", NAMES)]
     gamma: Finite | None = None
     degree: Finite = 3
     coef0: Finite = 1
     params: Mapping[str, Any] = field(default_factory=dict)
     scales: Annotated[tuple[float, ...] | None, several(FINITE, "d") | None] = None
+    is_joint: ClassVar[bool] = False  # made of kernels of blocks of columns
 
     def is_sound(self) -> bool:
         """Whether there is such a kernel."""
@@ -123,6 +126,11 @@ class Kernel:
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
         return is_named(self.name, "precomputed")
+
+    @property
+    def calls_function(self) -> bool:
+        """Whether its values come from a function of the user's own."""
+        return not isinstance(self.name, str) or self.name in NAMED_FUNCTIONS
 
     @property
     def width(self) -> Any:
@@ -155,10 +163,12 @@ class Kernel:
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
         if self.precomputed:
             return _columns(X, Z)
+        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
+        if function is not None and X.dtype == object:
+            return self._custom(function, objects_of(X), objects_of(Z))
         is_same = X is Z
         X = self.seen(float64(X))
         Z = X if is_same else self.seen(float64(Z))
-        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
         if self.name in NATIVE:
@@ -181,11 +191,14 @@ class Kernel:
             return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
         return X * like(np.asarray(self.scales), X)[None, :]
 
-    def scale_width(self, X: Array, weights: Array | None = None) -> float:
-        """gamma="scale" for rows (n, d); the root of `scale_gamma` where gamma is multiplied by a
-        distance, not by its square.
+    def scale_width(self, X: Array, weights: Array | None = None, rule: str = "scale") -> float:
+        """gamma="scale" or "mean-distance" for rows (n, d); the root of `scale_gamma`, or of what
+        takes its place, where gamma is multiplied by a distance, not by its square.
         """
-        gamma = scale_gamma(X, weights)
+        if rule == MEAN_DISTANCE:
+            gamma = 1 / (mean_squared_distance(X, weights) or 1.0)
+        else:
+            gamma = scale_gamma(X, weights)
         return float(np.sqrt(gamma)) if self.name == "exponential" else gamma
 
     def with_widths(self, widths: FloatArray) -> Kernel:
@@ -232,12 +245,13 @@ class Kernel:
             return np.exp(np.minimum(values, 0.0, out=values), out=values)
         return (self.gamma * values + self.coef0) ** self.degree
 
-    def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
+    def _custom(self, function: KernelFunction, X: Any, Z: Any) -> Array:
         values = function(X, Z, **self.params)
-        if getattr(values, "shape", None) != (X.shape[0], Z.shape[0]):
+        shape = tuple(len(rows) if isinstance(rows, list) else rows.shape[0] for rows in (X, Z))
+        if getattr(values, "shape", None) != shape:
             raise ValueError(
-                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many"
-                f" rows, got {getattr(values, 'shape', type(values).__name__)}."
+                f"kernel must return a matrix of shape {shape} for that many rows, got"
+                f" {getattr(values, 'shape', type(values).__name__)}."
             )
         # it will be written to
         return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)
@@ -330,6 +344,11 @@ def finite_values(values: Array) -> Array:
     return values
 
 
+def objects_of(X: NumpyArray) -> list[Any]:
+    """The objects of rows (n, d) as a kernel function takes them; tuples of them where d > 1."""
+    return X[:, 0].tolist() if X.shape[1] == 1 else list(map(tuple, X.tolist()))
+
+
 def scale_gamma(X: Array, weights: Array | None = None) -> float:
     """1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
     n, d = X.shape
@@ -352,6 +371,34 @@ def scale_gamma(X: Array, weights: Array | None = None) -> float:
         mean = float(xp.sum(row_weights[:, None] * X)) / total
         variance = float(xp.sum(row_weights[:, None] * (X - mean) ** 2)) / total
     return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
+    """The mean of |x − x'|² over all pairs of rows (n, d), a row with itself among them: twice the
+    variances of the columns. O(n d).
+    """
+    shares = _shares(X, weights)
+    centre = shares @ float64(X)
+    squares = float(shares @ squared_norms(float64(X)))
+    variances = squares - float(centre @ centre)
+    return 2 * variances if variances > ZERO_DISTANCE * squares else 0.0
+
+
+def inverse_length(X: Array, weights: Array | None = None) -> float:
+    """alpha="mean-length": one over the mean of |x| over rows (n, d); 1 where all are 0."""
+    if str(X.dtype) == "object":
+        raise ValueError(
+            "alpha='mean-length' needs rows of numbers, but these are objects; use a number, or"
+            " alpha='tune'."
+        )
+    lengths = squared_norms(float64(X)) ** 0.5
+    return 1 / (float(_shares(X, weights) @ lengths) or 1.0)
+
+
+def _shares(X: Array, weights: Array | None) -> Array:
+    """The weights of the rows (n,) as shares of their sum."""
+    weights = like(np.ones(X.shape[0]), X) if weights is None else weights
+    return weights / namespace(weights).sum(weights)
 
 
 def product(X: Array, Z: Array) -> Array:

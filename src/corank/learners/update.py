@@ -27,14 +27,21 @@ from corank.core.arrays import (
     to_numpy,
     with_precision_of,
 )
-from corank.core.basis import FeatureBasis, KernelBasis
+from corank.core.basis import AUTO_LIMIT, FeatureBasis, KernelBasis
 from corank.core.loss import Loss
-from corank.core.observations import EVERY_ROW, ComparedRows, Problem, ScoredRows
+from corank.core.observations import (
+    EVERY_ROW,
+    ComparedRows,
+    Problem,
+    ScoredRows,
+    whitened_statistics,
+)
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.learners.parameters import read_splits
 from corank.solve.function import Expansion, Function
-from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
+from corank.solve.grid import GridSystem
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 from corank.solve.tuning import Training
 
 COMPARED = (
@@ -43,6 +50,13 @@ COMPARED = (
 FEDERATED = (
     "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
     " rows."
+)
+SEVERAL_TARGETS = (
+    "update of several columns of scores needs what a model file does not hold; fit again with all"
+    " rows."
+)
+MANY_PAIRS = (
+    "update would make so many pairs an incomplete grid; fit again with a number of basis rows."
 )
 CHUNKS = (
     "update cannot solve again with unscored rows that came in chunks; fit again, or take a number"
@@ -81,7 +95,8 @@ class Kept:
         if isinstance(system, PrimalSystem):
             disagreement = system.disagreement if len(views) > 1 else None
             return cls(system.view_statistics(), disagreement=disagreement)
-        if any(view.basis.kernel.precomputed for view in views):
+        many_pairs = isinstance(system, GridSystem) and system.size > AUTO_LIMIT
+        if many_pairs or any(view.basis.kernel.precomputed for view in views):
             return None
         if unscored is None:
             return cls(rows=[view.problem.under(EVERY_ROW) for view in views])
@@ -250,6 +265,7 @@ def by_row(problem: Problem, values: Array, n_rows: int) -> Array:
 class HoldsOut:
     """Held-out predictions of learners that have them in closed form."""
 
+    targets_: Sequence[Any] = ()  # a fitted model per column of y, where there are several
     _fitted_rows: FittedRows | None = None  # no part of files, pickles and copies
     _no_closed_form: ClassVar[str] = ""  # why
 
@@ -272,8 +288,8 @@ class HoldsOut:
 
         Returns
         -------
-        (n,) per row of X, NaN where it has no score or is in no fold; (n, n_views) where views have
-        scores of their own. After `fit_comparisons` differences, winner less loser, of the
+        (n,) per row of X, NaN where it has no score or is in no fold; (n, t) for t columns of y, or
+        of views that have scores of their own. After `fit_comparisons` differences, winner less loser, of the
         comparisons of weight above 0. Of a ranker (beta = 0) only the order within a query is
         known: every query has the mean 0, but items of the only query the level of the rows that
         predict them.
@@ -284,6 +300,9 @@ class HoldsOut:
                 f"{type(self).__name__} has no held-out predictions in closed form:"
                 f" {self._no_closed_form}. cross_val_predict of scikit-learn fits anew."
             )
+        if self.targets_:
+            columns = [model.predict_held_out(cv) for model in self.targets_]
+            return namespace(columns[0]).stack(columns, axis=1)
         if self._fitted_rows is None:
             raise ValueError(ROWS_ARE_GONE)
         rows = self._fitted_rows

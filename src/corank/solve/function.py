@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from corank.core.arrays import (
 from corank.core.basis import Basis, FeatureBasis, KernelBasis, Whitening
 from corank.core.kernels import Kernel, column_shares
 from corank.core.sums import BLOCK_ENTRIES, WRITE_ROWS
-from corank.core.views import select
+from corank.core.views import BlockKernel, PairGrid, select
 from corank.solve.systems import ViewData
 
 
@@ -64,10 +65,26 @@ class Span:
         whitening = basis.whitening if whitened else None
         return cls(basis.kernel, basis.points, view.columns, view.rows, view.penalty, whitening)
 
+    def at(self, points: Array | None, atoms: Index) -> Span:
+        """The span of other points, which are atoms of that number."""
+        return replace(self, points=points, rows=atoms)
+
+    def is_like(self, other: Span) -> bool:
+        """Whether it is the same kernel at the same rows of X."""
+        return self.kernel is other.kernel and np.array_equal(self.rows, other.rows)  # type: ignore[arg-type]
+
     @property
     def of_columns(self) -> bool:
         """Whether it is the columns of X themselves."""
         return self.points is None
+
+    @cached_property
+    def grid(self) -> PairGrid | None:
+        """The grid of pairs that its points are to a product of two kernels, None where they are
+        none.
+        """
+        kernel = self.kernel
+        return kernel.grid(self.points) if isinstance(kernel, BlockKernel) else None
 
     @property
     def column_shares(self) -> FloatArray | None:
@@ -106,6 +123,11 @@ class Span:
 
     def values(self, X: Array, coefficients: Array) -> Array:
         """Σ c_i k(x, z_i) for the rows of X: (n,), or (n, p) for coefficients (r, p)."""
+        kernel = self.kernel
+        if isinstance(kernel, BlockKernel) and self.grid and isinstance(X, np.ndarray):
+            columns = [coefficients] if coefficients.ndim == 1 else list(coefficients.T)
+            values = [kernel.values_on_grid(self.seen(X), self.grid, own) for own in columns]
+            return values[0] if coefficients.ndim == 1 else np.stack(values, axis=1)
         basis = self.basis(coefficients.shape[0], X)
         return predict_in_blocks(basis, coefficients, self.seen(X))
 
@@ -160,7 +182,7 @@ class Function:
     """A level and a sum of expansions: one, one per view, or one per kernel of a mixture."""
 
     parts: tuple[Expansion, ...]
-    level: float = 0.0
+    level: Any = 0.0  # (t,) for several columns of scores
 
     @classmethod
     def mean(cls, spans: Sequence[Span], coefficients: Sequence[Array], level: float) -> Function:
@@ -168,6 +190,29 @@ class Function:
         share = 1 / len(spans)
         pairs = zip(spans, coefficients, strict=True)
         return cls(tuple(Expansion(span, values, share) for span, values in pairs), level)
+
+    @classmethod
+    def of_targets(cls, functions: Sequence[Function]) -> Function:
+        """Functions of one part as one with values (n, t): those on one span share a part, which has
+        zeros for the others.
+        """
+        parts: list[Expansion] = []
+        singles = [function.parts[0] for function in functions]
+        for single in singles:
+            if any(part.span.is_like(single.span) for part in parts):
+                continue
+            columns = [
+                own.coefficients if own.span.is_like(single.span) else 0 * single.coefficients
+                for own in singles
+            ]
+            parts.append(Expansion(single.span, namespace(columns[0]).stack(columns, axis=1)))
+        return cls(tuple(parts), np.asarray([function.level for function in functions]))
+
+    def of_target(self, number: int) -> Function:
+        """One of the functions that `of_targets` put together."""
+        singles = [replace(part, coefficients=part.coefficients[:, number]) for part in self.parts]
+        used = [single for single in singles if to_numpy(single.coefficients).any()]
+        return Function(tuple(used or singles)[:1], float(self.level[number]))
 
     def with_coefficients(self, coefficients: Sequence[Array]) -> Function:
         """The function with other coefficients, one array per part."""
@@ -186,7 +231,8 @@ class Function:
         values = self.part_values(X)
         if len(values) > 1:
             values = [share * own for share, own in zip(shares, values, strict=True)]
-        return sum_of(values) + self.level
+        level = self.level if isinstance(self.level, float) else like(self.level, values[0])
+        return sum_of(values) + level
 
 
 def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
