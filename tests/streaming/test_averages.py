@@ -5,12 +5,13 @@ come in.
 import numpy as np
 import pytest
 from scan_files import NAMES, make_rows, scan, table, write_parts
+from scipy import sparse
 
 from corank import AutoRanker, AutoRegressor, TableEncoder, View, load
 from corank.core.sampling import label_draws
 from corank.learners.average import fitting
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.encoding import BOTH_RANKS, QUERY_RANKS, RANKS
+from corank.learners.average.encoding import AS_GIVEN, BOTH_RANKS, QUERY_RANKS, RANKS
 from corank.streaming import averages
 
 pytestmark = [
@@ -224,6 +225,22 @@ def test_views_text_and_files_of_models(tmp_path, few_sampled):
     model = AutoRegressor(views=views, candidates=agreeing).fit(rows_of(tmp_path / "numbers"))
     assert model.score(X[~np.isnan(Y)], Y[~np.isnan(Y)]) > 0.9
     assert model.unscored_effect_ is None
+
+
+def test_wide_sparse_rows_are_csr(tmp_path, few_sampled, monkeypatch):
+    monkeypatch.setattr(averages, "WIDE_COLUMNS", 5)
+    rng = np.random.default_rng(5)
+    sparse_rows = np.where(rng.random(X.shape) < 0.06, X + 3, 0.0)
+    write_parts(table(sparse_rows, Y, QID), tmp_path / "rows", [300])
+    candidates = [Candidate(AS_GIVEN, "cosine"), Candidate(width=2.0)]
+    rows = scan(tmp_path / "rows", features=NAMES, score="y", chunk_rows=50)
+    model = AutoRegressor(candidates=candidates).fit(rows)
+    assert all(sparse.issparse(points) for points in model._model.points.values())
+    close(model.predict(rows), model.predict(sparse.csr_array(sparse_rows)))
+    monkeypatch.setattr(averages, "SAMPLE_ROWS", 1_000)
+    expected = AutoRegressor(candidates=candidates).fit(sparse.csr_array(sparse_rows), Y)
+    found = AutoRegressor(candidates=candidates).fit(rows)
+    close(found.predict(sparse_rows), expected.predict(sparse_rows))
 
 
 @pytest.mark.parametrize(

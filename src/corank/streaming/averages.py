@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, digest, first_appearance, stack_rows
 from corank.core.loss import Loss
@@ -31,6 +32,7 @@ from corank.streaming.survey import (
 
 SAMPLE_ROWS = 20_000  # scored rows at most, and unscored ones, from which an average is learned
 MAX_POINTS = 2_000  # of a function: sums take 32 MB each, of which there are three per model
+WIDE_COLUMNS, SPARSE_SHARE = 1_000, 0.1  # beyond, with so few entries that are not 0, rows are CSR
 FEWEST_QUERIES = 8  # a sample of fewer is one of single rows instead
 
 
@@ -76,6 +78,13 @@ class SampledScan:
         return survey.n_rows, survey.n_scored, survey.n_unscored, n_queries
 
     @cached_property
+    def is_sparse(self) -> bool:
+        """Whether rows become CSR: columns are many, and most entries 0."""
+        features = self._held[0]
+        is_wide = features.shape[1] > WIDE_COLUMNS
+        return bool(is_wide and np.count_nonzero(features) <= SPARSE_SHARE * features.size)
+
+    @cached_property
     def table(self) -> ScoredTable:
         """The sample: scored rows, then unscored ones, each in a query of its own."""
         features, scores, ids, numbers = self._held
@@ -87,8 +96,9 @@ class SampledScan:
         if self.scan.has_queries:
             codes, n_queries = first_appearance(ids)
             queries = np.concatenate([codes, n_queries + np.arange(n - n_scored)])
+        features = as_numbers(features)
         return ScoredTable(
-            as_numbers(features),
+            sparse.csr_array(features) if self.is_sparse else features,
             np.concatenate([scores, np.full(n - n_scored, np.nan)]),
             queries,
             all_rows=None if self.is_whole else partial(RowsOfSums, self),
@@ -132,7 +142,8 @@ class RowsOfSums:
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> list[Statistics]:
         """The sums of all feature maps, in one pass."""
-        maps = [EncodedFeatures(each, self.encodings) for each in features]
+        is_csr = self.sampled.is_sparse
+        maps = [EncodedFeatures(each, self.encodings, is_csr) for each in features]
         jobs = tuple(PointSumJob(loss, each, "scored", None, level=level) for each in maps)
         sampled, what = self.sampled, "summing scored rows"
         joint: JointSums = sampled.passes.run(
@@ -147,6 +158,7 @@ class EncodedFeatures:
 
     points: PointFeatures
     encodings: Sequence[Encoding]
+    is_csr: bool
 
     @property
     def size(self) -> int:
@@ -156,6 +168,8 @@ class EncodedFeatures:
     def __call__(self, X: Array) -> FloatArray:
         """Features of the rows X: (n, size)."""
         numbers, names = as_numbers(X), self.points.names
+        if self.is_csr:
+            numbers = sparse.csr_array(numbers)
         encoded = {
             encoding.name: encoding.encode(numbers, None)
             for encoding in self.encodings
