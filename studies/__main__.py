@@ -37,10 +37,12 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "parses": "studies.papers.co_rankrls",
     "uci": "studies.papers.corlsr_uci",
     "donations": "studies.papers.corlsr_donations",
+    "noise": "studies.papers.kpcrank_noise",
     "sinc": "studies.papers.kpcrank_sinc",
     "jester": "studies.papers.pursuit_jester",
     "movielens": "studies.papers.pursuit_movielens",
     "transduction": "studies.papers.transduction",
+    "costs": "studies.papers.costs",
     "default": "studies.questions.default",
     "learner-defaults": "studies.questions.learner_defaults",
     "growth": "studies.questions.growth",
@@ -397,7 +399,7 @@ def _table(table: Table) -> Grid:
 
 def _finding(finding: Finding) -> tuple[Any, Any]:
     verdict = Text(finding.verdict, style=STYLES.get(finding.verdict, "bold"))
-    claim = Text.assemble(verdict, f": {finding.claim} ({finding.source})")
+    claim = Text.assemble(verdict, f": {finding.sentence} ({finding.source})")
     return claim, Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 4))
 
 

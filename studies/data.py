@@ -150,6 +150,12 @@ def stacked(*rankings: Rankings) -> Rankings:
     return Rankings(X, y, qid)
 
 
+def share_of_copies(rows: Floats, of: Floats) -> float:
+    """The share of `rows` that are equal to one of the rows `of`."""
+    there = {row.tobytes() for row in np.ascontiguousarray(of)}
+    return float(np.mean([row.tobytes() in there for row in np.ascontiguousarray(rows)]))
+
+
 @lru_cache(maxsize=1)
 def rankings(folder: Path) -> tuple[Rankings, Rankings]:
     """LightGBM's lambdarank example: 201 training and 50 test queries, relevance 0 to 4; features
@@ -223,13 +229,21 @@ class Ratings:
             user,
         )
 
-    def drawn(self, user: Integers, count: int | None, rng: np.random.Generator) -> Rankings:
+    def drawn(
+        self,
+        user: Integers,
+        count: int | None,
+        rng: np.random.Generator,
+        *,
+        among: Integers | None = None,
+    ) -> Rankings:
         """At most `count` items of each of the users, drawn at random among those with a score;
-        None for all of them.
+        None for all of them. `among`: the items to draw from, None for all.
         """
         pairs = []
         for number in user:
             scored = np.flatnonzero(~np.isnan(self.scores[number]))
+            scored = scored if among is None else np.intersect1d(scored, among)
             chosen = scored if count is None else rng.permutation(scored)[:count]
             pairs += [(number, item) for item in np.sort(chosen)]
         return self.rows(*np.asarray(pairs).T)

@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 Result: TypeAlias = dict[str, Any]  # what a part gave, as JSON
-Verdict: TypeAlias = Literal["holds", "does not hold", "cannot be tested with the data at hand"]
+Verdict: TypeAlias = Literal[
+    "holds", "holds partly", "does not hold", "cannot be tested with the data at hand"
+]
 HOLDS: Verdict = "holds"
+PARTLY: Verdict = "holds partly"
 DOES_NOT_HOLD: Verdict = "does not hold"
 CANNOT_BE_TESTED: Verdict = "cannot be tested with the data at hand"
+Kind: TypeAlias = Literal["own", "elsewhere", "not claimed"]
+OWN: Kind = "own"
+ELSEWHERE: Kind = "elsewhere"
+NOT_CLAIMED: Kind = "not claimed"
 
 
 @dataclass(frozen=True)
@@ -98,14 +105,27 @@ class Finding:
     source : where the claim stands, such as "Brefeld2006 fig. 1"; TARGET for what corank itself set
         out to reach
     claim : the claim in a sentence
-    verdict : HOLDS, DOES_NOT_HOLD or CANNOT_BE_TESTED
+    verdict : HOLDS, PARTLY, DOES_NOT_HOLD or CANNOT_BE_TESTED
     evidence : our numbers, or why it cannot be tested
+    case : which of the comparisons that make up the claim this is, such as a pair of methods
+    kind : OWN, a paper's claim on its own kind of data and by its protocol; ELSEWHERE, the claim on
+        other data or by another protocol; NOT_CLAIMED, what the paper does not say, which no count
+        of verdicts includes
+    interval : mean, low and high end of the number that decides, where there is one
     """
 
     source: str
     claim: str
     verdict: Verdict
     evidence: str
+    case: str = ""
+    kind: Kind = OWN
+    interval: tuple[float, float, float] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The claim with its case."""
+        return f"{self.claim}: {self.case}" if self.case else self.claim
 
 
 TARGET = "corank"

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from corank.experiments.verdict import FEWEST_PAIRS, signed_rank, two_way_interval
-from studies.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Finding, Verdict
+from studies.study import (
+    CANNOT_BE_TESTED,
+    DOES_NOT_HOLD,
+    HOLDS,
+    OWN,
+    PARTLY,
+    Finding,
+    Kind,
+    Verdict,
+)
 
 LEVEL = 0.05
+NORMAL = 1.96  # standard errors to either end of a 95 % interval
 
 
 def standard_error(values: Any) -> float:
@@ -24,6 +34,25 @@ def standard_error(values: Any) -> float:
 def mean_interval(values: Any) -> tuple[float, float]:
     """The 95 % bootstrap interval of the mean of (n,) values."""
     return two_way_interval(np.asarray(values, dtype=float)[None, :])
+
+
+def student_interval(values: Any) -> tuple[float, float, float]:
+    """Mean of a few values and Student's 95 % interval; without bounds for a single one."""
+    values = np.asarray(values, dtype=float)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, -np.inf, np.inf
+    reach = float(stats.t.ppf(0.975, len(values) - 1)) * standard_error(values)
+    return mean, mean - reach, mean + reach
+
+
+def small_sample(size: int) -> float:
+    """How much wider than a bootstrap interval of `size` draws an honest one is: as Student's is
+    than the normal one, with the variance that the bootstrap leaves out.
+    """
+    if size < 2:
+        return float("inf")
+    return float(stats.t.ppf(0.975, size - 1)) / NORMAL * float(np.sqrt(size / (size - 1)))
 
 
 @dataclass(frozen=True)
@@ -47,6 +76,11 @@ class Gap:
         """The difference with its interval and test."""
         return f"{self.mean:+.4f} ({self.low:+.4f} to {self.high:+.4f}), {chance(self.p)}"
 
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """Mean, low and high end."""
+        return self.mean, self.low, self.high
+
     def over(self, units: str) -> str:
         """How many units and draws it is a mean of."""
         return f"over {self.n_units:,} {units}" + (
@@ -56,15 +90,19 @@ class Gap:
     def verdict(self, asked: float | None, level: float = LEVEL) -> Verdict:
         """Whether the first method errs less.
 
-        It does where both test and interval say so. Where they do not, but the interval leaves room
-        for `asked`, the difference that was published or would be worth having (below 0), there are
-        too few units to tell.
+        asked : the difference that was published or would be worth having (below 0)
+
+        It does where both test and interval say so, but only partly where the interval excludes
+        half of `asked`. Where they do not say so, it does not if the interval excludes half of
+        `asked`, and there are too few units to tell if it does not. So more of the same draws
+        settle what could not be told, and turn no verdict round but by chance.
         """
         if self.n_units < FEWEST_PAIRS:
             return CANNOT_BE_TESTED
+        is_small = asked is not None and self.low > asked / 2
         if self.mean < 0 and self.p < level and self.high < 0:
-            return HOLDS
-        return CANNOT_BE_TESTED if asked is not None and self.low <= asked else DOES_NOT_HOLD
+            return PARTLY if is_small else HOLDS
+        return DOES_NOT_HOLD if is_small or self.low > 0 else CANNOT_BE_TESTED
 
 
 def gap_between(better: Any, worse: Any) -> Gap:
@@ -72,16 +110,24 @@ def gap_between(better: Any, worse: Any) -> Gap:
     unit.
 
     With several draws the test is over the means of the units, and the interval takes both draws
-    and units to be drawn again: the units of a draw share a model.
+    and units to be drawn again: the units of a draw share a model. It is widened as far as the
+    smaller of both numbers asks for.
     """
     differences = np.atleast_2d(np.asarray(better, dtype=float) - np.asarray(worse, dtype=float))
     differences = differences[:, ~np.isnan(differences).any(axis=0)]
     draws, n = differences.shape
     if n == 0:
         return Gap(np.nan, np.nan, np.nan, 1.0, 0, draws)
+    mean = float(differences.mean())
     low, high = mean_interval(differences[0]) if draws == 1 else two_way_interval(differences)
+    wider = small_sample(n if draws == 1 else min(draws, n))
     return Gap(
-        float(differences.mean()), low, high, signed_rank(differences.mean(axis=0)), n, draws
+        mean,
+        mean - wider * (mean - low),
+        mean + wider * (high - mean),
+        signed_rank(differences.mean(axis=0)),
+        n,
+        draws,
     )
 
 
@@ -94,7 +140,8 @@ def smaller_error(
     units: str,
     published: float | None = None,
     worth: float | None = None,
-    where: str = "",
+    case: str = "",
+    kind: Kind = OWN,
 ) -> Finding:
     """The finding that one method errs less than another, judged over test queries, users, data
     sets or repetitions.
@@ -106,19 +153,20 @@ def smaller_error(
     units : what is counted, such as "test sentences"
     published : the paper's difference, better minus worse, where it prints one
     worth : where it prints none, the difference that would be worth having, below 0
-    where : the data, where that is not plain from the claim
+    case, kind : as of `Finding`
     """
-    gap = gap_between(better, worse)
-    verdict = gap.verdict(worth if published is None else published)
-    evidence = f"{where}: " if where else ""
+    gap, asked = gap_between(better, worse), worth if published is None else published
+    verdict = gap.verdict(asked)
     if gap.n_units < FEWEST_PAIRS:
-        return Finding(source, claim, verdict, f"{evidence}only {gap.n_units} {units}.")
-    evidence += f"difference {gap.shown} {gap.over(units)}"
+        evidence = f"only {gap.n_units} {units}."
+        return Finding(source, claim, verdict, evidence, case, kind)
+    evidence = f"difference {gap.shown} {gap.over(units)}"
     evidence += "" if published is None else f"; published {published:+.3f}"
-    if verdict == CANNOT_BE_TESTED:
-        other = "the published one" if published is not None else f"one of {worth:+.3f}"
-        evidence += f". Too few to exclude either no difference or {other}"
-    return Finding(source, claim, verdict, f"{evidence}.")
+    if asked is not None and verdict == PARTLY:
+        evidence += f": less, but not by half of {asked:+.3f}"
+    if asked is not None and verdict == CANNOT_BE_TESTED:
+        evidence += f". Too few to exclude either no difference or half of {asked:+.3f}"
+    return Finding(source, claim, verdict, f"{evidence}.", case, kind, gap.interval)
 
 
 def smaller_errors(
@@ -128,32 +176,60 @@ def smaller_errors(
     pairs: Mapping[tuple[str, str], float | None],
     *,
     units: str,
-) -> Finding:
+    case: str = "",
+    kind: Kind = OWN,
+) -> list[Finding]:
     """A claim about several pairs of methods (better, worse), with the published difference of
-    each.
-
-    It holds where it does for all of them, and does not hold where it does not for one.
+    each: one finding per pair.
     """
-    gaps = {pair: gap_between(*(errors[method] for method in pair)) for pair in pairs}
-    verdicts = {pair: gap.verdict(pairs[pair]) for pair, gap in gaps.items()}
-    verdict = joint_verdict(list(verdicts.values()))
-    short = {HOLDS: "holds", DOES_NOT_HOLD: "does not", CANNOT_BE_TESTED: "cannot be told"}
-    evidence = [
-        f"{better} less {worse} {gap.shown}: {short[verdicts[better, worse]]}"
-        for (better, worse), gap in gaps.items()
+    where = f"{case}, " if case else ""
+    return [
+        smaller_error(
+            source,
+            claim,
+            errors[better],
+            errors[worse],
+            units=units,
+            published=published,
+            case=f"{where}{better} against {worse}",
+            kind=kind,
+        )
+        for (better, worse), published in pairs.items()
     ]
-    return Finding(
-        source, claim, verdict, f"{'; '.join(evidence)} ({next(iter(gaps.values())).over(units)})."
-    )
+
+
+def at_most(
+    source: str,
+    claim: str,
+    values: Any,
+    limit: float,
+    evidence: str,
+    *,
+    case: str = "",
+    kind: Kind = OWN,
+    digits: int = 2,
+) -> Finding:
+    """The finding that a number, measured a few times, is at most `limit`.
+
+    evidence : what was measured, with "{}" for the number and its interval
+    """
+    mean, low, high = student_interval(values)
+    verdict = HOLDS if high <= limit else DOES_NOT_HOLD if low > limit else CANNOT_BE_TESTED
+    shown = f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    sentence = f"{evidence.format(shown)}; at most {limit:g} counts."
+    return Finding(source, claim, verdict, sentence, case, kind, (mean, low, high))
 
 
 def joint_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim about several pairs: it holds where it does for all of them, and does not where it
-    does not for one.
+    """Of a claim about several cases: it holds where it does in all of them, does not where it does
+    in none that can be tested, and holds partly otherwise.
     """
-    return next(
-        (verdict for verdict in (DOES_NOT_HOLD, CANNOT_BE_TESTED) if verdict in verdicts), HOLDS
-    )
+    told = [verdict for verdict in verdicts if verdict != CANNOT_BE_TESTED]
+    if not told:
+        return CANNOT_BE_TESTED
+    if all(verdict == DOES_NOT_HOLD for verdict in told):
+        return DOES_NOT_HOLD
+    return HOLDS if all(verdict == HOLDS for verdict in verdicts) else PARTLY
 
 
 def one_sided(better: Any, worse: Any) -> tuple[float, float]:
@@ -183,12 +259,6 @@ def growth(sizes: Any, seconds: Any) -> float:
     )
 
 
-def share_of_degree(degree: int, sizes: Any, seconds: Any) -> float:
-    """How much of the time at the greatest size is due to this power of the size.
-
-    In the polynomial of that degree without negative terms that fits best, by relative errors.
-    """
-    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
-    terms = (sizes[:, None] / sizes.max()) ** np.arange(degree + 1)
-    weights, _ = optimize.nnls(terms / seconds[:, None], np.ones(len(sizes)))
-    return float(weights[-1] / weights.sum())
+def growths(sizes: Any, seconds: Any) -> Any:
+    """The exponents of `growth`, one per repetition: seconds (repetitions, sizes)."""
+    return np.asarray([growth(sizes, times) for times in np.asarray(seconds, dtype=float)])

@@ -41,7 +41,11 @@ from studies.run import StudyRun
 from studies.study import (
     CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
+    ELSEWHERE,
     HOLDS,
+    NOT_CLAIMED,
+    OWN,
+    PARTLY,
     Cell,
     Figure,
     Finding,
@@ -114,7 +118,12 @@ def _is_text(cell: str) -> bool:
 def count_verdicts(verdicts: Sequence[str]) -> str:
     """How many findings hold, in a sentence."""
     times = Counter(verdicts)
-    several = {HOLDS: "hold", DOES_NOT_HOLD: "do not hold", CANNOT_BE_TESTED: CANNOT_BE_TESTED}
+    several = {
+        HOLDS: "hold",
+        PARTLY: "hold partly",
+        DOES_NOT_HOLD: "do not hold",
+        CANNOT_BE_TESTED: CANNOT_BE_TESTED,
+    }
     counts = [
         f"{times[name]} {name if times[name] == 1 else several[name]}"
         for name in several
@@ -125,8 +134,13 @@ def count_verdicts(verdicts: Sequence[str]) -> str:
 
 
 def summary_of(findings: Sequence[Finding]) -> str:
-    """How many of these findings hold, in a sentence."""
-    return count_verdicts([finding.verdict for finding in findings])
+    """How many of these findings hold, in a sentence; what no paper claims does not count."""
+    counted = [finding.verdict for finding in findings if finding.kind != NOT_CLAIMED]
+    others = len(findings) - len(counted)
+    if not others:
+        return count_verdicts(counted)
+    left_out = "one that no paper claims" if others == 1 else f"{others} that no paper claims"
+    return f"{count_verdicts(counted)} Not counted: {left_out}."
 
 
 def duration(seconds: float) -> str:
@@ -354,11 +368,17 @@ def as_markdown(run: StudyRun, entry: Mapping[str, Any]) -> str:
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:
-    rows = [
-        [finding.source, finding.claim, f"**{finding.verdict}**", finding.evidence]
-        for finding in findings
-    ]
+    rows = [[*_place(finding), f"**{finding.verdict}**", finding.evidence] for finding in findings]
     return markdown_grid(["source", "claim", "verdict", "evidence"], rows)
+
+
+KINDS = {OWN: "", ELSEWHERE: "elsewhere", NOT_CLAIMED: "not claimed"}
+
+
+def _place(finding: Finding) -> tuple[str, str]:
+    """Where a claim stands, and the claim; both say where it is not tested as the paper did."""
+    kind = KINDS[finding.kind]
+    return f"{finding.source} ({kind})" if kind else finding.source, finding.sentence
 
 
 def _markdown_table(table: Table) -> list[str]:
@@ -392,7 +412,7 @@ def _origin(entry: Mapping[str, Any]) -> list[str]:
 
 # ---- pages
 
-COLOUR_NAMES = {HOLDS: "good", DOES_NOT_HOLD: "bad", CANNOT_BE_TESTED: ""}
+COLOUR_NAMES = {HOLDS: "good", PARTLY: "", DOES_NOT_HOLD: "bad", CANNOT_BE_TESTED: ""}
 
 
 def study_page(run: StudyRun, command: str | None) -> Html:
@@ -435,8 +455,7 @@ def summary_page(runs: Sequence[StudyRun], skipped: dict[str, str], command: str
 def _findings_table(findings: Sequence[Finding]) -> Html:
     rows = [
         (
-            finding.source,
-            finding.claim,
+            *_place(finding),
             ShownCell(finding.verdict, kind=COLOUR_NAMES[finding.verdict]),
             finding.evidence,
         )

@@ -8,6 +8,8 @@ from corank.core.registry import learner_records
 
 if TYPE_CHECKING:
     from corank.core.kernels import register_kernel as register_kernel
+    from corank.core.views import ProductKernel as ProductKernel
+    from corank.core.views import SumKernel as SumKernel
     from corank.core.views import View as View
     from corank.core.views import random_bases as random_bases
     from corank.core.views import random_split as random_split
@@ -53,6 +55,8 @@ _OTHERS = {
     "LinkEncoder": "corank.links",
     "PairExplanation": "corank.learners.pair_explanation",
     "Path": "corank.solve.tuning",
+    "ProductKernel": "corank.core.views",
+    "SumKernel": "corank.core.views",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encode.encoder",
     "UnscoredEffect": "corank.solve.effect",

@@ -1,8 +1,9 @@
 """Semi-supervised ranking pursuit of two views ([Tsivtsivadze2013] Fig. 2) for many people at once.
 
 A view is a dictionary: kernels at half of the scored and half of the unscored items, or kernels at
-the scored items as half of the reference people see them; both views are fitted to all scored items
-and agree on all unscored ones. The rules are those of corank's CoRankingPursuit. With both views'
+the scored items as half of the reference people see them. Both views are fitted to all scored items
+and agree on all unscored ones; or each is fitted to its own half of the scored items, and they agree
+on the unscored ones or on all. The rules are those of corank's CoRankingPursuit. With both views'
 atoms as columns of one least-squares problem on stacked rows, scored once per view and unscored
 times √(2·agreement),
 
@@ -19,7 +20,7 @@ from corank.solve.atom_search import MIN_DETERMINANT
 from corank.solve.co_pursuit import MIN_SINGULAR_SHARE
 from corank.solve.column_path import NEGLIGIBLE_SHARE
 from corank.solve.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
-from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask
+from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask, loss_root
 from studies.batched_fits.pursuit import Directions, PursuitPaths
 from studies.data import Floats, Integers
 
@@ -30,47 +31,73 @@ class TwoViews:
 
     scored, unscored, test : per view (u, atoms, items), J D, J̄ D̄ and D
     shared : (u, atoms of view 1, atoms of view 2), D̄₁ᵀ L̄ D̄₂
-    target : (u, n), J s
+    target : per view (u, n), J s; rows of items that a view is not fitted to are zero
     """
 
     scored: tuple[Floats, Floats]
     unscored: tuple[Floats, Floats]
     test: tuple[Floats, Floats]
     shared: Floats
-    target: Floats
+    target: tuple[Floats, Floats]
+
+
+SHARED, HALVES, HALVES_ON_ALL = "all scored", "own half", "own half, agreeing on all"
 
 
 def two_views(
-    kernels: Kernels, loss: LossRoot, agreeing: LossRoot, targets: Floats, *, of: str = "items"
+    kernels: Kernels, targets: Floats, *, of: str = "items", fitted: str = SHARED
 ) -> TwoViews:
     """Dictionaries of two views.
 
     of : "items", every second scored and unscored item is an atom of the first view, the others of
         the second; "people", all scored items are atoms of both, in kernels of one half of the
         reference people each
+    fitted : SHARED, both views to all scored items, agreeing on the unscored ones; HALVES, each to
+        its half of the scored items; HALVES_ON_ALL, so too, agreeing on the scored items as well
     """
     batch = kernels.batch
-    rows = (
+    scored_rows, unscored_rows = (
         (batch.scored, batch.scored_mask),
         (batch.unscored, batch.unscored_mask),
-        (batch.test, batch.test_mask),
     )
+    agreeing_rows = unscored_rows
+    if fitted == HALVES_ON_ALL:
+        agreeing_rows = (
+            np.concatenate([scored_rows[0], unscored_rows[0]], axis=1),
+            np.concatenate([scored_rows[1], unscored_rows[1]], axis=1),
+        )
+    masks = [batch.scored_mask] * 2 if fitted == SHARED else _halves(batch.scored_mask)
+    losses = [loss_root(0.0, mask.sum(axis=1)) for mask in masks]
+    agreeing = loss_root(0.0, agreeing_rows[1].sum(axis=1))
 
-    def values(items: tuple[Integers, Mask], side: int, root: LossRoot | None) -> Floats:
+    def values(
+        items: tuple[Integers, Mask], side: int, root: LossRoot | None, mask: Mask
+    ) -> Floats:
         if of == "items":
             block = kernels.between(items, _every_second(batch, side))
         else:
-            block = kernels.half(side).between(items, rows[0])
+            block = kernels.half(side).between(items, scored_rows)
         return np.ascontiguousarray(
-            np.swapaxes(block if root is None else root.apply(block, items[1]), 1, 2)
+            np.swapaxes(block if root is None else root.apply(block, mask), 1, 2)
         )
 
-    scored, unscored, test = (
-        (values(items, 0, root), values(items, 1, root))
-        for items, root in zip(rows, (loss, agreeing, None), strict=True)
+    def both(rows: tuple[Integers, Mask], root: LossRoot | None) -> tuple[Floats, Floats]:
+        return values(rows, 0, root, rows[1]), values(rows, 1, root, rows[1])
+
+    scored = (
+        values(scored_rows, 0, losses[0], masks[0]),
+        values(scored_rows, 1, losses[1], masks[1]),
     )
+    unscored, test = both(agreeing_rows, agreeing), both((batch.test, batch.test_mask), None)
+    target = losses[0].apply(targets, masks[0]), losses[1].apply(targets, masks[1])
     shared = unscored[0] @ np.swapaxes(unscored[1], 1, 2)
-    return TwoViews(scored, unscored, test, shared, loss.apply(targets, batch.scored_mask))
+    return TwoViews(scored, unscored, test, shared, target)
+
+
+def _halves(mask: Mask) -> list[Mask]:
+    """Every second scored item, as `_every_second` has them, and the others."""
+    even = np.arange(mask.shape[1]) % 2 == 0
+    return [mask & even, mask & ~even]
 
 
 def _every_second(batch: Batch, first: int) -> tuple[Integers, Mask]:
@@ -153,10 +180,10 @@ def co_pursuit_paths(
         (docs/mathematics.md, section 1.5)
     refit : "basic", weights stay as they entered; "back", all weights fitted again after every step
     """
-    costs, (people, n) = _PairCosts(views, agreement), views.target.shape
+    costs, (people, n) = _PairCosts(views, agreement), views.target[0].shape
     everyone, bond = np.arange(people), np.sqrt(2 * agreement)
     nothing = np.zeros((people, views.unscored[0].shape[2]))
-    residual = np.concatenate([views.target, views.target, nothing], axis=1)
+    residual = np.concatenate([*views.target, nothing], axis=1)
     first_loss = np.sum(residual * residual, axis=1)
     directions = Directions(residual, views.test[0].shape[2], 2 * n_steps if refit == "back" else 0)
     fit = np.zeros((people, views.test[0].shape[2]))

@@ -22,7 +22,7 @@ from studies.batched_fits.batches import (
     loss_root,
     squared_distances,
 )
-from studies.batched_fits.co_pursuit import co_pursuit_paths, two_views
+from studies.batched_fits.co_pursuit import SHARED, co_pursuit_paths, two_views
 from studies.batched_fits.protocol import (
     Answers,
     Cast,
@@ -151,11 +151,15 @@ class Pursuit:
 
 @dataclass(frozen=True)
 class CoPursuit:
-    """Semi-supervised ranking pursuit of two views, of "items" or of reference "people"."""
+    """Semi-supervised ranking pursuit of two views, of "items" or of reference "people".
+
+    fitted : which items each view is fitted to, and on which the views agree; as of `two_views`
+    """
 
     objective: str
     refit: str
     views: str = "items"
+    fitted: str = SHARED
     agreements: Sequence[float] = AGREEMENTS
     steps: Sequence[int] = CO_STEPS
 
@@ -170,11 +174,8 @@ class CoPursuit:
 
     def paths(self, kernels: Kernels) -> Paths:
         """A greedy run for every weight of the agreement."""
-        batch, at = kernels.batch, np.asarray(self.steps) - 1
-        agreeing = loss_root(0.0, batch.unscored_mask.sum(axis=1))
-        views = two_views(
-            kernels, loss_root(0.0, batch.counts), agreeing, batch.scores, of=self.views
-        )
+        at = np.asarray(self.steps) - 1
+        views = two_views(kernels, kernels.batch.scores, of=self.views, fitted=self.fitted)
         runs = [
             co_pursuit_paths(
                 views, agreement, self.steps[-1], objective=self.objective, refit=self.refit

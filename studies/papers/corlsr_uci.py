@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.metrics import root_mean_squared_error
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -27,10 +28,13 @@ from studies.data import (
 from studies.study import (
     CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
+    ELSEWHERE,
     HOLDS,
+    OWN,
     Cell,
     Figure,
     Finding,
+    Kind,
     Measured,
     Outcome,
     Panel,
@@ -41,7 +45,7 @@ from studies.study import (
     Study,
     Table,
 )
-from studies.verdicts import chance, one_sided, standard_error
+from studies.verdicts import chance, one_sided, standard_error, student_interval
 
 N_FOLDS, DIVISIONS, QUICK_FOLDS, AGREEMENT = 10, 2, 2, 0.1
 SINGLE, SEMI, FULL = "RLSR", "semi-parametric", "non-parametric"
@@ -234,31 +238,36 @@ def _test_table(protocol: str, means: Mapping[str, Floats]) -> Table:
 
 def _findings(protocol: str, means: Mapping[str, Floats]) -> list[Finding]:
     source = "Brefeld2006 fig. 1, sect. 5.1"
+    kind: Kind = OWN if protocol == PRINTED else ELSEWHERE
     findings = []
     for better, worse, published in CLAIMS:
         a, b = means[better], means[worse]
-        claim = (
-            f"{better} errs less than {worse} over the sets ({published} < 128, p < {LEVEL}),"
-            f" {protocol}"
-        )
+        claim = f"{better} errs less than {worse} over the sets ({published} < 128, p < {LEVEL})"
         if len(a) < FEWEST_PAIRS:
-            findings.append(Finding(source, claim, CANNOT_BE_TESTED, f"only {len(a)} sets."))
+            few = f"only {len(a)} sets."
+            findings.append(Finding(source, claim, CANNOT_BE_TESTED, few, protocol, kind))
             continue
         statistic, p = one_sided(a, b)
+        mean, low, high = student_interval(a - b)
         evidence = (
             f"statistic {statistic:.0f}, {chance(p)}, better on {(a < b).sum()} of {len(a)} sets;"
-            f" mean scaled rmse {a.mean():.4f} against {b.mean():.4f}."
+            f" mean scaled rmse {a.mean():.4f} against {b.mean():.4f}, difference {mean:+.4f}"
+            f" ({low:+.4f} to {high:+.4f})."
         )
-        findings.append(Finding(source, claim, HOLDS if p < LEVEL else DOES_NOT_HOLD, evidence))
+        verdict = HOLDS if p < LEVEL else DOES_NOT_HOLD if p > 0.5 else CANNOT_BE_TESTED
+        findings.append(
+            Finding(source, claim, verdict, evidence, protocol, kind, (mean, low, high))
+        )
     wins = {method: int((means[method] < means[SINGLE]).sum()) for method in (FULL, SEMI)}
     n = len(means[SINGLE])
-    most = f"Both multi-view algorithms err less than RLSR on most of the sets, {protocol}"
-    evidence = ", ".join(f"{method} on {count} of {n}" for method, count in wins.items())
-    findings.append(
-        Finding(
-            source, most, HOLDS if min(wins.values()) > n / 2 else DOES_NOT_HOLD, f"{evidence}."
-        )
+    most = "Both multi-view algorithms err less than RLSR on most of the sets"
+    shares = {method: stats.binomtest(count, n).proportion_ci() for method, count in wins.items()}
+    evidence = ", ".join(
+        f"{method} on {count} of {n} ({shares[method].low:.0%} to {shares[method].high:.0%})"
+        for method, count in wins.items()
     )
+    verdict = HOLDS if min(wins.values()) > n / 2 else DOES_NOT_HOLD
+    findings.append(Finding(source, most, verdict, f"{evidence}.", protocol, kind))
     return findings
 
 

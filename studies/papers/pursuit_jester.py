@@ -17,17 +17,20 @@ from studies.papers.pursuit_findings import (
     WRONG,
     PaperTable,
     Published,
-    alike_finding,
+    alike_findings,
     common_figures,
     common_findings,
     common_notes,
     common_tables,
     err_less,
-    fewer_scores_finding,
+    fewer_scores_findings,
+    margins,
     method_pairs,
     not_better,
     not_worse,
     paper_table,
+    user_gap,
+    with_readings,
 )
 from studies.papers.pursuit_ratings import (
     CRRP,
@@ -44,8 +47,10 @@ from studies.papers.pursuit_ratings import (
     span,
 )
 from studies.study import (
+    CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
     HOLDS,
+    OWN,
     Finding,
     Outcome,
     Part,
@@ -109,19 +114,20 @@ def run(
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     """Tables 1, 2 and 5."""
     tested = UserErrors(results)
-    supervised, semi = PaperTable(tested, SUPERVISED, TABLE_1), PaperTable(tested, SEMI, TABLE_2)
+    supervised = PaperTable(tested, SUPERVISED, TABLE_1)
+    semi = PaperTable(tested, SEMI, with_readings(TABLE_2))
     ranking = PaperTable(tested, SUPERVISED, TABLE_5)
     squared = PaperTable(
         tested, SUPERVISED, TABLE_5_SQUARED, measure="squared", chosen_by="squared"
     )
     table_1, table_2 = "Tsivtsivadze2013 table 1, sect. 6.1", "Tsivtsivadze2013 table 2, sect. 6.1"
-    ranked = "Ranking methods err less than regression methods (p < 0.05)"
+    ranked = "Ranking methods err less than regression methods"
     findings = [
-        err_less(table_1, ranked, method_pairs(supervised, RANKERS, REGRESSORS)),
-        alike_finding(table_1, supervised, "ranking", RANKERS),
-        alike_finding(table_1, supervised, "regression", REGRESSORS),
+        *err_less(table_1, ranked, method_pairs(supervised, RANKERS, REGRESSORS)),
+        *alike_findings(table_1, supervised, "ranking", RANKERS),
+        *alike_findings(table_1, supervised, "regression", REGRESSORS),
         *common_findings(supervised, semi, table_1, table_2, share=0.30),
-        fewer_scores_finding(table_2, supervised, semi),
+        *fewer_scores_findings(table_2, supervised, semi),
     ]
     first, second, *others = common_tables(
         supervised, semi, "Tsivtsivadze2013 table 1", "Tsivtsivadze2013 table 2"
@@ -167,47 +173,53 @@ def _combined_tables(tested: UserErrors, ranking: PaperTable, squared: PaperTabl
 def _combined_findings(ranking: PaperTable, squared: PaperTable) -> list[Finding]:
     source = "Tsivtsivadze2013 table 5, sect. 6.3"
     return [
-        not_worse(
+        *not_worse(
             source,
             "With beta = 0.5 CRRP ranks almost as well as ranking pursuit",
             method_pairs(ranking, [CRRP], [RANKING]),
+            margins(ranking),
         ),
-        err_less(
+        *err_less(
             source,
-            "CRRP ranks better than the regression methods (p < 0.05)",
+            "CRRP ranks better than the regression methods",
             method_pairs(ranking, [CRRP], REGRESSORS),
         ),
-        err_less(
+        *err_less(
             source,
-            "CRRP has a smaller squared error than the ranking methods (p < 0.05)",
+            "CRRP has a smaller squared error than the ranking methods",
             method_pairs(squared, [CRRP], RANKERS),
         ),
-        not_better(
+        *not_better(
             source,
             "CRRP does not outperform the regression methods in regression",
             method_pairs(squared, [CRRP], REGRESSORS),
         ),
-        _between(source, squared),
+        *(_between(source, squared, group) for group in GROUPS),
     ]
 
 
-def _between(source: str, squared: PaperTable) -> Finding:
+def _between(source: str, squared: PaperTable, group: tuple[int, int]) -> Finding:
     """Where CRRP lies between the best of the regression and the best of the ranking methods; its
     row is lost.
     """
-    places, near = [], []
-    for group in GROUPS:
-        regression = min(_mean(squared, group, method) for method in REGRESSORS)
-        ranking = min(_mean(squared, group, method) for method in RANKERS)
-        error = _mean(squared, group, CRRP)
-        near.append(error - regression < ranking - error)
-        places.append(
-            f"{span(group)}: {error:.1f}, best regression method {regression:.1f}, best ranking"
-            f" method {ranking:.1f}"
-        )
+    best_of = [
+        min(methods, key=lambda method: _mean(squared, group, method))
+        for methods in (REGRESSORS, RANKERS)
+    ]
+    regression, ranking = (squared.errors(group, method) for method in best_of)
+    own = squared.errors(group, CRRP)
+    place = user_gap(own - regression, ranking - own)
+    verdict = HOLDS if place.high < 0 else DOES_NOT_HOLD if place.low > 0 else CANNOT_BE_TESTED
+    evidence = (
+        f"squared error {_mean(squared, group, CRRP):.1f}, {best_of[0]}"
+        f" {_mean(squared, group, best_of[0]):.1f}, {best_of[1]}"
+        f" {_mean(squared, group, best_of[1]):.1f}; nearer to regression than to ranking by"
+        f" {-place.mean:.1f} ({-place.high:.1f} to {-place.low:.1f}), which counts as almost as"
+        " well."
+    )
     claim = "With beta = 0.5 CRRP regresses almost as well as the regression methods"
-    evidence = f"{'; '.join(places)}. Almost as well is here: nearer to regression than to ranking."
-    return Finding(source, claim, HOLDS if all(near) else DOES_NOT_HOLD, evidence)
+    interval = place.interval
+    return Finding(source, claim, verdict, evidence, span(group), OWN, interval)
 
 
 def _mean(table: PaperTable, group: tuple[int, int], method: str) -> float:

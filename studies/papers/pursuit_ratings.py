@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from studies.batched_fits.co_pursuit import HALVES, HALVES_ON_ALL
 from studies.batched_fits.protocol import GROUPS, RatingLists, SampleSizes
 from studies.batched_fits.trials import (
     WIDTHS,
@@ -52,6 +53,14 @@ REGRESSORS, RANKERS = (RLS, MATCHING), (SVM, RANK, SPARSE, RANKING)
 TABLED = (*REGRESSORS, *RANKERS)
 SS_EXACT, SS_APART = "SS ranking pursuit, exact steps, refitted", "SS ranking pursuit, agreement 0"
 SS_USERS = "SS ranking pursuit, exact steps, refitted, views of half of the reference users"
+# the other readings of "two views, each containing half of the scored and half of the unscored"
+SS_HALVES, SS_HALVES_APART, SS_ON_ALL = (
+    "SS ranking pursuit, each view fitted to its half",
+    "SS ranking pursuit, each view fitted to its half, agreement 0",
+    "SS ranking pursuit, each view fitted to its half, agreeing on all",
+)
+READINGS = (SS, SS_HALVES, SS_ON_ALL)
+SEMI_SUPERVISED = (SS, SS_APART, SS_HALVES, SS_HALVES_APART, SS_ON_ALL, SS_EXACT, SS_USERS)
 REFITTED = "Ranking pursuit, refitted"
 
 
@@ -89,6 +98,16 @@ def blocks(task: str, item: str, *, combined: bool) -> dict[str, list[Entry]]:
             "views": [
                 Entry(SS, CoPursuit("paper", "basic")),
                 Entry(SS_APART, CoPursuit("paper", "basic", agreements=(0.0,))),
+            ],
+            "views, halves": [
+                Entry(SS_HALVES, CoPursuit("exact", "basic", fitted=HALVES)),
+                Entry(
+                    SS_HALVES_APART,
+                    CoPursuit("exact", "basic", fitted=HALVES, agreements=(0.0,)),
+                ),
+            ],
+            "views, halves agreeing on all": [
+                Entry(SS_ON_ALL, CoPursuit("exact", "basic", fitted=HALVES_ON_ALL)),
             ],
             "views, exact": [Entry(SS_EXACT, CoPursuit("exact", "back"))],
             "views of users": [Entry(SS_USERS, CoPursuit("exact", "back", views="people"))],

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from corank import RLS, CoRankingPursuit, MatchingPursuit, RankingPursuit, RankRLS, View
 from corank.metrics import disagreement_error
 from studies.batched_fits.batches import Batch, batches, loss_root, squared_distances
-from studies.batched_fits.co_pursuit import co_pursuit_paths, two_views
+from studies.batched_fits.co_pursuit import HALVES, HALVES_ON_ALL, co_pursuit_paths, two_views
 from studies.batched_fits.protocol import (
     Answers,
     Person,
@@ -179,13 +179,7 @@ def test_co_pursuit_paths_equal_the_learner(
     people, batch_list, distances = of_people(ratings, features, 0.5)
     halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
     for batch in batch_list[:2]:
-        loss, agreeing = (
-            loss_root(0.0, batch.counts),
-            loss_root(0.0, batch.unscored_mask.sum(axis=1)),
-        )
-        views = two_views(
-            batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of
-        )
+        views = two_views(batch.kernels(distances, GAMMA, lambda: halves), batch.scores, of=of)
         path = co_pursuit_paths(views, agreement, 4, objective=objective, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
         for (person, predicted), n_atoms in pairs:
@@ -201,6 +195,37 @@ def test_co_pursuit_paths_equal_the_learner(
             learner.fit(features[person.train], y)
             assert_same(predicted[3], learner.predict(features[person.test]))
             assert n_atoms[3] == sum(len(atoms) for atoms in learner.atoms_)
+
+
+@pytest.mark.parametrize("agreement", [0.0, 0.05, 2.0])
+@pytest.mark.parametrize("fitted", [HALVES, HALVES_ON_ALL])
+def test_views_fitted_to_their_halves_equal_the_learner(
+    ratings: RatingLists, features: np.ndarray, fitted: str, agreement: float
+) -> None:
+    people, batch_list, distances = of_people(ratings, features, 0.5)
+    for batch in batch_list[:2]:
+        views = two_views(batch.kernels(distances, GAMMA), batch.scores, fitted=fitted)
+        path = co_pursuit_paths(views, agreement, 3, objective="exact", refit="basic")
+        for person, predicted in one_by_one(batch, path.predictions, people):
+            # rows to agree on come after the scored ones, once more where they are scored too
+            n, agreeing = person.n_scored, person.unscored if fitted == HALVES else person.train
+            items = np.concatenate([person.scored, agreeing])
+            y = np.full((len(items), 2), np.nan)
+            sides = []
+            for side in range(2):
+                y[side:n:2, side] = person.scores[side::2]
+                unscored = np.arange(len(items) - len(person.unscored), len(items))
+                sides.append(np.concatenate([np.arange(side, n, 2), unscored[side::2]]))
+            learner = CoRankingPursuit(
+                views=[View(gamma=GAMMA, basis=rows) for rows in sides],
+                n_atoms=3,
+                agreement=agreement,
+                objective="exact",
+                refit="basic",
+                weighting="unit",
+            )
+            learner.fit(features[items], y)
+            assert_same(predicted[2], learner.predict(features[person.test]))
 
 
 def of_learner(person: Person, of: str, n_columns: int) -> list[View]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from scipy.stats import kendalltau
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.metrics import average_precision_score, ndcg_score
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
 from corank.experiments.protocol import JUDGES
@@ -149,6 +149,14 @@ def test_perfect_reversed_and_constant_scores():
     assert disagreement_error(y, -y) == 1
     for ties in TIES:
         assert disagreement_error(y, np.zeros(10), ties=ties) == 0.5
+
+
+def test_disagreement_of_two_classes_is_one_less_the_area():
+    rng = np.random.default_rng(0)
+    classes = np.arange(40) % 2
+    scores = np.round(classes + rng.standard_normal(40), 1)  # some are tied
+    area = roc_auc_score(classes, scores)
+    assert disagreement_error(classes, scores) == pytest.approx(1 - area, abs=1e-12)
 
 
 def test_ties_modes_on_a_case_done_by_hand():

@@ -4,9 +4,9 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
 
+from corank import datasets as built_in
 from corank.datasets import (
     RankingData,
-    built_in,
     load_jokes,
     load_peps,
     make_ranking,

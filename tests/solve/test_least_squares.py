@@ -83,6 +83,17 @@ def test_rankrls_is_the_minimiser(name, basis):
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
 
 
+@every_kernel
+def test_a_basis_is_all_rows_under_the_kernel_that_it_spans(name):
+    """[Tsivtsivadze2010] sect. 3.4: K = K_XR (K_RR)^-1 K_RX."""
+    rows, k = BASES["subset"], kernel(name, **KERNELS[name])
+    sparse = RankRLS(ALPHA, basis=rows, kernel=name, **KERNELS[name]).fit(X, Y, qid=QID)
+    inverse = np.linalg.pinv(k(X[rows], X[rows]), rcond=1e-12, hermitian=True)
+    modified, modified_new = (k(points, X[rows]) @ inverse @ k(X[rows], X) for points in (X, NEW))
+    dense = RankRLS(ALPHA, basis="all", kernel="precomputed").fit(modified, Y, qid=QID)
+    np.testing.assert_allclose(dense.predict(modified_new), sparse.predict(NEW), atol=1e-7)
+
+
 @every_loss
 @every_basis
 def test_every_weighting_and_blend_is_the_minimiser(loss, basis):

@@ -61,12 +61,14 @@ class KernelBasis:
     own_gram : (r, r) kernel values between the points, given for a precomputed kernel only
     own_whitening : the whitening that sums were gathered with: eigenvectors are not unique, so it
         must not be computed again
+    grid : that the points are, and whether its rows are queries, where that is of use
     """
 
     kernel: Kernel
     points: Array
     own_gram: Array | None = None
     own_whitening: Whitening | None = None
+    grid: Any = None
 
     @property
     def size(self) -> int:
@@ -118,6 +120,7 @@ class FeatureBasis:
     n_columns: int
     reference: Array
     kernel: ClassVar[Kernel] = Kernel("linear")
+    grid: ClassVar[None] = None
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -46,6 +46,7 @@ from corank.core.storable import (
 )
 
 KernelFunction = Callable[..., Any]
+NAMES = (*BUILT_IN_KERNELS, "precomputed", "product", "sum")  # in files
 
 NATIVE = ("linear", "rbf", "exponential", "laplacian", "poly", "polynomial", "cosine")
 NORMS = {"exponential": 2, "laplacian": 1}  # the p of exp(−gamma · (Σ |x − z|^p)^(1/p))
@@ -108,12 +109,13 @@ class Kernel:
     scales : one factor per column, None where all columns count alike
     """
 
-    name: Annotated[str | KernelFunction, function("kernel", (*BUILT_IN_KERNELS, "precomputed"))]
+    name: Annotated[str | KernelFunction, function("kernel", NAMES)]
     gamma: Finite | None = None
     degree: Finite = 3
     coef0: Finite = 1
     params: Mapping[str, Any] = field(default_factory=dict)
     scales: Annotated[tuple[float, ...] | None, several(FINITE, "d") | None] = None
+    is_joint: ClassVar[bool] = False  # made of kernels of blocks of columns
 
     def is_sound(self) -> bool:
         """Whether there is such a kernel."""
@@ -123,6 +125,11 @@ class Kernel:
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
         return is_named(self.name, "precomputed")
+
+    @property
+    def calls_function(self) -> bool:
+        """Whether its values come from a function of the user's own."""
+        return not isinstance(self.name, str) or self.name in NAMED_FUNCTIONS
 
     @property
     def width(self) -> Any:
@@ -155,10 +162,12 @@ class Kernel:
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
         if self.precomputed:
             return _columns(X, Z)
+        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
+        if function is not None and X.dtype == object:
+            return self._custom(function, objects_of(X), objects_of(Z))
         is_same = X is Z
         X = self.seen(float64(X))
         Z = X if is_same else self.seen(float64(Z))
-        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
         if self.name in NATIVE:
@@ -232,12 +241,13 @@ class Kernel:
             return np.exp(np.minimum(values, 0.0, out=values), out=values)
         return (self.gamma * values + self.coef0) ** self.degree
 
-    def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
+    def _custom(self, function: KernelFunction, X: Any, Z: Any) -> Array:
         values = function(X, Z, **self.params)
-        if getattr(values, "shape", None) != (X.shape[0], Z.shape[0]):
+        shape = tuple(len(rows) if isinstance(rows, list) else rows.shape[0] for rows in (X, Z))
+        if getattr(values, "shape", None) != shape:
             raise ValueError(
-                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many"
-                f" rows, got {getattr(values, 'shape', type(values).__name__)}."
+                f"kernel must return a matrix of shape {shape} for that many rows, got"
+                f" {getattr(values, 'shape', type(values).__name__)}."
             )
         # it will be written to
         return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)
@@ -328,6 +338,11 @@ def finite_values(values: Array) -> Array:
             " gamma)."
         )
     return values
+
+
+def objects_of(X: NumpyArray) -> list[Any]:
+    """The objects of rows (n, d) as a kernel function takes them; tuples of them where d > 1."""
+    return X[:, 0].tolist() if X.shape[1] == 1 else list(map(tuple, X.tolist()))
 
 
 def scale_gamma(X: Array, weights: Array | None = None) -> float:

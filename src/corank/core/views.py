@@ -1,5 +1,5 @@
 """Views: the same items seen through other columns, kernels or basis rows, which should agree on
-unscored items.
+unscored items; and kernels that are products or sums of kernels of views.
 
 Here views are declared and their columns are found; how they are fitted is the subject of
 `solve.systems`.
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import reduce
 from itertools import combinations, pairwise
 from numbers import Integral, Real
-from typing import Annotated, Any, TypeAlias
+from operator import mul
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -20,18 +22,24 @@ from scipy import sparse
 from corank.core.arrays import (
     Array,
     FloatArray,
+    Index,
     NumpyArray,
+    float64,
     is_foreign,
     is_sparse,
     namespace,
     refuse_masked,
+    sum_of,
     take,
     take_columns,
     to_numpy,
 )
+from corank.core.kernels import Kernel, kernel_names
 from corank.core.messages import did_you_mean, warn_user
-from corank.core.storable import TEXT, Finite, storable, whole
+from corank.core.sampling import row_digests
+from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
 
+MAX_GRID_ENTRIES = 10**7  # of kernel values between parts of new rows and those of a grid
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
 
@@ -50,7 +58,7 @@ class View:
     """
 
     columns: Annotated[Columns, whole("d")] = None
-    kernel: Annotated[Any, TEXT] = "rbf"
+    kernel: Annotated[Any, TEXT | stored("ProductKernel", "SumKernel")] = "rbf"
     gamma: Any = "scale"
     basis: Any = None
     penalty: Finite = 1.0
@@ -125,6 +133,13 @@ def read_views(
         views = random_split(int(views)) if n_columns >= views else random_bases(int(views))
     if isinstance(views, random_split | random_bases):
         views = views.views(n_columns, rng)
+    with_indices = numbered_views(views, n_columns, names)
+    _warn_of_overlap(with_indices, n_columns)
+    return with_indices
+
+
+def numbered_views(views: Any, n_columns: int, names: Array | None) -> list[View]:
+    """A list of views, with their columns as indices."""
     if (
         not isinstance(views, Sequence)
         or not views
@@ -142,7 +157,6 @@ def read_views(
             raise ValueError(f"penalty of {name} must be greater than 0, got {view.penalty!r}.")
         columns = _column_numbers(view.columns, n_columns, names, name)
         with_indices.append(replace(view, columns=columns, penalty=float(view.penalty), name=name))
-    _warn_of_overlap(with_indices, n_columns)
     return with_indices
 
 
@@ -305,6 +319,227 @@ def select(X: Array, columns: NumpyArray | None) -> Array:
     if columns[-1] - columns[0] == len(columns) - 1:  # they are sorted
         return X[:, int(columns[0]) : int(columns[-1]) + 1]
     return take_columns(X, columns)
+
+
+# ---------------------------------------------------------------- kernels of several views
+
+
+@dataclass(frozen=True)
+class JointKernel:
+    """A kernel that is made of kernels of views."""
+
+    views: Annotated[Sequence[View], ANYTHING]  # whose columns are those of nobody yet
+    name: ClassVar[str]
+
+    def kernel(self, **settings: Any) -> BlockKernel:
+        """The kernel, its columns and widths still open; settings : of all kernels without a width."""
+        return BlockKernel(self.name, views=self.views, **settings)
+
+
+@storable("ProductKernel")
+@dataclass(frozen=True)
+class ProductKernel(JointKernel):
+    """The product of kernels of views, as of pairs: k((x, y), (x', y')) = k₁(x, x') k₂(y, y').
+
+    A value for `kernel=`. On a complete grid of pairs, every x with every y, RLS, and RankRLS with
+    one query per x or per y, learn from millions of pairs by the eigenvectors of the two kernels
+    (docs/mathematics.md, section 3.19).
+
+    Parameters
+    ----------
+    views : list of View, of which columns, kernel and gamma count; kernels may be products again.
+        The learner's `gamma` multiplies all widths: "scale" leaves them as they are, "tune" tries
+        seven factors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import ProductKernel, RLS, View
+    >>> X = np.random.default_rng(0).normal(size=(30, 3))
+    >>> kernel = ProductKernel([View([0, 1]), View([2], kernel="linear")])
+    >>> bool(RLS(kernel=kernel).fit(X, X[:, 0] * X[:, 2]).score(X, X[:, 0] * X[:, 2]) > 0.9)
+    True
+    """
+
+    name = "product"
+
+
+@storable("SumKernel")
+@dataclass(frozen=True)
+class SumKernel(JointKernel):
+    """The sum of kernels of views: a function of each of them. A value for `kernel=`.
+
+    Parameters
+    ----------
+    views : as in `ProductKernel`
+    """
+
+    name = "sum"
+
+
+@dataclass(frozen=True)
+class PairGrid:
+    """Rows that are all pairs of a left and a right part, each once.
+
+    left, right : (a, _), (b, _) the parts
+    order : (a b,) row numbers: that of left part i with right part j at i b + j
+    is_turned : whether left parts are what the second kernel sees
+    """
+
+    left: Array
+    right: Array
+    order: Index
+    is_turned: bool = False
+
+    @classmethod
+    def of(cls, lefts: Array, rights: Array) -> PairGrid | None:
+        """The grid that rows with these parts are, (n, _) each; None where they are none."""
+        (first, codes), (second, others) = map(distinct_rows, (lefts, rights))
+        n, (a, b) = len(codes), (len(first), len(second))
+        places = codes * b + others
+        if a * b != n or (np.bincount(places, minlength=n) != 1).any():
+            return None
+        return cls(take(lefts, first), take(rights, second), np.argsort(places))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of left and right parts."""
+        return int(self.left.shape[0]), int(self.right.shape[0])
+
+    def transposed(self) -> PairGrid:
+        """The same pairs, by their right parts."""
+        order = self.order.reshape(self.shape).T.ravel()
+        return PairGrid(self.right, self.left, order, not self.is_turned)
+
+
+def distinct_rows(X: NumpyArray) -> tuple[Index, Index]:
+    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,)."""
+    keys: Any = row_digests(float64(X), 0) if X.dtype != object else list(map(repr, X.tolist()))
+    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+    return first, codes
+
+
+@storable("BlockKernel")
+@dataclass(frozen=True)
+class BlockKernel(Kernel):
+    """A product or a sum of kernels of blocks of columns, all widths times gamma.
+
+    parts : one kernel per block; columns : (k,) of each, sorted
+    views : from which both are still to be made
+    """
+
+    parts: tuple[Kernel, ...] = ()
+    columns: Annotated[tuple[Index, ...], several(whole("_"))] = ()
+    views: Sequence[Any] = ()
+    is_joint: ClassVar[bool] = True
+
+    def is_sound(self) -> bool:
+        """Whether there is such a kernel."""
+        return len(self.parts) == len(self.columns) > 0 and super().is_sound()
+
+    @property
+    def has_width(self) -> bool:
+        """Whether one of its kernels has a width."""
+        return any(part.has_width for part in self.parts)
+
+    def scale_width(self, X: Array, weights: Array | None = None) -> float:
+        """1: its kernels have widths of their own."""
+        return 1.0
+
+    @property
+    def calls_function(self) -> bool:
+        """Whether one of its kernels is a function of the user's own."""
+        return any(part.calls_function for part in self.parts)
+
+    def seen_by(self, X: Array, names: Array | None) -> BlockKernel:
+        """The kernel of rows X (n, d) with such columns, their names where they have any."""
+        views = numbered_views(self.views, X.shape[1], names)
+        parts = []
+        for view in views:
+            seen = select(X, view.columns)
+            part = self._asked_part(view)
+            if part.is_joint:
+                inner = None if names is None else np.asarray(names)[view.columns]
+                part = part.seen_by(seen, inner)
+            elif part.has_width:
+                is_scale = isinstance(view.gamma, str)
+                part = replace(part, gamma=part.scale_width(seen) if is_scale else view.gamma)
+            parts.append(part)
+        columns = tuple(view.columns for view in views)
+        return replace(self, parts=tuple(parts), columns=columns, views=())
+
+    def _asked_part(self, view: View) -> Any:
+        settings: Any = {"degree": self.degree, "coef0": self.coef0, "params": self.params}
+        if isinstance(view.kernel, JointKernel):
+            return view.kernel.kernel(**settings)
+        if isinstance(view.kernel, str) and view.kernel not in {*kernel_names()} - {"precomputed"}:
+            raise ValueError(
+                f"kernel {view.kernel!r} of {view.name} cannot be multiplied or added; give another"
+                " name, or a function that looks the values up."
+            )
+        if isinstance(view.gamma, str) and view.gamma != "scale":
+            raise ValueError(
+                f"gamma of {view.name} must be 'scale' or a number, got {view.gamma!r}; tune"
+                " the gamma of the learner, which multiplies it."
+            )
+        return Kernel(view.kernel, None, **settings)
+
+    def widened(self) -> list[Kernel]:
+        """Every kernel with its width."""
+        factor = self.gamma or 1.0
+        return [
+            part if part.gamma is None else replace(part, gamma=part.gamma * factor)
+            for part in self.parts
+        ]
+
+    def blocks(self, X: Array) -> list[tuple[Kernel, Array]]:
+        """Every kernel with its width, and the columns of X that it sees."""
+        seen = [select(X, columns) for columns in self.columns]
+        return list(zip(self.widened(), seen, strict=True))
+
+    def block(self, X: Array, Z: Array) -> Array:
+        """Kernel values between the rows of X (n, d) and Z (r, d): (n, r)."""
+        left = self.blocks(X)
+        right = left if X is Z else self.blocks(Z)
+        values = [
+            part.block(own, other) for (part, own), (_, other) in zip(left, right, strict=True)
+        ]
+        return self._joined(values)
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x) for every row: (n,)."""
+        return self._joined([part.diagonal(own) for part, own in self.blocks(X)])
+
+    def grid(self, X: Array) -> PairGrid | None:
+        """The grid of pairs that rows X are to a product of two kernels; None where they are none."""
+        if self.name != "product" or len(self.parts) != 2 or not isinstance(X, np.ndarray):
+            return None
+        return PairGrid.of(*(select(X, columns) for columns in self.columns))
+
+    def factors(self, grid: PairGrid) -> list[Array]:
+        """Kernel values between the left parts of a grid, and between its right parts."""
+        parts = self.widened()[::-1] if grid.is_turned else self.widened()
+        pairs = zip(parts, (grid.left, grid.right), strict=True)
+        return [part.block(rows, rows) for part, rows in pairs]
+
+    def values_on_grid(self, X: Array, grid: PairGrid, coefficients: FloatArray) -> FloatArray:
+        """Σ c_ij k₁(x, x_i) k₂(y, y_j) for rows (x, y), coefficients (n,) of the rows of a grid."""
+        (first, left), (second, right) = self.blocks(X)
+        (lefts, codes), (rights, others) = map(distinct_rows, (left, right))
+        n, n_pairs, (a, b) = len(codes), len(lefts) * len(rights), grid.shape
+        by_pairs = n_pairs <= 4 * n
+        largest = max(len(lefts) * a, len(rights) * b, 0 if by_pairs else n * b)
+        if largest > MAX_GRID_ENTRIES and n > 1:
+            halves = (X[: n // 2], X[n // 2 :])
+            return np.concatenate([self.values_on_grid(X, grid, coefficients) for X in halves])
+        summed = first.block(left[lefts], grid.left) @ coefficients[grid.order].reshape(a, b)
+        factors = second.block(right[rights], grid.right)
+        if by_pairs:
+            return np.asarray((summed @ factors.T)[codes, others])
+        return np.asarray(np.einsum("ij,ij->i", summed[codes], factors[others]))
+
+    def _joined(self, values: Sequence[Array]) -> Array:
+        return sum_of(values) if self.name == "sum" else reduce(mul, values)
 
 
 @dataclass(frozen=True)

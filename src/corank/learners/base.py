@@ -24,8 +24,7 @@ from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.loss import Loss, Pointwise, WithinQueries
 from corank.core.messages import warn_user
 from corank.core.observations import Question, ScoredRows, warn_of_ties
-from corank.core.storable import NAMED_FUNCTIONS
-from corank.core.views import View
+from corank.core.views import BlockKernel, View
 from corank.inputs import (
     as_scan,
     compared_rows,
@@ -372,7 +371,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
 
     @property
     def _calls_functions(self) -> bool:
-        return any(part.span.kernel.name in NAMED_FUNCTIONS for part in self.function_.parts)
+        return any(part.span.kernel.calls_function for part in self.function_.parts)
 
     def _restore(self, values: dict[str, Any]) -> None:
         self.function_ = self._restored_function(values)
@@ -609,6 +608,8 @@ class OneViewLearner(Learner):
         """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        if isinstance(kernel, BlockKernel):
+            return kernel.seen_by(training.everything, self.feature_names)
         if kernel.precomputed:
             check_precomputed(training.everything)
         elif self.dictionary is None and not per_column:

@@ -91,7 +91,8 @@ class ViewLearner(KernelLeastSquares):
             self._asked(view, basis, settings)
             for view, basis in zip(views, self._specs(len(views)), strict=True)
         ]
-        return AskedBases(asked, self.basis_selection, self._auto_basis, settings.seed, drawn)
+        auto, chosen = self._auto_basis, self.basis_selection
+        return AskedBases(asked, chosen, auto, settings.seed, drawn, names)
 
     def _asked(self, view: View, basis: Any, settings: Settings) -> AskedView:
         """Kernel, width and basis of a view, checked; without its own basis it has that of the
@@ -102,7 +103,7 @@ class ViewLearner(KernelLeastSquares):
         if view.kernel is not self.kernel or view.gamma is not self.gamma:
             kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
             gamma = None
-            if kernel.has_width:
+            if kernel.has_width or kernel.is_joint:
                 gamma = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
         return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
 

@@ -19,6 +19,7 @@ from corank.core.folds import Splits
 from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
+from corank.core.views import JointKernel
 
 MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
 # what searches hand on to `fit`
@@ -71,14 +72,17 @@ def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Ker
             raise ValueError(
                 f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
             )
-    elif not callable(kernel):
+    elif not callable(kernel) and not isinstance(kernel, JointKernel):
         raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
     if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
         raise ValueError(f"kernel_params go with a kernel function, not with kernel={kernel!r}.")
     for name, value in (("degree", degree), ("coef0", coef0)):
         if not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"{name} must be a number, got {value!r}.")
-    return Kernel(kernel, None, degree, coef0, dict(kernel_params or {}))
+    params = dict(kernel_params or {})
+    if isinstance(kernel, JointKernel):
+        return kernel.kernel(degree=degree, coef0=coef0, params=params)
+    return Kernel(kernel, None, degree, coef0, params)
 
 
 def is_per_column(gamma: Any) -> bool:

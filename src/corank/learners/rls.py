@@ -56,7 +56,7 @@ from corank.learners.training import (
     scored_data,
     summed_data,
 )
-from corank.learners.update import COMPARED, FEDERATED, FittedRows, Kept
+from corank.learners.update import COMPARED, FEDERATED, MANY_PAIRS, FittedRows, Kept
 from corank.model_files.schema import ONE_VIEW
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
@@ -285,7 +285,10 @@ class KernelLeastSquares(Learner):
         if self._per_column:
             kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
-        return AskedBases([asked], self.basis_selection, self._auto_basis, settings.seed)
+        names = vars(self).get("feature_names_in_") if names is None else names
+        return AskedBases(
+            [asked], self.basis_selection, self._auto_basis, settings.seed, names=names
+        )
 
     # ---------------------------------------------------------------- rows
 
@@ -342,7 +345,7 @@ class KernelLeastSquares(Learner):
             return FEDERATED
         if any(part.span.kernel.precomputed for part in self.function_.parts):
             return PRECOMPUTED
-        return COMPARED
+        return COMPARED if self.function_.parts[0].span.grid is None else MANY_PAIRS
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         features = self._read(X)

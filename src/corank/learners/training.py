@@ -25,8 +25,9 @@ from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, UnscoredRows
-from corank.core.views import View, select
+from corank.core.views import BlockKernel, View, select
 from corank.inputs import given_scores, scored_rows
+from corank.solve.grid import grid_of
 from corank.solve.systems import ViewData
 from corank.solve.tuning import Candidates, Training, widths_to_try
 from corank.solve.widths import with_learned_widths
@@ -254,6 +255,7 @@ class AskedBases:
     selection : how a number of rows is chosen
     auto : rows up to which basis="auto" takes all of them; how many beyond
     drawn : whether the views were drawn instead of named
+    names : (d,) of the columns of X, None where they have none
     """
 
     views: Sequence[AskedView]
@@ -261,6 +263,7 @@ class AskedBases:
     auto: tuple[int, int]
     seed: int
     drawn: bool = False
+    names: Any = None
 
     @property
     def specs(self) -> list[Any]:
@@ -318,6 +321,7 @@ class ViewBasis:
     other_features : (m, d) those rows, None for no rows
     seed : for the choice of rows, and that with the position of the view for the choice of a basis
     auto_width : what gamma="auto" means for the rows at hand: "scale" or "tune"
+    grid : as in `KernelBasis`
     """
 
     asked: AskedView
@@ -330,6 +334,7 @@ class ViewBasis:
     selection: Any
     seed: tuple[int, int]
     auto_width: str
+    grid: Any = None
 
     @cached_property
     def candidates(self) -> tuple[Index, Array]:
@@ -376,7 +381,8 @@ class ViewBasis:
         if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
             inside = np.flatnonzero(numbers < self.data.everything.shape[0])
             numbers, features = numbers[inside], take(features, inside)
-        return make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
+        made, rows = make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
+        return made if self.grid is None else replace(made, grid=self.grid), rows
 
 
 @dataclass(frozen=True)
@@ -405,10 +411,20 @@ class ViewBases:
         alike = alike and all(len(view.view.columns) == n_columns for view in asked.views)
         limit, size = asked.auto
         auto = (0 if data.summed else limit, size)
-        views = []
+        views, grid = [], None
         for position, view in enumerate(asked.views):
-            scored = select(data.problems[position].features, view.view.columns)
-            spec = read_basis(view.basis, view.kernel.name, n_rows, total, auto, view.view.name)
+            columns = view.view.columns
+            scored = select(data.problems[position].features, columns)
+            if isinstance(view.kernel, BlockKernel):
+                names = asked.names if columns is None else take(asked.names, columns)
+                view = replace(view, kernel=view.kernel.seen_by(scored, names))
+                grid = (
+                    None
+                    if data.summed or n_views > 1
+                    else grid_of(data.problem, view.kernel, scored)
+                )
+            whole = "all" if grid and is_named(view.basis, "auto") else view.basis
+            spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name)
             if is_named(spec, "features") and not data.summed:
                 check_column_basis(spec, scored.shape[1], data.n_units)
             if view.kernel.precomputed:
@@ -428,6 +444,7 @@ class ViewBases:
                     selection="random" if alike else asked.selection,
                     seed=seed,
                     auto_width=auto_width,
+                    grid=grid if is_named(spec, "all") else None,
                 )
             )
         return cls(views, data)

@@ -27,13 +27,14 @@ from corank.core.arrays import (
     to_numpy,
     with_precision_of,
 )
-from corank.core.basis import FeatureBasis, KernelBasis
+from corank.core.basis import AUTO_LIMIT, FeatureBasis, KernelBasis
 from corank.core.loss import Loss
 from corank.core.observations import EVERY_ROW, ComparedRows, Problem, ScoredRows
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.learners.parameters import read_splits
 from corank.solve.function import Expansion, Function
+from corank.solve.grid import GridSystem
 from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
 from corank.solve.tuning import Training
 
@@ -43,6 +44,9 @@ COMPARED = (
 FEDERATED = (
     "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
     " rows."
+)
+MANY_PAIRS = (
+    "update would make so many pairs an incomplete grid; fit again with a number of basis rows."
 )
 CHUNKS = (
     "update cannot solve again with unscored rows that came in chunks; fit again, or take a number"
@@ -81,7 +85,8 @@ class Kept:
         if isinstance(system, PrimalSystem):
             disagreement = system.disagreement if len(views) > 1 else None
             return cls(system.view_statistics(), disagreement=disagreement)
-        if any(view.basis.kernel.precomputed for view in views):
+        many_pairs = isinstance(system, GridSystem) and system.size > AUTO_LIMIT
+        if many_pairs or any(view.basis.kernel.precomputed for view in views):
             return None
         if unscored is None:
             return cls(rows=[view.problem.under(EVERY_ROW) for view in views])

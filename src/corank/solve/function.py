@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from corank.core.arrays import (
 from corank.core.basis import Basis, FeatureBasis, KernelBasis, Whitening
 from corank.core.kernels import Kernel, column_shares
 from corank.core.sums import BLOCK_ENTRIES, WRITE_ROWS
-from corank.core.views import select
+from corank.core.views import BlockKernel, PairGrid, select
 from corank.solve.systems import ViewData
 
 
@@ -68,6 +69,14 @@ class Span:
     def of_columns(self) -> bool:
         """Whether it is the columns of X themselves."""
         return self.points is None
+
+    @cached_property
+    def grid(self) -> PairGrid | None:
+        """The grid of pairs that its points are to a product of two kernels, None where they are
+        none.
+        """
+        kernel = self.kernel
+        return kernel.grid(self.points) if isinstance(kernel, BlockKernel) else None
 
     @property
     def column_shares(self) -> FloatArray | None:
@@ -106,6 +115,11 @@ class Span:
 
     def values(self, X: Array, coefficients: Array) -> Array:
         """Σ c_i k(x, z_i) for the rows of X: (n,), or (n, p) for coefficients (r, p)."""
+        kernel = self.kernel
+        if isinstance(kernel, BlockKernel) and self.grid and isinstance(X, np.ndarray):
+            columns = [coefficients] if coefficients.ndim == 1 else list(coefficients.T)
+            values = [kernel.values_on_grid(self.seen(X), self.grid, own) for own in columns]
+            return values[0] if coefficients.ndim == 1 else np.stack(values, axis=1)
         basis = self.basis(coefficients.shape[0], X)
         return predict_in_blocks(basis, coefficients, self.seen(X))
 

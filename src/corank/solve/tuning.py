@@ -42,6 +42,7 @@ from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem
 from corank.core.storable import any_floats, storable
 from corank.core.unscored import UnscoredRows
+from corank.solve.grid import GridSystem, held_out_on_grid, is_by_factors, predictions_on_grid
 from corank.solve.holdout import (
     MAX_FOLDS_WITH_SUMS,
     NOTHING_HELD_OUT,
@@ -341,6 +342,9 @@ class HeldProblem:
     ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
         """The system and its folds; sums of folds are gathered in the same pass as the system."""
         dual = self.dual
+        if views[0].basis.grid is not None and is_by_factors(views[0], settings.splits):
+            pairs = GridSystem(views[0])
+            return pairs, pairs.folding if settings.tunes and self.holds_out else None
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
         system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
@@ -582,7 +586,8 @@ def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
-    errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+    judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
+    errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
         return trial
     best = chosen_pair(errors, grid, np.arange(len(grid.pairs)), settings.scoring)
@@ -672,7 +677,9 @@ class ChosenViews:
         if folds is None:
             raise ValueError(NOTHING_HELD_OUT)
         grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
-        parts = held_out_predictions(system, folds, grid, centred=settings.centred)
+        on_grid = isinstance(system, GridSystem)
+        told: Any = predictions_on_grid if on_grid else held_out_predictions
+        parts = told(system, folds, grid, centred=settings.centred)
         if same_scores(system.problems):
             parts = [sum_of(parts) / len(parts)]
         return list(zip(system.problems, parts, strict=False))
