@@ -647,7 +647,7 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0
     if alpha == 0:
-        system.refuse_open(agreement)
+        system.spectrum(agreement).refuse_open()
     n_iter, gradient = 1, 0.0
     if settings.solver == "direct":
         coefficients = system.solve(alpha, agreement, offset)
@@ -670,10 +670,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
 
 @dataclass(frozen=True)
 class ChosenViews:
-    """What a fit leaves behind to hold rows out with the parameters that were chosen.
-
-    views : their bases without kernel matrices; dual : the form of the system
-    settings : with the splits of the fit
+    """What a fit leaves behind to hold rows out with what was chosen: views whose bases have no kernel
+    matrices, settings with the splits of the fit, and whether the system is `dual`.
     """
 
     views: Sequence[ViewData]
@@ -684,8 +682,8 @@ class ChosenViews:
     dual: bool = False
 
     def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
-        """Every problem with held-out predictions of its units (n_units,), the mean of views with
-        the same scores; by the folds of the fit where `splits` is None.
+        """Every problem with held-out predictions of its units (n_units,), the mean of views that
+        share it; None = the folds of the fit.
         """
         if self.alpha == 0:
             raise ValueError("alpha = 0 has no held-out predictions in closed form.")
@@ -697,8 +695,7 @@ class ChosenViews:
         if folds is None:
             raise ValueError(NOTHING_HELD_OUT)
         grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
-        on_grid = isinstance(system, GridSystem)
-        told: Any = predictions_on_grid if on_grid else held_out_predictions
+        told: Any = predictions_on_grid if isinstance(system, GridSystem) else held_out_predictions
         parts = told(system, folds, grid, centred=settings.centred)
         if same_scores(system.problems):
             parts = [sum_of(parts) / len(parts)]
