@@ -63,6 +63,7 @@ STEP = GRID[1] / GRID[0]
 # in units of where both losses weigh the same
 AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
+NO_NORM = "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
 EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 # rows of the matrix of a system that a model keeps to judge fixed parameters with
 MAX_KEPT_SIZE = 2_000
@@ -599,9 +600,7 @@ def _trial(
     if folds is None:
         return trial
     if not grid.alphas.all():
-        raise ValueError(
-            "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
-        )
+        raise ValueError(NO_NORM)
     judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
     errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
