@@ -157,6 +157,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "n_components": [2, 4, 6],
         "alpha": 0.0,
         "weighting": "size",
+        "cut": "components",
     },
     MatchingPursuit: {
         **KERNEL,
@@ -195,6 +196,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "alpha": ALPHAS,
         "pull": 1.0,
         "weighting": "query",
+        "folds": "queries",
     },
     PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},

@@ -412,11 +412,10 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         check_is_fitted(self)
         if [len(own) for own in names] != [len(atoms) for atoms in self.atoms_]:
             raise ValueError("names must have one list per view, with one name per atom of it.")
-        views = list(zip(self.steps_, self.atoms_, names, strict=True))
+        known = [dict(zip(*view, strict=True)) for view in zip(self.atoms_, names, strict=True)]
+        steps = np.stack(self.steps_, axis=1)
         self._names = [
-            str(own[int(np.flatnonzero(atoms == steps[at])[0])])
-            for at in range(self.n_atoms_)
-            for steps, atoms, own in views
+            str(own[row]) for step in steps for own, row in zip(known, step, strict=True)
         ]
 
     def explain(self) -> Explanation:

@@ -16,14 +16,30 @@ import numpy as np
 
 from corank.core.arrays import Index, NumpyArray, to_numpy
 from corank.core.folds import Splits
-from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
+from corank.core.kernels import MEAN_DISTANCE, Kernel, is_named, is_registered, kernel_names
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
 from corank.core.views import JointKernel
 
 MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
+GAMMA_RULES = ("scale", MEAN_DISTANCE, "tune")
 # what searches hand on to `fit`
 WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
+
+
+class BriefRequest:
+    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = self.request.__get__(instance, owner)
+        method.__doc__ = (
+            "Say which metadata searches and pipelines hand on: see scikit-learn's metadata"
+            " routing."
+        )
+        return method
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -32,7 +48,7 @@ class KernelParameters:
     them.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+    _gamma_words: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -57,7 +73,7 @@ class WidthParameters(BasisParameters):
     rows are few.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune", "columns")
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", *GAMMA_RULES, "columns")
 
     gamma: Any = "auto"
 

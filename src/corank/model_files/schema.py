@@ -101,12 +101,21 @@ FUNCTIONS_OF_VIEWS: Contents = {
     "rows_unscored": ("_n_unscored", COUNT),
 }
 TUNED: Contents = {"alpha": ("alpha_", FINITE), "path": ("path_", PATH)}
+# Several columns of scores have (t,) numbers and (r, t) coefficients; parts of their function are
+# lists where there are several.
 ONE_VIEW: Contents = {
     **FUNCTION_OF_ONE_VIEW,
-    **TUNED,
+    "intercept": ("intercept_", FINITE | floats("t")),
+    "coefficients": ("coef_", floats("r") | floats("r", "t") | per_view(floats("r", "_"))),
+    "kernel": ("_kernel", KERNEL | per_view(KERNEL)),
+    "gamma": ("gamma_", NUMBER | floats("d") | None | per_view(NUMBER | floats("_") | None)),
+    "basis": ("basis_", whole("r") | None | per_view(whole("r") | None)),
+    "basis_points": ("basis_points_", POINTS | per_view(POINTS)),
+    "alpha": ("alpha_", FINITE | floats("t")),
+    "path": ("path_", PATH | several(PATH)),
     "rows": ("_rows", ROWS),
     "statistics": ("_statistics", STATISTICS),
-    "whitening": ("_whitening", WHITENING),
+    "whitening": ("_whitening", WHITENING | per_view(WHITENING)),
 }
 SEVERAL_VIEWS: Contents = {
     **FUNCTIONS_OF_VIEWS,

@@ -45,13 +45,13 @@ from corank.core.folds import (
 from corank.core.kernels import finite_values
 from corank.core.observations import ScoredRows
 from corank.core.unscored import UnscoredRows
-from corank.core.views import disagreements
+from corank.core.views import JointFeatures, disagreements
 from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
 from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
-from corank.solve.systems import JointFeatures, ViewData, sum_unscored
+from corank.solve.systems import ViewData, sum_unscored
 from corank.solve.tuning import (
     AGREEMENTS,
     Path,

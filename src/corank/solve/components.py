@@ -42,7 +42,7 @@ from corank.core.basis import (
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
 from corank.core.kernels import Kernel, finite_values
 from corank.core.loss import PairLoss, QueryLoss, WithinQueries
-from corank.core.observations import Problem, ScoredRows
+from corank.core.observations import Problem, ScoredRows, whitened_statistics
 from corank.core.sums import N_TARGETS, Gram, Statistics
 from corank.solve.column_path import (
     UNTUNED_COLUMNS,
@@ -65,7 +65,6 @@ from corank.solve.holdout import (
     unit_predictions,
 )
 from corank.solve.spectrum import in_place
-from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import (
     KernelSettings,
     Path,

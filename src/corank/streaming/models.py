@@ -29,13 +29,14 @@ from corank.core.observations import TIED, ScoredRows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir, UnscoredRows
+from corank.core.views import JointFeatures
 from corank.inputs import is_scan
 from corank.learners.training import ViewBases
 from corank.metrics import disagreement_error
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
-from corank.solve.systems import JointFeatures, PrimalSystem, ViewData
-from corank.solve.tuning import Settings, Trial, evidence_of
+from corank.solve.systems import PrimalSystem, ViewData
+from corank.solve.tuning import Settings, Trial
 from corank.streaming.averages import SampledScan  # noqa: F401 - asked for by learners
 from corank.streaming.checkpoint import Checkpoint, digest_of, in_words, stopping_at_sigterm
 from corank.streaming.chunks import Chunk, ClosedQueries
@@ -391,7 +392,7 @@ class ScannedProblem:
         folding = trial.folds if isinstance(trial.folds, Folding) else None
         if trial.errors is None:
             folding = None
-        return evidence_of(trial, settings, None, trial.errors, folding)
+        return Evidence.of(trial, settings, None, trial.errors, folding)
 
 
 # ---------------------------------------------------------------- predictions and scores

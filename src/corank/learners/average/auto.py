@@ -243,7 +243,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         table = X
         X, unscored, encoder = self._encoded(X, unscored)
         features = read_features(self, X, reset=True)
-        self._kernel_columns = kernel_columns(self.views, features, self.feature_names)
+        self._kernel_columns = self.views and kernel_columns(self, features)
         n = features.shape[0]
         pairs = read_comparisons(winners, losers, margins, weights, n, table)
         groups = comparison_groups(pairs[0], pairs[1], n, qid)

@@ -21,7 +21,6 @@ from corank.core.basis import KernelBasis, make_basis
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.storable import any_floats, feature_rows, floats, storable, stored, whole
 from corank.core.views import SumKernel, View, numbered_views, select
-from corank.inputs import as_numbers
 
 STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
     "standardised",
@@ -293,27 +292,24 @@ class KernelColumns:
         return np.column_stack([cells, np.sqrt(np.maximum(rest, 0.0))])
 
 
-def as_columns(parts: Sequence[KernelColumns] | None, features: Array) -> Array:
-    """Checked features (n, d) as numbers: columns of kernels where there are any."""
-    if not parts:
-        return as_numbers(features)
+def as_columns(parts: Sequence[KernelColumns], features: Array) -> FloatArray:
+    """Checked features (n, d) as columns of kernels."""
     return np.hstack([part.encode(features) for part in parts])
 
 
-def kernel_columns(views: Any, X: Array, names: Any) -> list[KernelColumns] | None:
-    """The columns for the kernels of views, where these are functions, precomputed or made of
-    several; None where they are not.
-
-    X, names : (n, d) rows of the fit, and (d,) or None
+def kernel_columns(learner: Any, X: Array) -> list[KernelColumns] | None:
+    """The columns for the kernels of the views of a learner, where these are functions, precomputed
+    or made of several; None where they are not. X : (n, d) rows of the fit
     """
-    given = views if isinstance(views, list | tuple) else []
+    given = learner.views if isinstance(learner.views, list | tuple) else []
+    names = learner.feature_names
     own = [has_own_kernel(view) for view in given if isinstance(view, View)]
     if not any(own):
         return None
     if not all(own):
         raise ValueError(
-            "views: kernels of your own, or precomputed ones, do not go with built-in ones here; give"
-            " all of them as functions, or fit CoRankRLS or CoRLS."
+            f"views: kernel {given[own.index(True)].kernel!r} does not go with built-in ones of other"
+            " views here; give all of them as functions, or fit CoRankRLS or CoRLS."
         )
     parts = []
     for view in numbered_views(given, X.shape[1], names):

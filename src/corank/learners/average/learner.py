@@ -183,7 +183,7 @@ class AverageLearner(Saveable, QueryEstimator):
         given = X
         X, unscored, encoder = self._encoded(given, unscored)
         features = read_features(self, X, reset=True)
-        self._kernel_columns = kernel_columns(self.views, features, self.feature_names)
+        self._kernel_columns = self.views and kernel_columns(self, features)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
@@ -345,7 +345,7 @@ class AverageLearner(Saveable, QueryEstimator):
         elif any(group.kind != "table" for group in groups):
             views = found
             kinds = [group.kind for group in groups]
-        views = views_of_kernels(views, self._kernel_columns)
+        views = views and views_of_kernels(views, self._kernel_columns)
         return AverageSettings(
             ranks=self._ranks,
             fit_intercept=bool(self.fit_intercept),
@@ -360,7 +360,8 @@ class AverageLearner(Saveable, QueryEstimator):
         )
 
     def _numbers(self, features: Array) -> Array:
-        return as_columns(self._kernel_columns, features)
+        parts = self._kernel_columns
+        return as_columns(parts, features) if parts else as_numbers(features)
 
     @property
     def _calls_functions(self) -> bool:
