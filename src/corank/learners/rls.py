@@ -42,6 +42,7 @@ from corank.learners.parameters import (
     WidthParameters,
     candidates,
     check_choice,
+    check_no_blend,
     check_weights,
     is_per_column,
     read_column_widths,
@@ -292,11 +293,7 @@ class KernelLeastSquares(Learner):
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
-        if self.beta != 0:
-            raise ValueError(
-                "beta must be 0 for comparisons, which have no scores to regress on; got"
-                f" {self.beta!r}."
-            )
+        check_no_blend(self.beta)
         self.loss()  # checks the parameters
         settings = self._settings()
         features = read_features(self, X, reset=True)
