@@ -400,6 +400,7 @@ def _width_choice(facts: Facts) -> str:
     return {
         "tune": f" (tune{best_of})",
         "scale": " (scale)",
+        "mean-distance": " (mean-distance)",
         "given": _best_of(facts["gammas_tried"]),
     }.get(chosen, "")
 

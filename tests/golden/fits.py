@@ -175,6 +175,9 @@ EVERY: dict[Any, dict[str, Any]] = {
         "beta": 0.0,
         "weighting": "size",
         "dictionary": None,
+        "n_solutions": 1,
+        "tolerance": 0.1,
+        "combine": "best",
     },
     CoRankingPursuit: {
         **KERNEL,
@@ -186,6 +189,9 @@ EVERY: dict[Any, dict[str, Any]] = {
         "search": "full",
         "refit": "back",
         "n_solutions": 1,
+        "tolerance": 0.1,
+        "combine": "best",
+        "agree_on": "unscored",
         "beta": 0.0,
         "weighting": "size",
     },
@@ -446,7 +452,7 @@ def _fits() -> Iterator[GoldenFit]:
         "final-unscored": ({"refit": "final"}, UNSCORED_TOO, "array"),
         "paper": ({"objective": "paper", "refit": "basic"}, SOME_SCORES, "array"),
         "tied": ({"search": "tied"}, SOME_SCORES, "array"),
-        "csr": ({"n_solutions": 2}, SOME_SCORES, "csr"),
+        "csr": ({"n_solutions": 2, "tolerance": 9.0}, SOME_SCORES, "csr"),
     }
     whole_queries = {"y": WHOLE, "qid": QID}
     transduction = {

@@ -503,7 +503,7 @@ PARAMETERS = [
     ({"amplitude": [1.0, 2.0]}, "amplitude"),
     (
         {"gamma": [0.1, 1.0]},
-        "gamma must be 'tune', 'columns', 'scale' or a number greater than 0",
+        "gamma must be 'tune', 'columns', 'scale', 'mean-distance' or a number greater than 0",
     ),
     ({"gamma": -1.0}, "gamma"),
     ({"gamma": np.inf}, "gamma"),

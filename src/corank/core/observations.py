@@ -25,6 +25,7 @@ from corank.core.arrays import (
     namespace,
     take,
     to_numpy,
+    zeros_beside,
 )
 from corank.core.basis import Basis, FeatureBasis, FeatureMap
 from corank.core.loss import GraphLoss, Loss, PairLoss, Pointwise, QueryLoss
@@ -274,6 +275,15 @@ class ScoredRows:
         """Values of the rows (n, c) as values of units: they are the same."""
         return rows
 
+    @property
+    def unit_rows(self) -> ScoredRows:
+        """The units as rows with scores: they are."""
+        return self
+
+    def rows_without(self, kept: Index, left: Index) -> Index:
+        """Rows that no unit kept needs when others are left out."""
+        return left
+
     def unit_root(self, x: Array) -> Array:
         """J x."""
         return self.operator.root(x)
@@ -421,6 +431,26 @@ class ComparedRows:
     def per_unit(self, rows: Array) -> Array:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
         return take(rows, self.winners) - take(rows, self.losers)
+
+    @cached_property
+    def unit_rows(self) -> ScoredRows:
+        """The comparisons as rows without features that count one by one, margins as scores."""
+        operator = self.operator
+        numbers = np.arange(len(self.winners))
+        return ScoredRows(
+            features=zeros_beside((len(numbers), 0), self.reference),
+            scores=operator.margins,
+            queries=like(self.groups, self.reference, "int64"),
+            n_queries=int(self.groups.max()) + 1,
+            weights=operator.weights,
+            index=like(numbers, self.reference, "int64"),
+        )
+
+    def rows_without(self, kept: Index, left: Index) -> Index:
+        """Rows that no unit kept needs when others are left out."""
+        needed = np.concatenate([self.winners[kept], self.losers[kept]])
+        ends = np.concatenate([self.winners[left], self.losers[left]])
+        return np.asarray(np.setdiff1d(ends, needed))
 
     def unit_root(self, x: Array) -> Array:
         """w^½ x."""

@@ -42,6 +42,7 @@ from corank.inputs import (
     warn_of_scales,
 )
 from corank.learners.parameters import (
+    GAMMA_RULES,
     BriefRequest,
     candidates,
     check_choice,
@@ -615,7 +616,7 @@ class OneViewLearner(Learner):
         """Parameters that learners with held-out errors share, checked against the rows."""
         return {
             "kernel": self._read_kernel(training),
-            "gamma": candidates(self.gamma, "gamma", ("scale", "tune")),
+            "gamma": candidates(self.gamma, "gamma", GAMMA_RULES),
             "scoring": self.scoring or "squared",
             "seed": seed(self.random_state),
         }

@@ -19,7 +19,7 @@ from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array
 from corank.core.basis import check_basis
-from corank.core.kernels import is_named
+from corank.core.kernels import MEAN_LENGTH, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import Part
@@ -43,6 +43,7 @@ from corank.learners.parameters import (
     WidthParameters,
     candidates,
     check_choice,
+    check_no_blend,
     check_weights,
     is_per_column,
     read_column_widths,
@@ -275,6 +276,11 @@ class KernelLeastSquares(Learner):
         self, data: TrainingData, asked: AskedBases, settings: Settings
     ) -> tuple[Any, Settings]:
         """Views with every choice of kernel widths, and what is chosen how."""
+        if settings.alpha == MEAN_LENGTH:
+            alpha, asked = asked.with_mean_lengths(data)
+            settings = replace(settings, alpha=alpha)
+            if self.has_views:
+                self.views_ = [each.view for each in asked.views]
         if self._per_column:
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views:  # every view has a width of its own
@@ -306,11 +312,7 @@ class KernelLeastSquares(Learner):
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
-        if self.beta != 0:
-            raise ValueError(
-                "beta must be 0 for comparisons, which have no scores to regress on; got"
-                f" {self.beta!r}."
-            )
+        check_no_blend(self.beta)
         self.loss()  # checks the parameters
         settings = self._settings()
         features = read_features(self, X, reset=True)
@@ -342,7 +344,7 @@ class KernelLeastSquares(Learner):
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         return Settings(
-            alpha=candidates(self.alpha, "alpha", ("tune",), zero=self.has_views),
+            alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH), zero=self.has_views),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
             gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
@@ -539,9 +541,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).
@@ -550,9 +553,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     kernel : str or callable, default="rbf"
         scikit-learn's names, "exponential" (of the Euclidean distance), a name given to
         `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
-    gamma : "auto", "scale", "tune", "columns", float, list or array, default="auto"
-        Kernel width; "scale" is 1 / (columns · variance), of an exponential kernel the root of
-        that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
+    gamma : "auto", "scale", "mean-distance", "tune", "columns", float, list or array,
+        default="auto"
+        Kernel width; "scale" is 1 / (columns · variance), "mean-distance" one over the mean squared
+        distance of two scored rows, of an exponential kernel the root of that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
         per column: for rbf exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for
         laplacian Σ gamma_j abs(x_j − x'_j). "columns" learns them from the evidence of at most 800
         scored rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which
@@ -626,9 +630,10 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).

@@ -20,7 +20,13 @@ from corank.core.basis import (
     make_basis,
     read_basis,
 )
-from corank.core.kernels import Kernel, check_precomputed, is_named
+from corank.core.kernels import (
+    MEAN_DISTANCE,
+    Kernel,
+    check_precomputed,
+    inverse_length,
+    is_named,
+)
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, GraphRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -297,7 +303,7 @@ class AskedView:
     """A view, and what is to span its functions.
 
     kernel : its width still open
-    gamma : the width, "scale", "tune" or candidates; None for a kernel without one
+    gamma : the width, "scale", "mean-distance", "tune" or candidates; None for a kernel without one
     basis : "auto", "all", "scored", "features", a number of rows or row numbers
     """
 
@@ -341,6 +347,19 @@ class AskedBases:
             for asked in self.views
         ]
         return replace(self, views=views)
+
+    def with_mean_lengths(self, data: TrainingData) -> tuple[float, AskedBases]:
+        """alpha="mean-length", one over the mean length of the scored rows as the first view sees
+        them; the penalties of others say what it is in these.
+        """
+        views = []
+        alphas = []
+        for each, problem, numbers in zip(self.views, data.problems, data.numbers, strict=True):
+            rows = select(problem.features, each.view.columns)
+            alphas.append(inverse_length(rows, take(data.weights, numbers)))
+            penalty = each.view.penalty * alphas[-1] / alphas[0]
+            views.append(replace(each, view=replace(each.view, penalty=penalty)))
+        return alphas[0], replace(self, views=views)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""
@@ -423,12 +442,14 @@ class ViewBasis:
             return widths_to_try(gamma, None)
         # the scale of the scored rows and the unscored ones that may serve as basis
         numbers, features = self.candidates
+        if gamma == MEAN_DISTANCE:
+            numbers, features = self.index, self.scored
         weights = self.data.weights
         if weights is not None:  # rows of `unscored=` have none
             inside = numbers < self.data.everything.shape[0]
             by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
             weights = like(by_row, weights)
-        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights))
+        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights, gamma))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
-from corank.core.kernels import is_named
+from corank.core.kernels import MEAN_LENGTH, inverse_length, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -59,8 +59,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
-        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
+    alpha : "tune", "mean-length", float or list, default="tune"
+        Weight of the norm, "mean-length" as in `RLS`, of all rows. "tune" tries 20 values around the scale of the data, a list those
         values; the one is taken with which RankRLS on the scored queries errs least on queries left
         out. With one scored query there is nothing to leave out, and alpha is set to the scale of
         the data (the last of a list), with a warning.
@@ -80,7 +80,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         What U goes through: every query by itself, or the folds of scored queries that `cv` leaves
         out, with unscored queries dealt by chance to folds of as many.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
-        As in `RLS`; gamma="tune" or a list is chosen together with alpha.
+        As in `RLS`; gamma="tune" or a list is chosen together with alpha, "mean-distance" that of
+        all rows.
     cv : splitter or list of splits, default=None
         None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull and ``folds="cv"``
         the splits must leave out whole queries, none of them twice.
@@ -223,9 +224,12 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         beyond = len(problem) > features.shape[0]
         if shared["kernel"].precomputed and beyond and is_named(basis, "all"):
             basis = np.arange(features.shape[0])  # values among the others were not given
+        alpha = candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH))
+        if alpha == MEAN_LENGTH:
+            alpha = inverse_length(problem.features)
         return TransductionSettings(
             **shared,
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            alpha=alpha,
             pull=pull,
             in_folds=self.folds == "cv",
             basis=basis,

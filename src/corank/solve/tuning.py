@@ -254,7 +254,7 @@ def is_open(value: Any) -> bool:
 class KernelSettings(TuningSettings):
     """What a learner with one kernel was asked for, checked.
 
-    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
+    kernel : its width still open; gamma : a number, "scale", "mean-distance", "tune" or candidates
     """
 
     kernel: Kernel
@@ -289,7 +289,7 @@ def kernels_to_try(
         rows = candidate_rows(training.index, spec, seed)
         if len(rows) < len(training.index):
             features, weights = take(features, rows), take(weights, rows)
-        scale = kernel.scale_width(features, weights)
+        scale = kernel.scale_width(features, weights, gamma)
     return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 

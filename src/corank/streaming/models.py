@@ -30,6 +30,7 @@ from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir, UnscoredRows
 from corank.core.views import JointFeatures
+from corank.display import progress_bar
 from corank.inputs import is_scan
 from corank.learners.training import ViewBases
 from corank.metrics import disagreement_error
@@ -47,7 +48,6 @@ from corank.streaming.passes import (
     JointSums,
     Passes,
     SumJob,
-    progress_bar,
 )
 from corank.streaming.scan import Scan, with_extra
 from corank.streaming.survey import (

@@ -46,6 +46,7 @@ from corank.learners.average.fitting import (
     learned_widths,
     sees,
     side_of,
+    told,
 )
 from corank.learners.average.posterior import (
     CandidateProcess,
@@ -214,47 +215,43 @@ class AverageModel:
         """Rows by name: by every encoding, those within queries only with query codes, those over
         links only with links.
         """
-        encoded = {
-            encoding.name: encoding.encode(features, queries)
+        travels = {
+            (encoding.name, hops)
             for encoding in self.encodings
-            if queries is not None or encoding.name not in WITHIN_QUERIES
-        }
-        return encoded | rows_beyond(encoded, self._travels, links)
-
-    @property
-    def _travels(self) -> set[tuple[str, int]]:
-        """Encodings, and the number of links over which rows see them."""
-        names = [encoding.name for encoding in self.encodings]
-        return {
-            (name, hops)
-            for name in names
             for hops in self.hops
-            if rows_over_links(name, hops) in self.points
+            if rows_over_links(encoding.name, hops) in self.points
         }
+        return self._encoder(features, queries, links, travels)(slice(None))
 
     def _encoder(
-        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
-    ) -> Callable[[slice | Index], Encoded]:
+        self,
+        features: Array,
+        queries: Index | None,
+        links: sparse.csr_array | None = None,
+        travels: Collection[tuple[str, int]] | None = None,
+    ) -> Callable[[slice | Index], dict[str, Array]]:
         """A function that encodes a run of rows; columns that depend on other rows are encoded
         once, for all rows.
+
+        travels : encodings, and over how many links rows see them; None for those of candidates
         """
         whole: dict[str, Array] = {
             e.name: e.encode(features, queries)
             for e in self.encodings
             if e.name in WITHIN_QUERIES and queries is not None
         }
-        used = {
-            (f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops
-        }
+        if travels is None:
+            kinds = [fitted.candidate for fitted in self.candidates]
+            travels = {(each.encoding, each.hops) for each in kinds if each.hops}
         if links is not None:
-            spread = {name for name, _ in used}
+            spread = {name for name, _ in travels}
             encoded_whole = {
                 e.name: e.encode(features, None) for e in self.encodings if e.name in spread
             }
-            whole |= rows_beyond(encoded_whole, used, links)
+            whole |= rows_beyond(encoded_whole, travels, links)
         others = [encoding for encoding in self.encodings if encoding.name not in WITHIN_QUERIES]
 
-        def encode(rows: slice | Index) -> Encoded:
+        def encode(rows: slice | Index) -> dict[str, Array]:
             block = take(features, rows)
             encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
             return encoded | {name: matrix[rows] for name, matrix in whole.items()}
@@ -494,37 +491,45 @@ def fit_space(
     """Fit the average to units between encoded rows; honest : as in `fit_average`; all_rows : as in
     `ScoredTable`.
     """
-    space.widths = learned_widths(space, candidates, units, settings.seed)
-    usable = [candidate for candidate in candidates if space.can_build(candidate)]
-    is_kept = all_rows is None and units.n_points <= MAX_KEPT
-    constant = AverageModel(
-        encodings=list(encodings),
-        points=space.scored,
-        unscored=space.unscored,
-        view_columns=space.view_columns,
-        candidates=[],
-        base=units.base,
-        low=-np.inf,
-        high=np.inf,
-        factor=1.0,
-        least_deviation=LEAST_DEVIATION * float(units.scores.std()),
-        units=units if is_kept else None,
-        scored=space.scored if is_kept else None,
-        hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
-    )
-    spread = float(np.max(np.abs(units.targets), initial=0.0))
-    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
-    if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
-        return constant, None
-    average = fit_average(
-        space,
-        usable,
-        units,
-        ranks=settings.ranks,
-        seed=settings.seed,
-        honest=honest,
-        rows=None if all_rows is None else all_rows(encodings),
-    )
+    rows = None if all_rows is None else all_rows(encodings)
+    n, most_points = max(len(units), units.n_points), units.n_points
+    if rows is not None:
+        n, most_points = rows.n_rows, rows.most_points
+    d = max((matrix.shape[1] for matrix in space.scored.values()), default=0)
+    with told(units, candidates, (n, d), most_points) as done:
+        space.widths = learned_widths(space, candidates, units, settings.seed)
+        done("widths", 1)
+        usable = [candidate for candidate in candidates if space.can_build(candidate)]
+        is_kept = all_rows is None and units.n_points <= MAX_KEPT
+        constant = AverageModel(
+            encodings=list(encodings),
+            points=space.scored,
+            unscored=space.unscored,
+            view_columns=space.view_columns,
+            candidates=[],
+            base=units.base,
+            low=-np.inf,
+            high=np.inf,
+            factor=1.0,
+            least_deviation=LEAST_DEVIATION * float(units.scores.std()),
+            units=units if is_kept else None,
+            scored=space.scored if is_kept else None,
+            hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
+        )
+        spread = float(np.max(np.abs(units.targets), initial=0.0))
+        tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
+        if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
+            return constant, None
+        average = fit_average(
+            space,
+            usable,
+            units,
+            ranks=settings.ranks,
+            seed=settings.seed,
+            honest=honest,
+            rows=rows,
+            done=done,
+        )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
     squares = np.sum(judged**2) + np.var(units.scores)
