@@ -510,7 +510,11 @@ def test_dead_steps_are_skipped():
 def test_two_steps_that_are_one_count_once():
     """Views of the same columns, all weight on agreement: the pair of one row is singular."""
     costs = atom_search.Costs(
-        [np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0]
+        [np.asarray([1e-14, 1.0])] * 2,
+        [np.ones(2)] * 2,
+        {(0, 1): -np.ones((2, 2))},
+        1.0,
+        [0.0, 0.0],
     )
     promises, allowed = [np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2
     step = atom_search.best_step(costs, "full", promises, allowed)

@@ -84,9 +84,10 @@ def test_every_view_has_its_own(learner, basis, tmp_path):
     model = learner(HALVES, "mean-length", 0.1, basis).fit(X, Y, qid=QID)
     parts = [X[SCORED][:, view.columns] for view in HALVES]
     assert model.gamma_ == pytest.approx([1 / mean_distance(part) for part in parts])
-    assert model.alpha_ == 1.0
     penalties = [1 / mean_length(parts[0]), 2 / mean_length(parts[1])]
-    assert [view.penalty for view in model.views_] == pytest.approx(penalties)
+    assert model.alpha_ == pytest.approx(penalties[0])
+    weights = [model.alpha_ * view.penalty for view in model.views_]
+    assert weights == pytest.approx(penalties)
     views = [
         View(view.columns, gamma=float(gamma), penalty=float(penalty))
         for view, gamma, penalty in zip(HALVES, model.gamma_, penalties, strict=True)

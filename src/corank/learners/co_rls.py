@@ -398,7 +398,8 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         values, each with every agreement; all of them from few factorisations. 0, with numbers as
         agreement and gamma, where scores and agreement leave no function open, as with
         ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
-        of its scored rows, times its penalty: alpha is then 1.
+        of its scored rows, times its penalty; ``alpha_`` is that of the first view, and
+        ``views_`` have penalties that make it those of the others.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A
@@ -495,7 +496,8 @@ class CoRankRLS(RankerMixin, ComparisonsWithUnscored, BasisParameters, LeastSqua
         values, each with every agreement; all of them from few factorisations. 0, with numbers as
         agreement and gamma, where scores and agreement leave no function open, as with
         ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
-        of its scored rows, times its penalty: alpha is then 1.
+        of its scored rows, times its penalty; ``alpha_`` is that of the first view, and
+        ``views_`` have penalties that make it those of the others.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A

@@ -311,22 +311,17 @@ class AskedBases:
         return replace(self, views=views)
 
     def with_mean_lengths(self, data: TrainingData) -> tuple[float, AskedBases]:
-        """alpha="mean-length", one over the mean length of the scored rows; of several views 1, with
-        penalties that are multiplied by what it is in each of them.
+        """alpha="mean-length", one over the mean length of the scored rows as the first view sees
+        them; the penalties of others say what it is in these.
         """
-        weights = []
-        views = zip(self.views, data.problems, data.numbers, strict=True)
-        for asked, problem, numbers in views:
-            rows = select(problem.features, asked.view.columns)
-            weights.append(inverse_length(rows, take(data.weights, numbers)))
-        if len(weights) == 1:
-            return weights[0], self
-        pairs = zip(self.views, weights, strict=True)
-        scaled = [
-            replace(asked, view=replace(asked.view, penalty=asked.view.penalty * weight))
-            for asked, weight in pairs
-        ]
-        return 1.0, replace(self, views=scaled)
+        views = []
+        alphas = []
+        for each, problem, numbers in zip(self.views, data.problems, data.numbers, strict=True):
+            rows = select(problem.features, each.view.columns)
+            alphas.append(inverse_length(rows, take(data.weights, numbers)))
+            penalty = each.view.penalty * alphas[-1] / alphas[0]
+            views.append(replace(each, view=replace(each.view, penalty=penalty)))
+        return alphas[0], replace(self, views=views)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""

@@ -55,12 +55,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Costs:
-    """X of every combination of atoms: `diagonal` on the diagonal, −2·agreement·d̄_vᵀ L̄ d̄_u off
-    it.
+    """X of every combination of atoms: `diagonal` on the diagonal, 2·agreement·`shared` off it.
 
     scored : (N_v,) per view, dᵀ L d
-    unscored : (N_v,) per view, d̄ᵀ L̄ d̄; None where nothing couples the views
-    shared : (N_v, N_u) per pair of views v < u, d̄_vᵀ L̄ d̄_u
+    unscored : (N_v,) per view, Σ_u θ_uv d̄_vᵀ L̄ d̄_v; None where nothing couples the views
+    shared : (N_v, N_u) per pair of views v < u, −θ_uv d̄_vᵀ L̄ d̄_u
     floors : one number per view; smaller entries of the diagonal are rounding
     """
 
@@ -77,10 +76,10 @@ class Costs:
 
     @cached_property
     def diagonal(self) -> list[Array]:
-        """dᵀ L d + 2·agreement·(M − 1)·d̄ᵀ L̄ d̄: (N_v,) per view."""
+        """dᵀ L d + 2·agreement·`unscored`: (N_v,) per view."""
         if self.unscored is None:
             return list(self.scored)
-        factor = 2 * self.agreement * (self.n_views - 1)
+        factor = 2 * self.agreement
         both = zip(self.scored, self.unscored, strict=True)
         return [scored + factor * unscored for scored, unscored in both]
 
@@ -121,7 +120,7 @@ class Costs:
         for (v, u), shared in self.shared.items():
             units = roots[v] * roots[u]
             couplings = shared[places[v], places[u]]
-            rows[v][u] = rows[u][v] = -2 * self.agreement * units * couplings
+            rows[v][u] = rows[u][v] = 2 * self.agreement * units * couplings
         stacked = [xp.stack(row, axis=-1) for row in rows]
         matrices = xp.stack(stacked, axis=-2)
         values, vectors = xp.linalg.eigh(matrices)
@@ -164,7 +163,7 @@ class Costs:
         matrix = np.diag(_numbers_at(self.diagonal, labels))
         for (v, u), shared in self.shared.items():
             coupling = float(shared[labels[v], labels[u]])
-            matrix[v, u] = matrix[u, v] = -2 * self.agreement * coupling
+            matrix[v, u] = matrix[u, v] = 2 * self.agreement * coupling
         weights = solve_step(matrix, chi)
         gain = float(weights @ chi)
         return Step(tuple(labels), weights, gain)
@@ -290,7 +289,7 @@ def _best_pair(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) ->
     """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2)
     at most.
 
-    With u = χ/√diagonal and ρ = −2·agreement·d̄_1ᵀ L̄ d̄_2 in the same units the gain of a pair is
+    With u = χ/√diagonal and ρ = 2·agreement·`shared` in the same units the gain of a pair is
     u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. It is at
     most (u_1² + u_2²)/(1 − |ρ|), so that most rows need no look at their pairs. One thread: the
     operations on a block are so short that several would wait for each other.
@@ -334,7 +333,7 @@ def _changes_of_pairs(
     shared = costs.shared[0, 1]
     first, second = units
     left, right = costs.inverse_roots
-    left = -2 * costs.agreement * left
+    left = 2 * costs.agreement * left
     second_alone = barred - second * second
     may_be_singular = bool(costs.largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
     buffers = costs.buffers

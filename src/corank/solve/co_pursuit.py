@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -185,9 +185,7 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     if not isinstance(settings.agreement, str):
         return np.atleast_1d(settings.agreement)
     xp = namespace(unscored)
-    pairs = zip(scores.atoms.differences.diagonal().tolist(), scores.atoms.spans, strict=True)
-    traces = [weight * xp.linalg.trace(unscored[span, span]) for weight, span in pairs]
-    disagreement = 2 * float(sum_of(traces))
+    disagreement = 2 * float(xp.linalg.trace(unscored))
     loss = sum(float(xp.sum(view.lengths)) for view in scores.views)
     scale = loss / disagreement if disagreement > 0 else 0.0
     return AGREEMENTS * scale if scale > 0 else np.zeros(1)
@@ -428,8 +426,7 @@ class GreedyPath:
         labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        signs = np.kron(atoms.differences, np.ones((p, p)))
-        among = signs * to_numpy(take_columns(rows, places))
+        among = to_numpy(take_columns(rows, places))
         return rows, np.asarray(among, dtype=np.float64)
 
     def promises(self) -> list[Array]:
@@ -447,18 +444,9 @@ class GreedyPath:
         if coupling is None:
             return promises
         rows, _ = coupling
-        p = len(self.labels)
-        sums = []
-        for v in views:
-            weights = like(self._running[:, v], rows)
-            own_rows = rows[v * p : (v + 1) * p, :]
-            sums.append(weights @ own_rows)
-        atoms = self.scores.atoms
-        for v, span in enumerate(atoms.spans):
-            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            pairs = zip(atoms.differences[v].tolist(), sums, strict=True)
-            gaps = sum_of([weight * own[span] for weight, own in pairs])
-            promises[v] = promises[v] - 2 * self.agreement * gaps
+        gaps = like(self._running.T.ravel(), rows) @ rows  # d̄ᵀ L̄ Σ_u θ_uv (h_v − h_u) of every atom
+        for v, span in enumerate(self.scores.atoms.spans):
+            promises[v] = promises[v] - 2 * self.agreement * gaps[span]
         return promises
 
     def _residuals(self) -> list[Array]:
@@ -581,16 +569,14 @@ class ViewAtoms:
 
     index : (n_v,) per view, row numbers in X of the rows of its problem
     scored : (n_v, N_v) per view, D_v; of comparisons its differences
-    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
-        couples the views
-    bonds : as in `UnscoredRows`
+    unscored : (Σ N_v, Σ N_v), their disagreement: D̄ᵀ L̄ D̄ of all dictionaries side by side, times
+        the bonds of the views; None where nothing couples them
     """
 
     views: Sequence[ViewData]
     index: Sequence[Index]
     scored: Sequence[Array]
     unscored: Array | None
-    bonds: FloatArray | None = None
 
     @classmethod
     def of(
@@ -612,7 +598,12 @@ class ViewAtoms:
         ]
         columns = [view.columns for view in views]
         sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
-        return cls(views, index, scored, finite_values(sums.features), unscored.bonds)
+        matrix = finite_values(sums.features)
+        atoms = cls(views, index, scored, matrix)
+        factors = disagreements(len(views), unscored.bonds)
+        for (v, left), (u, right) in product(enumerate(atoms.spans), repeat=2):
+            matrix[left, right] *= float(factors[v, u])
+        return atoms
 
     @property
     def problems(self) -> list[Problem]:
@@ -628,11 +619,6 @@ class ViewAtoms:
     def numbers(self) -> list[Index]:
         """The row numbers of the atoms of every view: (N_v,)."""
         return [view.rows for view in self.views if view.rows is not None]
-
-    @cached_property
-    def differences(self) -> FloatArray:
-        """The disagreement of the views as a matrix (M, M)."""
-        return disagreements(len(self.views), self.bonds)
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -726,15 +712,10 @@ class KeptScores:
         spans = self.atoms.spans
         diagonal = namespace(unscored).linalg.diagonal(unscored)
         pairs = combinations(range(len(spans)), 2)
-        shared = {(v, u): unscored[spans[v], spans[u]] for v, u in pairs}
-        bonds = self.atoms.bonds
-        mean = self.atoms.differences.diagonal() / (len(spans) - 1)  # of a view's bonds
-        if bonds is not None:
-            shared = {pair: block * float(bonds[pair]) for pair, block in shared.items()}
         return Costs(
             scored=lengths,
-            unscored=[diagonal[span] * float(mean[v]) for v, span in enumerate(spans)],
-            shared=shared,
+            unscored=[diagonal[span] for span in spans],
+            shared={(v, u): unscored[spans[v], spans[u]] for v, u in pairs},
             agreement=agreement,
             floors=floors,
         )

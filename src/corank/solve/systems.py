@@ -147,15 +147,6 @@ class System:
         matrix = self.matrix(agreement)  # which finds the largest kernel value
         return Spectrum.of(matrix, self._largest if agreement == 0 else None)
 
-    def refuse_open(self, agreement: float) -> None:
-        """Refuse alpha = 0 where not all functions are told by scores and agreement. O(size³)."""
-        values = to_numpy(self.spectrum(agreement).values)
-        if values[0] <= len(values) * EPSILON * values[-1]:
-            raise ValueError(
-                "alpha = 0 needs scores and agreement that leave no function open, and these rows do:"
-                " use alpha greater than 0, basis='scored', or a smaller basis."
-            )
-
     @cached_property
     def kept_spectrum(self) -> Spectrum:
         """The eigendecomposition without agreement, from which a posterior is made once the evidence

@@ -89,7 +89,7 @@ class FittedAverage:
     held_out : (N,) held-out predictions of the average for the units that candidates were weighed
         by, each without its fold in weights, alphas and coefficients; NaN where too little is left
         without it
-    judged_units : those units
+    judged_units : those units; judged : their numbers, of scored rows those that they were given with
     """
 
     candidates: list[FittedCandidate]
@@ -100,6 +100,7 @@ class FittedAverage:
     residual_factor: float
     held_out: FloatArray
     judged_units: Observations
+    judged: Index
 
     @property
     def residuals(self) -> FloatArray:
@@ -186,6 +187,7 @@ def fit_average(
         residual_factor=factor,
         held_out=held_out,
         judged_units=sampled,
+        judged=weighing,
     )
 
 

@@ -38,7 +38,6 @@ from corank.core.storable import (
     stored,
 )
 from corank.core.views import View, encoded_views, read_views
-from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
 from corank.inputs import (
     as_numbers,
@@ -74,6 +73,7 @@ from corank.tables import to_arrow
 from corank.tables.columns import stacked_tables
 
 MAX_REASONS = 3  # candidates that `reason_` names
+NOT_HELD_OUT = "held-out predictions of an average are of rows in memory, not of files or updates."
 
 
 @storable("WeighedCandidate")
@@ -689,16 +689,17 @@ class AverageLearner(Saveable, QueryEstimator):
             f" {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
         )
 
-    def summary(self) -> Summary:
-        """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
-
-        Returns
-        -------
-        Summary
-            Print it; notebooks show it as a table.
+    @property
+    def held_out_predictions_(self) -> FloatArray:
+        """(n,) predictions of the rows of `fit`, then of `unscored`, by averages without their fold;
+        NaN where none was held out. Queries that were left out whole have the mean 0.
         """
-        check_is_fitted(self)
-        return summarise(self)
+        table = self._training
+        if table is None or self._average is None:
+            raise AttributeError(NOT_HELD_OUT)
+        average, values = self._average, np.full(len(table.scores), np.nan)
+        values[average.judged] = average.held_out / average.judged_units.roots
+        return values
 
     @property
     def constant_error(self) -> float:

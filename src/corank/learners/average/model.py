@@ -416,6 +416,8 @@ def fit_table(
     if table.numbers is None:
         return model, average
     given = table.numbers[scored]
+    if average is not None:
+        average = replace(average, judged=given[average.judged])
     return model.as_given(average, given, given), average
 
 
