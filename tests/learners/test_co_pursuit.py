@@ -312,6 +312,17 @@ def test_three_views_without_agreement_pursue_by_themselves():
         np.testing.assert_array_equal(model.steps_[v], SCORED[atoms])
 
 
+@pytest.mark.parametrize("search", ["full", "coordinate"])
+def test_views_that_need_not_agree_with_others_pursue_by_themselves(search):
+    bonds = np.asarray([[0.0, 0.6, 0.0], [0.6, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    model = CoRankingPursuit(OTHER_ATOMS, 3, bonds, search=search).fit(X, Y, qid=QID)
+    pair = CoRankingPursuit(OTHER_ATOMS[:2], 3, 0.6, search=search).fit(X, Y, qid=QID)
+    alone = CoRankingPursuit(OTHER_ATOMS[2:], 3, 0.0).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.steps_, [*pair.steps_, *alone.steps_])
+    expected = np.column_stack([pair.predict_views(NEW), alone.predict_views(NEW)])
+    np.testing.assert_allclose(model.predict_views(NEW), expected, atol=1e-8)
+
+
 # ------------------------------------------------------------------ agreement on scored rows
 
 
@@ -336,6 +347,17 @@ def test_without_unscored_rows_views_can_agree_on_scored_ones():
     np.testing.assert_array_equal(np.stack(model.steps_, axis=1), steps.labels)
     np.testing.assert_allclose(model.objective_, steps.objective, rtol=1e-9)
     assert model.agreement_ == 0.7
+
+
+def test_scored_rows_that_are_held_out_stay_among_those_to_agree_on():
+    splits = [
+        (SCORED[QID[SCORED] != q], SCORED[QID[SCORED] == q]) for q in dict.fromkeys(QID[SCORED])
+    ]
+    again = {"unscored": X[SCORED], "unscored_qid": QID[SCORED]}
+    parts = left_out(looks(), X, Y, splits, [0.7], [1, 3], Loss("size"), qid=QID, **again)
+    model = CoRankingPursuit(VIEWS, [1, 3], 0.7, scoring="squared", agree_on="all")
+    model.fit(X, Y, qid=QID)
+    np.testing.assert_allclose(model.path_.error, mean_error(parts, "loss"), rtol=1e-8)
 
 
 # ------------------------------------------------------------------ comparisons
@@ -952,6 +974,7 @@ def test_it_is_a_ranker():
         ({"combine": [1.0]}, "combine must be one of.*2 weights, one per view"),
         ({"combine": [1.0, -1.0]}, "combine must be one of.*2 weights, one per view"),
         ({"combine": [0, 0]}, "combine must be one of.*not all 0"),
+        ({"combine": ["a", "b"]}, "combine must be one of.*2 weights, one per view"),
         ({"agree_on": "scored"}, "agree_on 'scored'.*'unscored' or 'all'"),
         (
             {"views": [View(kernel="linear", basis="features")] * 2},

@@ -95,7 +95,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     has_atoms: ClassVar[bool] = False  # that `explain` lists
     has_targets: ClassVar[bool] = False  # y may be (n, t): several columns of scores
     suggests: ClassVar[bool] = False  # what to ask next
-    remark_in_passes: str = ""  # what is left out where rows are predicted in passes
+    needs_whole_queries = False  # whether predictions of a row depend on others of its query
     updates_comparisons: ClassVar[bool] = False  # not only scores
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X

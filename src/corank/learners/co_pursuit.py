@@ -296,9 +296,10 @@ class CoRankingPursuit(
         if isinstance(self.combine, str):
             check_choice(self.combine, "combine", COMBINATIONS)
             return None
-        weights = np.asarray(self.combine, dtype=np.float64)
+        weights = np.asarray(self.combine)
         m = len(self.views_)
-        if weights.shape != (m,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        are_numbers = weights.dtype.kind in "iuf" and weights.shape == (m,)
+        if not are_numbers or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ValueError(
                 f"combine must be one of {', '.join(map(repr, COMBINATIONS))} or {m} weights, one per"
                 f" view, from 0 and not all 0; got {self.combine!r}."

@@ -63,6 +63,7 @@ STEP = GRID[1] / GRID[0]
 # in units of where both losses weigh the same
 AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
+NO_NORM = "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
 EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 # rows of the matrix of a system that a model keeps to judge fixed parameters with
 MAX_KEPT_SIZE = 2_000
@@ -570,10 +571,8 @@ def tune(problem: TuningProblem, settings: Settings) -> Solution:
 def tune_each(
     problem: HeldProblem, settings: Settings, targets: Sequence[Problem]
 ) -> list[Solution]:
-    """What `tune` finds for every column of scores of the same rows, of which the problem has the
-    first.
-
-    What does not depend on scores is made once per kernel width, and kept for that width only.
+    """What `tune` finds for every column of scores of the same rows; what does not depend on scores
+    is made once per kernel width, and kept for that width only.
     """
     tried = []
     for views in problem.choices:
@@ -583,8 +582,6 @@ def tune_each(
             prepared = problem.prepared(system.views, settings, system)
             trial = _trial(problem, *prepared, settings)
             solutions.append(_solved(trial, trial.path, settings))
-        for solution in solutions:
-            solution.system.forget()
         tried.append(solutions)
     best = [best_of(by_width) for by_width in zip(*tried, strict=True)]
     return [replace(solution, path=path) for solution, path in best]
@@ -599,9 +596,7 @@ def _trial(
     if folds is None:
         return trial
     if not grid.alphas.all():
-        raise ValueError(
-            "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
-        )
+        raise ValueError(NO_NORM)
     judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
     errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
@@ -647,7 +642,7 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0
     if alpha == 0:
-        system.refuse_open(agreement)
+        system.spectrum(agreement).refuse_open()
     n_iter, gradient = 1, 0.0
     if settings.solver == "direct":
         coefficients = system.solve(alpha, agreement, offset)
@@ -670,10 +665,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
 
 @dataclass(frozen=True)
 class ChosenViews:
-    """What a fit leaves behind to hold rows out with the parameters that were chosen.
-
-    views : their bases without kernel matrices; dual : the form of the system
-    settings : with the splits of the fit
+    """What a fit leaves behind to hold rows out with what was chosen: views whose bases have no kernel
+    matrices, settings with the splits of the fit, and whether the system is `dual`.
     """
 
     views: Sequence[ViewData]
@@ -684,8 +677,8 @@ class ChosenViews:
     dual: bool = False
 
     def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
-        """Every problem with held-out predictions of its units (n_units,), the mean of views with
-        the same scores; by the folds of the fit where `splits` is None.
+        """Every problem with held-out predictions of its units (n_units,), the mean of views that
+        share it; None = the folds of the fit.
         """
         if self.alpha == 0:
             raise ValueError("alpha = 0 has no held-out predictions in closed form.")
@@ -697,8 +690,7 @@ class ChosenViews:
         if folds is None:
             raise ValueError(NOTHING_HELD_OUT)
         grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
-        on_grid = isinstance(system, GridSystem)
-        told: Any = predictions_on_grid if on_grid else held_out_predictions
+        told: Any = predictions_on_grid if isinstance(system, GridSystem) else held_out_predictions
         parts = told(system, folds, grid, centred=settings.centred)
         if same_scores(system.problems):
             parts = [sum_of(parts) / len(parts)]

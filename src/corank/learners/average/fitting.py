@@ -89,7 +89,7 @@ class FittedAverage:
     held_out : (N,) held-out predictions of the average for the units that candidates were weighed
         by, each without its fold in weights, alphas and coefficients; NaN where too little is left
         without it
-    judged_units : those units
+    judged_units : those units; judged : their numbers, of scored rows those that they were given with
     """
 
     candidates: list[FittedCandidate]
@@ -100,6 +100,7 @@ class FittedAverage:
     residual_factor: float
     held_out: FloatArray
     judged_units: Observations
+    judged: Index
 
     @property
     def residuals(self) -> FloatArray:
@@ -186,6 +187,7 @@ def fit_average(
         residual_factor=factor,
         held_out=held_out,
         judged_units=sampled,
+        judged=weighing,
     )
 
 
@@ -229,15 +231,15 @@ def told(
     n, d = shape
     weighing, teaching = map(len, split(units, 0))
     taught = min(teaching or weighing, MAX_TEACHING)
-    n_learned = len({candidate.rows for candidate in candidates if candidate.per_column})
+    learned = {each.rows for each in candidates if each.per_column and d <= MAX_WIDTHS}
     count, points = affordable(n)
     points = min(points, most_points)
     each = 2 * n * points * (points + 4 * d) / 3 + 3 * points**3
     if points == n:
         count, each = min(count, FEW_CARRIERS), 1.75 * n**2 * (n / 3 + weighing + 4 * d)
     steps = {
-        "widths": 200 * n_learned * taught**2 * (taught + 2 * d),
-        "weights": (5 if teaching else 25) * len(candidates) * weighing**3,
+        "widths": 200 * len(learned) * taught**2 * (taught + 2 * d),
+        "weights": (5 if teaching else 25) * len(candidates) * weighing**2 * (weighing + d),
         "coefficients": count * each,
     }
     work = sum(steps.values())

@@ -35,6 +35,7 @@ from corank.learners.average.encoding import (
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
+    block_encoder,
     fit_encoding,
     known_items,
     rows_over_links,
@@ -235,28 +236,16 @@ class AverageModel:
 
         travels : encodings, and over how many links rows see them; None for those of candidates
         """
-        whole: dict[str, Array] = {
-            e.name: e.encode(features, queries)
-            for e in self.encodings
-            if e.name in WITHIN_QUERIES and queries is not None
-        }
+        encode = block_encoder(self.encodings, features, queries)
+        if links is None:
+            return encode
         if travels is None:
             kinds = [fitted.candidate for fitted in self.candidates]
             travels = {(each.encoding, each.hops) for each in kinds if each.hops}
-        if links is not None:
-            spread = {name for name, _ in travels}
-            encoded_whole = {
-                e.name: e.encode(features, None) for e in self.encodings if e.name in spread
-            }
-            whole |= rows_beyond(encoded_whole, travels, links)
-        others = [encoding for encoding in self.encodings if encoding.name not in WITHIN_QUERIES]
-
-        def encode(rows: slice | Index) -> dict[str, Array]:
-            block = take(features, rows)
-            encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
-            return encoded | {name: matrix[rows] for name, matrix in whole.items()}
-
-        return encode
+        spread = {name for name, _ in travels}
+        encoded = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
+        beyond = rows_beyond(encoded, travels, links)
+        return lambda rows: encode(rows) | {name: matrix[rows] for name, matrix in beyond.items()}
 
     @property
     def _block_rows(self) -> int:
@@ -281,20 +270,27 @@ class AverageModel:
             )
         return replace(self._processes[number], context=side)
 
-    def remark_in_passes(self) -> str:
-        """What is left out where rows come without query labels and links; empty if nothing is."""
+    def remark_in_passes(self, *, queries: bool) -> str:
+        """What is left out where rows come without links, and perhaps query labels; empty if nothing
+        is.
+        """
         share = sum(
             candidate.weights[0]
             for candidate in self.candidates
-            if not sees(candidate.candidate, queries=False, links=False)
+            if not sees(candidate.candidate, queries=queries, links=False)
         )
         if share < LEAST_REMARK:
             return ""
+        compared = "" if queries else "columns are not compared within queries and "
         return (
-            "rows are predicted in passes, where columns are not compared within queries and links"
-            f" are not known: models with {share:.0%} of the weight are left out, and"
-            " others take their place."
+            f"rows are predicted in passes, where {compared}links are not known: models with"
+            f" {share:.0%} of the weight are left out, and others take their place."
         )
+
+    @property
+    def compares_within_queries(self) -> bool:
+        """Whether columns of rows are compared within queries."""
+        return any(encoding.name in WITHIN_QUERIES for encoding in self.encodings)
 
     def posterior(
         self, features: Array, queries: Index | None = None, links: sparse.csr_array | None = None
@@ -416,6 +412,8 @@ def fit_table(
     if table.numbers is None:
         return model, average
     given = table.numbers[scored]
+    if average is not None:
+        average = replace(average, judged=given[average.judged])
     return model.as_given(average, given, given), average
 
 
@@ -628,8 +626,8 @@ def _candidates(
             )
         if not has_queries and all(c.encoding in WITHIN_QUERIES for c in settings.candidates):
             raise ValueError(
-                "candidates: all of them compare columns within queries, which takes a ranker, qid="
-                " and rows in memory."
+                "candidates: all of them compare columns within queries, which takes a ranker and"
+                " qid=, or a scan with many queries."
             )
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
