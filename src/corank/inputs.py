@@ -495,6 +495,39 @@ def read_comparisons(
     return first[keep], second[keep], size[keep], weight[keep]
 
 
+def read_edges(edges: Any, n_rows: int, table: Any) -> tuple[NumpyArray, ...]:
+    """Check preferences beside scores as comparisons: rows (winner, loser[, margin[, weight]]), or a
+    sparse matrix (n, n) of weights, winners by row.
+    """
+    columns: list[Any]
+    graph: Any = edges
+    if sparse.issparse(edges):
+        graph = graph.tocoo()
+        if graph.shape != (n_rows, n_rows):
+            raise ValueError(
+                f"edges is a matrix of shape {graph.shape}, but X has {n_rows} rows; it needs a row"
+                " and a column for each of them."
+            )
+        columns = [graph.row, graph.col, None, graph.data]
+    else:
+        array = np.asarray(to_numpy(edges))
+        if array.ndim != 2 or not 2 <= array.shape[1] <= 4:
+            raise ValueError(
+                "edges must be rows (winner, loser), (winner, loser, margin) or (winner, loser,"
+                f" margin, weight), or a sparse matrix of weights; got shape {array.shape}."
+            )
+        columns = [*array.T, None, None][:4]
+        ends = array[:, :2].astype(np.int64) if array.dtype.kind in "iuf" else array[:, :2]
+        if array.dtype.kind == "f" and np.any(ends != array[:, :2]):
+            raise ValueError("edges: winners and losers must be row numbers of X.")
+        columns[:2] = ends.T
+    try:
+        winners, losers, margins, weights = columns
+        return read_comparisons(winners, losers, margins, weights, n_rows, table)
+    except ValueError as error:
+        raise ValueError(f"edges: {error}") from error
+
+
 def compared_rows(
     features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
 ) -> tuple[ComparedRows, Index]:

@@ -431,12 +431,6 @@ class Space:
         )
         return self._between(built, space.distances, self.to_unscored, self.to_unscored)
 
-    def cross_kernel(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
-        """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        return self.kernel_to_scored(
-            built, Distances(rows, self.scored), Distances(rows, self.unscored)
-        )
-
     def kernel_to_scored(
         self, built: CandidateKernel, distances: Distances, to_unscored: Distances
     ) -> FloatArray:
