@@ -162,7 +162,7 @@ def evidence_of(cases: Sequence[Entry]) -> str:
 
 
 def _shown(case: Entry) -> str:
-    is_difference = str(case["evidence"]).startswith("difference")
+    is_difference = "difference" in str(case["evidence"])
     mean, low, high = (_number(value, is_difference) for value in case["interval"])
     return f"{mean} ({low} to {high}) {case['case']}".rstrip()
 
