@@ -53,13 +53,11 @@ class ColumnWidths:
 
     gammas : (d,) as in `Kernel.with_widths`
     alpha : noise over the amplitude of the function
-    log_evidence : up to a constant
     start : of the search that found them
     """
 
     gammas: FloatArray
     alpha: float
-    log_evidence: float
     start: tuple[float, float]
 
 
@@ -125,8 +123,7 @@ def learn_widths(
     best, start = _search(few, kernel, places, FIRST_STEPS)
     if n > FIRST_ROWS:
         best, _ = _search(problem, kernel, [best], LAST_STEPS)
-    value, _ = _evidence_or_least(problem, kernel, best)
-    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value, starts[start])
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), starts[start])
 
 
 def _search(
