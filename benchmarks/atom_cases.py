@@ -191,6 +191,26 @@ def predict_atoms(quick: bool) -> list[Contender]:
     ]
 
 
+SPARSE, WHOLE = "corank, 20 atoms out of 2,000", "corank, RankRLS on all 2,000 rows"
+
+
+@case("predict-sparse", Target("cost", SPARSE, 0.1, than=WHOLE))
+def predict_sparse(quick: bool) -> list[Contender]:
+    """Predictions for 100,000 rows: a ranking pursuit of 20 atoms beside RankRLS on the same 2,000
+    rows. Bound of each: 2 n r d flops, n r exps."""
+    from corank import RankRLS
+
+    data = make_data(400 if quick else 2_000)
+    n_rows = 2_000 if quick else 100_000
+    X = np.random.default_rng(1).standard_normal((n_rows, N_COLUMNS))
+    sparse = _pursuit(data, 20)
+    whole = RankRLS(ALPHA, basis="all", gamma=data.gamma).fit(data.X, data.y, qid=data.qid)
+    return [
+        ours(SPARSE, partial(sparse, X), predict_work(n_rows, 20, N_COLUMNS)),
+        ours(WHOLE, partial(whole.predict, X), predict_work(n_rows, len(data.X), N_COLUMNS)),
+    ]
+
+
 # ---------------------------------------------------------------- transduction
 
 TRANSDUCED, INVERSE = "corank", "kernel, Cholesky and inverse (SciPy)"

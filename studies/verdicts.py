@@ -14,6 +14,7 @@ from studies.study import (
     CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
     HOLDS,
+    NOT_CLAIMED,
     OWN,
     PARTLY,
     Finding,
@@ -160,6 +161,9 @@ def smaller_error(
     if gap.n_units < FEWEST_PAIRS:
         evidence = f"only {gap.n_units} {units}."
         return Finding(source, claim, verdict, evidence, case, kind)
+    if not np.asarray(worse).any():
+        evidence = f"without an error {gap.over(units)} there is none to make less of."
+        return Finding(source, claim, CANNOT_BE_TESTED, evidence, case, kind, gap.interval)
     evidence = f"difference {gap.shown} {gap.over(units)}"
     evidence += "" if published is None else f"; published {published:+.3f}"
     if asked is not None and verdict == PARTLY:
@@ -220,16 +224,23 @@ def at_most(
     return Finding(source, claim, verdict, sentence, case, kind, (mean, low, high))
 
 
+def untested(found: Sequence[Finding], why: str, case: str) -> list[Finding]:
+    """The claims of these findings on the paper's own ground, where that is not at hand."""
+    places = {finding.claim: finding.source for finding in found if finding.kind != NOT_CLAIMED}
+    return [Finding(source, claim, CANNOT_BE_TESTED, why, case) for claim, source in places.items()]
+
+
 def joint_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim about several cases: it holds where it does in all of them, does not where it does
-    in none that can be tested, and holds partly otherwise.
+    """Of a claim about several cases: it holds where it does in all of them, and partly where it
+    does in some. Where it does in none, it does not hold if that is so in most of them, and cannot
+    be tested if most of them cannot.
     """
-    told = [verdict for verdict in verdicts if verdict != CANNOT_BE_TESTED]
-    if not told:
-        return CANNOT_BE_TESTED
-    if all(verdict == DOES_NOT_HOLD for verdict in told):
-        return DOES_NOT_HOLD
-    return HOLDS if all(verdict == HOLDS for verdict in verdicts) else PARTLY
+    if all(verdict == HOLDS for verdict in verdicts):
+        return HOLDS
+    if HOLDS in verdicts or PARTLY in verdicts:
+        return PARTLY
+    against = sum(verdict == DOES_NOT_HOLD for verdict in verdicts)
+    return DOES_NOT_HOLD if 2 * against > len(verdicts) else CANNOT_BE_TESTED
 
 
 def one_sided(better: Any, worse: Any) -> tuple[float, float]:

@@ -140,7 +140,8 @@ def summary_of(findings: Sequence[Finding]) -> str:
     if not others:
         return count_verdicts(counted)
     left_out = "one that no paper claims" if others == 1 else f"{others} that no paper claims"
-    return f"{count_verdicts(counted)} Not counted: {left_out}."
+    told = f"{count_verdicts(counted)} " if counted else ""
+    return f"{told}Not counted: {left_out}."
 
 
 def duration(seconds: float) -> str:

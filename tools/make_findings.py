@@ -26,6 +26,7 @@ GROUNDS = {  # kind of a finding → how a table calls it
     "not claimed": "not claimed",
 }
 WORKS, DECLINED, IN_WORK = "works", "declined", "in work"
+COSTS = "costs"
 Entry = Mapping[str, Any]
 
 
@@ -38,18 +39,30 @@ def page(old: str) -> str:
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
     ]
     of_papers = [study for study in studies if _of_papers(study, PAPERS)]
+    told = [study for study in of_papers if _says_whose(study)]
     items = tomllib.loads(ITEMS.read_text(encoding="utf-8"))["items"]
     check_items(items, ROOT)
     sections = [
-        *claim_sections(of_papers, PAPERS),
+        *claim_sections(told, PAPERS),
+        *_left_out([study["study"] for study in of_papers if not _says_whose(study)]),
         *item_sections(items, PAPERS),
-        *run_section(of_papers),
+        *run_section(told),
     ]
     return old.split(MARK)[0].rstrip() + "\n\n" + MARK + "\n" + "\n".join(sections) + "\n"
 
 
 def _of_papers(study: Entry, papers: Iterable[str]) -> bool:
     return any(source.split()[0].rstrip(",") in papers for source in study["sources"])
+
+
+def _says_whose(study: Entry) -> bool:
+    """Whether the results say on whose ground a claim is tested; those of before do not."""
+    return all("kind" in finding for finding in study["findings"])
+
+
+def _left_out(names: Sequence[str]) -> list[str]:
+    links = ", ".join(f"[{name}]({name}.md)" for name in names)
+    return [f"Not in these tables until they are run again: {links}.", ""] if names else []
 
 
 # ---- claims
@@ -74,11 +87,6 @@ def grouped(studies: Sequence[Entry]) -> dict[tuple[str, str, str, str], list[En
     claims: dict[tuple[str, str, str, str], list[Entry]] = {}
     for study in studies:
         for finding in study["findings"]:
-            if "kind" not in finding:
-                raise ValueError(
-                    f"{study['study']}.json does not say whose claims are tested: run"
-                    f" python -m studies {study['study']} again."
-                )
             paper = finding["source"].split()[0].rstrip(",")
             claim = paper, finding["claim"], finding["kind"], study["study"]
             claims.setdefault(claim, []).append(finding)
@@ -89,21 +97,24 @@ def _counted(claims: Mapping[tuple[str, str, str, str], list[Entry]]) -> str:
     from studies.verdicts import joint_verdict
     from studies.write import count_verdicts
 
-    by_ground: dict[str, list[str]] = {ground: [] for ground in GROUNDS}
-    for (_, _, ground, _), cases in claims.items():
-        by_ground[ground].append(joint_verdict([case["verdict"] for case in cases]))
+    by_ground: dict[str, list[str]] = {ground: [] for ground in (*GROUNDS, COSTS)}
+    for (_, _, ground, study), cases in claims.items():
+        of_costs = study == COSTS or cases[0]["source"].endswith("times")
+        place = COSTS if of_costs and ground == "own" else ground
+        by_ground[place].append(joint_verdict([case["verdict"] for case in cases]))
     counted = {
         ground: count_verdicts(verdicts).replace("finding", "claim")
         for ground, verdicts in by_ground.items()
     }
+    others = len(by_ground["not claimed"])
+    rest = "One further row is no claim" if others == 1 else f"{others} further rows are no claims"
     return (
         "A claim is a sentence or a table of a paper; its cases are the comparisons in it, which"
-        " the pages of the studies list one by one. It holds where it does in all cases, holds"
-        " partly where it does in some, and does not hold where it does in none that can be told."
-        f" *On the paper's own ground* (its kind of data, its protocol): {counted['own']}"
-        f" *Elsewhere* (other data, or another protocol): {counted['elsewhere']}"
-        f" {len(by_ground['not claimed'])} further rows are no claims of the papers and count for"
-        " nothing."
+        " the pages of the studies list one by one. It holds where it does in all cases and partly"
+        " where it does in some; where it does in none, it does not hold if most cases say so, and"
+        f" cannot be tested otherwise. *On the paper's own ground*: {counted['own']} *What the"
+        f" papers say of costs*: {counted[COSTS]} *Elsewhere*: {counted['elsewhere']} {rest} of the"
+        " papers; nothing counts them."
     )
 
 
@@ -127,7 +138,8 @@ def _row(claim: tuple[str, str, str, str], cases: Sequence[Entry]) -> tuple[str,
 def evidence_of(cases: Sequence[Entry]) -> str:
     """The evidence of a single case; of several, how many are how, and the extremes."""
     if len(cases) == 1:
-        return str(cases[0]["evidence"])
+        case, evidence = cases[0]["case"], str(cases[0]["evidence"])
+        return f"{case}: {evidence}" if case else evidence
     verdicts = [case["verdict"] for case in cases]
     counts = [
         f"{verdicts.count(verdict)} {words}"
@@ -150,14 +162,17 @@ def evidence_of(cases: Sequence[Entry]) -> str:
 
 
 def _shown(case: Entry) -> str:
-    mean, low, high = (_number(value) for value in case["interval"])
+    is_difference = "difference" in str(case["evidence"])
+    mean, low, high = (_number(value, is_difference) for value in case["interval"])
     return f"{mean} ({low} to {high}) {case['case']}".rstrip()
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, is_difference: bool) -> str:
     if value is None:
         return "–"
-    return f"{value:+.4f}" if abs(value) < 1 else f"{value:.2f}"
+    if is_difference and abs(value) < 1:
+        return f"{value:+.4f}"
+    return f"{value:+.2f}" if is_difference else f"{value:.2f}"
 
 
 # ---- items

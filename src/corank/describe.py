@@ -49,12 +49,18 @@ def describe(model: Any) -> Facts:
         **{f"{role}_column": table.get(role) for role in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _used_columns(model),
-        **{name: vars(model)[f"{name}_"] for name in SIZES if f"{name}_" in vars(model)},
+        **{name: _plain_numbers(model, name) for name in SIZES if f"{name}_" in vars(model)},
         **(_evidence(model) if model.has_evidence else {}),
         "atoms": _atoms(model) if model.has_atoms else None,
         **({} if model.is_average else _held_out(model)),
         "parameters": _changed_parameters(model),
     }
+
+
+def _plain_numbers(model: Any, name: str) -> Any:
+    """A fitted number, or a list with one per column of scores."""
+    value = vars(model)[f"{name}_"]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _counts(model: Any, table: Facts) -> Facts:
@@ -324,7 +330,11 @@ def in_words(facts: Facts) -> dict[str, str]:
         sentences |= _evidence_in_words(facts)
     else:
         best_of = _best_of(facts["tried"] // facts["gammas_tried"])
-        sentences |= {SIZES[name]: f"{facts[name]:.3g}{best_of}" for name in SIZES if name in facts}
+        sentences |= {
+            SIZES[name]: ", ".join(f"{value:.3g}" for value in np.atleast_1d(facts[name])) + best_of
+            for name in SIZES
+            if name in facts
+        }
         measured = ("error", "standard_error", "constant", "meaning")
         sentences["held-out error"] = held_out_error(
             *(facts[f"held_out_{name}"] for name in measured)
@@ -390,6 +400,7 @@ def _width_choice(facts: Facts) -> str:
     return {
         "tune": f" (tune{best_of})",
         "scale": " (scale)",
+        "mean-distance": " (mean-distance)",
         "given": _best_of(facts["gammas_tried"]),
     }.get(chosen, "")
 

@@ -1,15 +1,23 @@
-"""A titled table, as a terminal and a page show it; texts in which control characters are visible.
+"""A titled table, as a terminal and a page show it; texts in which control characters are visible;
+how far long work has come.
 
-rich is imported when a table is printed: pages and notebooks do without it.
+rich is imported when something is shown: pages and notebooks do without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from multiprocessing import parent_process
 from typing import Any
 from unicodedata import category
+
+LOGGER = logging.getLogger("corank")
 
 MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell of text on the screen, and between cells
 DELETE = 127  # a control character too
@@ -161,3 +169,76 @@ def visible(text: str) -> str:
         picture = 0x2400 + code if code < ord(" ") else 0x2421 if code == DELETE else 0xFFFD
         pictures[code] = chr(picture)
     return text.translate(pictures)
+
+
+# ---- how far long work has come
+
+
+@cache
+def terminal() -> Any:
+    """The console of stderr, on which bars and spinners know of each other."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def is_watched() -> bool:
+    """Whether bars are shown: on a terminal, and not by one of several processes."""
+    wanted = LOGGER.isEnabledFor(logging.WARNING) and parent_process() is None
+    return wanted and sys.stderr.isatty()
+
+
+def say(message: str) -> None:
+    """A line on stderr, off a terminal by the logger "corank"; nothing from other processes."""
+    if is_watched():
+        terminal().print(message, highlight=False)
+    elif parent_process() is None:
+        LOGGER.warning(message)
+
+
+@contextmanager
+def progress_bar(
+    what: str, total: float | None, done: int = 0, *, of_rows: bool = True
+) -> Iterator[Callable[[float], None]]:
+    """A function that takes what was done since, such as a number of rows, for a bar on stderr;
+    nothing is shown off a terminal.
+    """
+    if not is_watched():
+        yield lambda more: None
+        return
+    from rich.errors import LiveError
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        """Rows, and rows per second."""
+
+        def render(self, task: Task) -> Text:
+            speed = "" if not task.speed else f", {task.speed:,.0f}/s"
+            return Text(f"{task.completed:,.0f} rows{speed}")
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        Speed() if of_rows else TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=terminal(),
+    )
+    try:
+        bar.start()
+    except LiveError:  # another bar is shown already, and rich is old
+        yield lambda more: None
+        return
+    try:
+        task = bar.add_task(what, total=total, completed=done)
+        yield lambda more: bar.update(task, advance=more)
+    finally:
+        bar.stop()

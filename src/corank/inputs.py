@@ -7,7 +7,7 @@ subject of `loss`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -266,7 +266,8 @@ def read_scores(y: Any, n_rows: int, reference: Array) -> Array:
         values = values[:, 0]
     if values.ndim != 1:
         raise ValueError(
-            f"y should be a 1d array with one score per row, got an array of shape {values.shape}."
+            f"y should be a 1d array with one score per row, got an array of shape {values.shape};"
+            " RLS and RankRLS take several columns."
         )
     if values.shape[0] != n_rows:
         raise ValueError(
@@ -341,16 +342,16 @@ def read_rows(
 
 
 def read_score_columns(
-    features: Array, y: Any, qid: Any, sample_weight: Any, *, by_view: bool = False
+    features: Array, y: Any, qid: Any, sample_weight: Any, *, several: bool = False
 ) -> ScoredRows:
     """Check what came with the features: all rows, with scores (n, 1); NaN = unscored.
 
-    by_view : whether there may be several columns of scores, one per view: (n, M)
+    several : whether there may be several columns of scores, of targets or of views: (n, t)
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     n = features.shape[0]
-    columns = _columns_of(y) if by_view else [y]
+    columns = score_columns(y) if several else [y]
     scores = [read_scores(column, n, features) for column in columns]
     weights = read_weights(sample_weight, n, features)
     rows = ScoredRows.of(features, namespace(scores[0]).stack(scores, axis=1), qid, weights)
@@ -361,15 +362,25 @@ def read_score_columns(
     return rows
 
 
-def _columns_of(y: Any) -> list[Any]:
+def score_columns(y: Any) -> list[Any]:
     """The columns of y, or y itself where it has one."""
     y = masked_as_nan(y)
-    array = y
-    if not is_foreign(y):
-        array = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    array = y if is_foreign(y) else _as_floats(y, "y")
     if array.ndim == 2 and array.shape[1] > 1:
         return [array[:, column] for column in range(array.shape[1])]
     return [y]
+
+
+def mean_over_targets(measure: Callable[..., float], y: Any, predictions: Array) -> float:
+    """The mean over the columns of y of what a measure says of scores and predictions."""
+    if predictions.ndim == 1:
+        return float(measure(y, predictions))
+    columns = score_columns(y)
+    if len(columns) != predictions.shape[1]:
+        raise ValueError(
+            f"y has {len(columns)} columns, but the model was fitted on {predictions.shape[1]}."
+        )
+    return float(np.mean([measure(own, predictions[:, j]) for j, own in enumerate(columns)]))
 
 
 def given_scores(rows: ScoredRows) -> Mask:

@@ -112,14 +112,10 @@ def _printed(
     """[Brefeld2006] sect. 5: fixed heuristics, no intercept."""
     X, y, others = data.X[labelled], data.y[labelled], data.X[unlabelled]
     if method == SINGLE:
-        sigma, norm_weight = heuristics(X)
-        single = RLS(alpha=norm_weight, kernel="rbf", gamma=1 / sigma, fit_intercept=False)
+        single = RLS(alpha="mean-length", gamma="mean-distance", fit_intercept=False)
         return np.asarray(single.fit(X, y).predict(others))
-    views = []
-    for half in halves:
-        sigma, norm_weight = heuristics(X[:, half])
-        views.append(View(half, kernel="rbf", gamma=1 / sigma, penalty=norm_weight))
-    model = CoRLS(views, alpha=1.0, agreement=AGREEMENT, basis=BASES[method], fit_intercept=False)
+    views = [View(half, gamma="mean-distance") for half in halves]
+    model = CoRLS(views, "mean-length", AGREEMENT, BASES[method], fit_intercept=False)
     return np.asarray(model.fit(X, y, unscored=others).predict(others))
 
 

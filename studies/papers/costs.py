@@ -89,7 +89,7 @@ def co_rls(rng: np.random.Generator, size: int, *, vary: str, basis: str) -> Fit
     if vary == "labelled":
         n, m = size, 4000
     elif vary == "views":
-        count, m = size, 600 if basis == "all" else 1000
+        count, m = size, 300 if basis == "all" else 1000
         n = 100 if basis == "all" else 200
     X, y, _ = rows(n, rng)
     U, *_ = rows(m, rng)
@@ -176,7 +176,7 @@ def rankers_and_regressors(kind: str) -> Callable[[np.random.Generator], list[Fi
     """A ranker beside the regressor of its kind."""
 
     def fits(rng: np.random.Generator) -> list[Fit]:
-        X, y, qid = rows(1500, rng)
+        X, y, qid = rows(1000, rng)
         if kind == "components":
             ranker, regressor = (
                 learner(n_components=50, gamma=0.1, basis="all") for learner in (KPCRank, KPCR)
@@ -197,14 +197,14 @@ def rankers_and_regressors(kind: str) -> Callable[[np.random.Generator], list[Fi
 
 def all_numbers_of_components(rng: np.random.Generator) -> list[Fit]:
     """KPCRank with 50 components, and with their number chosen among 1 to 200 by held-out errors."""
-    X, y, qid = rows(1500, rng)
+    X, y, qid = rows(1000, rng)
     fixed, tuned = (KPCRank(n_components=number, gamma=0.1, basis="all") for number in (50, "tune"))
     return [lambda: fixed.fit(X, y, qid=qid), lambda: tuned.fit(X, y, qid=qid)]
 
 
 def hold_outs(rng: np.random.Generator) -> list[Fit]:
     """One eigendecomposition; RankRLS with all leave-query-out errors of twenty alphas."""
-    X, y, qid = rows(1500, rng)
+    X, y, qid = rows(1000, rng)
     square = X @ X.T
     alphas = [float(alpha) for alpha in np.logspace(-3, 3, 20)]
     model = RankRLS(alpha=alphas, gamma=0.1, basis="all")
@@ -271,11 +271,11 @@ def run_sweeps(settings: Settings, rng: np.random.Generator) -> Result:
 
 def run_bytes(settings: Settings, rng: np.random.Generator, vary: str, sizes: list[int]) -> Result:
     """Bytes per round that sites and coordinator exchange, by the number of shared items or of
-    sites.
+    sites; the first ten rounds say it.
     """
     exchanged = []
     for size in sizes:
-        m, count = (size, 3) if vary == "items" else (500, size)
+        m, count = (size, 3) if vary == "items" else (250, size)
         items, *_ = rows(m, rng)
         shared, limits = SharedItems(items), Limits(rounds=10_000, norm=1e9)
         names = tuple(f"site-{number + 1}" for number in range(count))
@@ -283,7 +283,7 @@ def run_bytes(settings: Settings, rng: np.random.Generator, vary: str, sizes: li
         for name in names:
             X, y, _ = rows(40, rng)
             sites.append(Site(name, learner_of_site(), X, y, shared, limits=limits))
-        plan = Plan(f"{vary} {size}", names, 0.3, tol=1e-6, max_rounds=300)
+        plan = Plan(f"{vary} {size}", names, 0.3, tol=1e-6, max_rounds=10)
         report = Coordinator(plan, InProcess(sites)).run()
         exchanged.append(report.bytes / len(report.rounds))
     return {"sizes": sizes, "bytes": [exchanged]}
@@ -402,7 +402,7 @@ POWERS = (
             {"vary": vary},
             f"in {vary}",
         )
-        for vary, claimed, sizes in (("rows", 2, (1000, 2000, 4000)), ("steps", 1, (20, 40, 80)))
+        for vary, claimed, sizes in (("rows", 2, (1500, 3000, 6000)), ("steps", 1, (20, 40, 80)))
     ),
     *(
         Power(
@@ -448,7 +448,7 @@ RATIOS = (
         "Pahikkala2007 sect. 2",
         "The complexity of RankRLS is equal to that of RLS",
         AS_LONG,
-        "RankRLS takes {} times as long, 1,500 rows",
+        "RankRLS takes {} times as long, 1,000 rows",
     ),
     Ratio(
         "hold-outs",
@@ -456,28 +456,28 @@ RATIOS = (
         "Hold-out is O(m^2 + |U|^3) beside the O(m^3) of training",
         AS_LONG,
         "RankRLS with the leave-query-out errors of 20 alphas takes {} times as long as one"
-        " eigendecomposition, 1,500 rows in queries of ten",
+        " eigendecomposition, 1,000 rows in queries of ten",
     ),
     Ratio(
         "components",
         "Tsivtsivadze2009 abstract",
         "The training time of KPCRank is equal to that of principal component regression",
         AS_LONG,
-        "KPCRank takes {} times as long as KPCR, 1,500 rows",
+        "KPCRank takes {} times as long as KPCR, 1,000 rows",
     ),
     Ratio(
         "numbers of components",
         "Tsivtsivadze2009 sect. 4.2",
         "The number of components is found by a single decomposition",
         AS_LONG,
-        "choosing among 1 to 200 takes {} times as long as 50 components alone, 1,500 rows",
+        "choosing among 1 to 200 takes {} times as long as 50 components alone, 1,000 rows",
     ),
     Ratio(
         "pursuit",
         "Tsivtsivadze2013 sect. 3.1",
         "Ranking pursuit takes no more time than kernel matching pursuit",
         AS_LONG,
-        "it takes {} times as long, 1,500 rows, 30 steps",
+        "it takes {} times as long, 1,000 rows, 30 steps",
     ),
     Ratio(
         "predictions",
@@ -496,7 +496,7 @@ RATIOS = (
     ),
 )
 SENT = {
-    "items": ("shared items", (500, 1000, 2000, 4000)),
+    "items": ("shared items", (250, 500, 1000)),
     "sites": ("sites", (2, 4, 8)),
 }
 

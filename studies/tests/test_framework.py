@@ -430,6 +430,7 @@ def test_verdicts_follow_test_and_interval():
     assert verdict(gap + noise - noise.mean(), gap, published=-0.5) == DOES_NOT_HOLD
     assert verdict(gap[:3] - 1, gap[:3], published=-1) == CANNOT_BE_TESTED
     assert verdict(np.full(8, np.nan), gap[:8]) == CANNOT_BE_TESTED
+    assert verdict(np.zeros(8), np.zeros(8), published=-0.02) == CANNOT_BE_TESTED
 
 
 @pytest.mark.parametrize("gain", [-0.02, -0.004, 0.0, 0.01])
@@ -488,7 +489,8 @@ def test_the_verdict_on_a_claim_of_several_cases():
     assert joint_verdict([HOLDS, HOLDS]) == HOLDS
     assert joint_verdict([HOLDS, DOES_NOT_HOLD]) == PARTLY
     assert joint_verdict([HOLDS, CANNOT_BE_TESTED]) == PARTLY
-    assert joint_verdict([DOES_NOT_HOLD, CANNOT_BE_TESTED]) == DOES_NOT_HOLD
+    assert joint_verdict([DOES_NOT_HOLD, DOES_NOT_HOLD, CANNOT_BE_TESTED]) == DOES_NOT_HOLD
+    assert joint_verdict([DOES_NOT_HOLD, CANNOT_BE_TESTED]) == CANNOT_BE_TESTED
     assert joint_verdict([PARTLY]) == PARTLY
     assert joint_verdict([CANNOT_BE_TESTED] * 2) == CANNOT_BE_TESTED
 

@@ -290,9 +290,9 @@ def test_methods_at_chance_are_not_told_apart():
     errors = dict.fromkeys(kpcrank_noise.LEARNERS, chance)
     by_noise = {name: dict.fromkeys(kpcrank_noise.LEVELS, errors) for name in kpcrank_noise.SETS}
     findings = kpcrank_noise._findings(by_noise)
-    assert len(findings) == 3 * (4 + 3 + 3) + 1  # each comparison apart
+    assert len(findings) == 3 + 3 * (4 + 3 + 3) + 1  # each comparison apart
     assert {finding.verdict for finding in findings[:-1]} == {CANNOT_BE_TESTED}
-    assert all("no method ranks better" in finding.evidence for finding in findings[:-1])
+    assert all("no method ranks better" in finding.evidence for finding in findings[3:-1])
 
 
 @pytest.mark.parametrize("name", ["jester few", "ltr few"])

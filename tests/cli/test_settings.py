@@ -44,6 +44,7 @@ def folder(shelf, tmp_path, monkeypatch):
 
 SETTINGS = {
     "rankrls": ({"beta": 0.3, "gamma": 0.2}, {}),
+    "rls": ({"alpha": "mean-length", "gamma": "mean-distance"}, {}),
     "corankrls": ({"agreement": 0.2, "alpha": 0.5, "solver": "coordinate"}, {"beta": 0.1}),
     "corls": ({"agreement": [0.1, 1.0], "alpha": 0.5, "solver": "accelerated"}, {}),
     "kpcrank": ({"n_components": 4, "alpha": 0.1}, {}),

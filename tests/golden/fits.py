@@ -157,6 +157,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "n_components": [2, 4, 6],
         "alpha": 0.0,
         "weighting": "size",
+        "cut": "components",
     },
     MatchingPursuit: {
         **KERNEL,
@@ -174,6 +175,9 @@ EVERY: dict[Any, dict[str, Any]] = {
         "beta": 0.0,
         "weighting": "size",
         "dictionary": None,
+        "n_solutions": 1,
+        "tolerance": 0.1,
+        "combine": "best",
     },
     CoRankingPursuit: {
         **KERNEL,
@@ -185,6 +189,9 @@ EVERY: dict[Any, dict[str, Any]] = {
         "search": "full",
         "refit": "back",
         "n_solutions": 1,
+        "tolerance": 0.1,
+        "combine": "best",
+        "agree_on": "unscored",
         "beta": 0.0,
         "weighting": "size",
     },
@@ -195,6 +202,7 @@ EVERY: dict[Any, dict[str, Any]] = {
         "alpha": ALPHAS,
         "pull": 1.0,
         "weighting": "query",
+        "folds": "queries",
     },
     PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},
@@ -444,7 +452,7 @@ def _fits() -> Iterator[GoldenFit]:
         "final-unscored": ({"refit": "final"}, UNSCORED_TOO, "array"),
         "paper": ({"objective": "paper", "refit": "basic"}, SOME_SCORES, "array"),
         "tied": ({"search": "tied"}, SOME_SCORES, "array"),
-        "csr": ({"n_solutions": 2}, SOME_SCORES, "csr"),
+        "csr": ({"n_solutions": 2, "tolerance": 9.0}, SOME_SCORES, "csr"),
     }
     whole_queries = {"y": WHOLE, "qid": QID}
     transduction = {

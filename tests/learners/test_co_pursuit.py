@@ -5,11 +5,12 @@ objective.
 import pickle
 import warnings
 from functools import cache
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from brute_force import Loss, laplacian
-from brute_force.co_pursuit import CoPursuit, left_out
+from brute_force.co_pursuit import CoPursuit, Steps, left_out
 from brute_force.views import Look, item_folds, mean_error, rbf, small_views
 from edited_files import round_trip
 from scipy import sparse
@@ -234,6 +235,251 @@ def test_more_steps_go_on_from_fewer():
     np.testing.assert_allclose(long.objective_[:5], short.objective_)
 
 
+# ------------------------------------------------------------------ three views, other atoms each
+
+FEW = [np.asarray([3, 0, 9, 20, 5]), np.asarray([2, 7, 11, 13]), np.asarray([1, 4, 6, 8, 10])]
+OTHER_ATOMS = [
+    View(view.columns, gamma=view.gamma, basis=rows) for view, rows in zip(THREE, FEW, strict=True)
+]
+
+
+def three_looks():
+    return [
+        Look(view.columns, rbf(view.gamma), X[rows]) for view, rows in zip(THREE, FEW, strict=True)
+    ]
+
+
+def check_three(model, reference, steps):
+    labels = [rows[own] for rows, own in zip(FEW, steps.labels.T, strict=True)]
+    np.testing.assert_array_equal(model.steps_, labels)
+    np.testing.assert_allclose(model.objective_, steps.objective, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_views(NEW), reference.predict(steps, len(steps.labels), NEW), atol=1e-8
+    )
+
+
+@objectives
+@refits
+def test_all_combinations_of_three_views_equal_the_loop(objective, refit):
+    reference = CoPursuit(three_looks(), X, Y, 0.3, Loss("size"), qid=QID, **APART)
+    model = CoRankingPursuit(OTHER_ATOMS, 3, 0.3, objective, refit=refit).fit(
+        X, Y, qid=QID, **APART
+    )
+    check_three(model, reference, reference.pursue(3, objective, "full", refit))
+    assert model.search_ == "full"
+
+
+def test_every_coordinate_wise_step_is_one_that_no_view_alone_can_better():
+    """Literally: after as many steps, every step with another atom in one view lowers F by less."""
+    reference = CoPursuit(three_looks(), X, Y, 0.3, Loss("size"), qid=QID, **APART)
+    model = CoRankingPursuit(OTHER_ATOMS, 3, 0.3, search="coordinate", refit="basic").fit(
+        X, Y, qid=QID, **APART
+    )
+    positions = [
+        [rows.tolist().index(atom) for atom in own]
+        for rows, own in zip(FEW, model.steps_, strict=True)
+    ]
+    labels = np.stack(positions, axis=1)
+    running = np.zeros((0, 3))
+    for number, row in enumerate(labels):
+        f, f_bar = reference.values(labels[:number], running)
+        weights, least = reference.candidate(row, "exact", f, f_bar)
+        for view in range(3):
+            for atom in range(len(FEW[view])):
+                other = [atom if v == view else own for v, own in enumerate(row)]
+                _, cost = reference.candidate(other, "exact", f, f_bar)
+                assert cost >= least - 1e-9 * model.objective_[0]
+        running = np.vstack([running, weights])
+        np.testing.assert_allclose(model.objective_[number + 1], least, rtol=1e-9)
+    assert model.search_ == "coordinate"
+
+
+def test_too_many_combinations_are_searched_one_view_after_the_other(monkeypatch, tmp_path):
+    asked = CoRankingPursuit(OTHER_ATOMS, 3, 0.3, search="coordinate").fit(X, Y, qid=QID)
+    monkeypatch.setattr(atom_search, "MAX_COMBINATIONS", 99)
+    with pytest.warns(UserWarning, match="search='full' would try more than"):
+        model = CoRankingPursuit(OTHER_ATOMS, 3, 0.3).fit(X, Y, qid=QID)
+    assert model.search_ == "coordinate"
+    np.testing.assert_array_equal(model.predict(NEW), asked.predict(NEW))
+    assert round_trip(model, tmp_path / "three.corank").search_ == "coordinate"
+    assert CoRankingPursuit(VIEWS, 2, 0.3).fit(X, Y, qid=QID).search_ == "full"
+
+
+def test_three_views_without_agreement_pursue_by_themselves():
+    model = CoRankingPursuit(THREE, 3, 0.0).fit(X, Y, qid=QID)
+    for v, look in enumerate(looks(THREE)):
+        atoms, _ = ranking_pursuit(look.values(X[SCORED]), Y[SCORED], QID[SCORED], 3, "back")
+        np.testing.assert_array_equal(model.steps_[v], SCORED[atoms])
+
+
+@pytest.mark.parametrize("search", ["full", "coordinate"])
+def test_views_that_need_not_agree_with_others_pursue_by_themselves(search):
+    bonds = np.asarray([[0.0, 0.6, 0.0], [0.6, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    model = CoRankingPursuit(OTHER_ATOMS, 3, bonds, search=search).fit(X, Y, qid=QID)
+    pair = CoRankingPursuit(OTHER_ATOMS[:2], 3, 0.6, search=search).fit(X, Y, qid=QID)
+    alone = CoRankingPursuit(OTHER_ATOMS[2:], 3, 0.0).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.steps_, [*pair.steps_, *alone.steps_])
+    expected = np.column_stack([pair.predict_views(NEW), alone.predict_views(NEW)])
+    np.testing.assert_allclose(model.predict_views(NEW), expected, atol=1e-8)
+
+
+# ------------------------------------------------------------------ agreement on scored rows
+
+
+@pytest.mark.parametrize("apart", [APART, {}], ids=["unscored rows apart", "of X only"])
+def test_views_agree_on_scored_rows_where_that_is_asked_for(apart):
+    """As if the scored rows were handed over once more, in queries of their own."""
+    rows = [*apart.get("unscored", X[:0]), *X[SCORED]]
+    labels = [*(100 + q for q in apart.get("unscored_qid", [])), *QID[SCORED]]
+    reference = CoPursuit(
+        looks(), X, Y, 0.7, qid=QID, unscored=np.asarray(rows), unscored_qid=labels
+    )
+    model = CoRankingPursuit(VIEWS, 4, 0.7, agree_on="all").fit(X, Y, qid=QID, **apart)
+    check(model, reference, reference.pursue(4))
+    assert model.n_unscored == np.isnan(Y).sum() + len(apart.get("unscored", []))
+
+
+def test_without_unscored_rows_views_can_agree_on_scored_ones():
+    x, y, qid = X[SCORED], Y[SCORED], QID[SCORED]
+    reference = CoPursuit(looks(), x, y, 0.7, qid=qid, unscored=x, unscored_qid=qid)
+    steps = reference.pursue(3)
+    model = CoRankingPursuit(VIEWS, 3, 0.7, agree_on="all").fit(x, y, qid=qid)
+    np.testing.assert_array_equal(np.stack(model.steps_, axis=1), steps.labels)
+    np.testing.assert_allclose(model.objective_, steps.objective, rtol=1e-9)
+    assert model.agreement_ == 0.7
+
+
+def test_scored_rows_that_are_held_out_stay_among_those_to_agree_on():
+    splits = [
+        (SCORED[QID[SCORED] != q], SCORED[QID[SCORED] == q]) for q in dict.fromkeys(QID[SCORED])
+    ]
+    again = {"unscored": X[SCORED], "unscored_qid": QID[SCORED]}
+    parts = left_out(looks(), X, Y, splits, [0.7], [1, 3], Loss("size"), qid=QID, **again)
+    model = CoRankingPursuit(VIEWS, [1, 3], 0.7, scoring="squared", agree_on="all")
+    model.fit(X, Y, qid=QID)
+    np.testing.assert_allclose(model.path_.error, mean_error(parts, "loss"), rtol=1e-8)
+
+
+# ------------------------------------------------------------------ comparisons
+
+WINNERS = np.asarray([3, 9, 20, 3, 14, 9, 0, 20])
+LOSERS = np.asarray([0, 5, 3, 5, 3, 14, 14, 9])
+MARGINS = np.asarray([1.0, 0.5, 0.0, 2.0, 1.5, 1.0, 0.3, 0.7])
+PAIR_WEIGHTS = np.asarray([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.7, 1.0])
+COMPARED = np.unique(np.concatenate([WINNERS, LOSERS]))
+
+
+class ComparedViews(CoPursuit):
+    """Σ_v Σ w (margin − (f_v(winner) − f_v(loser)))² beside the disagreement on rows that are not
+    compared.
+    """
+
+    def __init__(self, own_looks, pairs, agreement, **apart):
+        y = np.where(np.isin(np.arange(len(X)), COMPARED), 0.0, np.nan)
+        super().__init__(own_looks, X, y, agreement, **apart)
+        self.scores = [MARGINS[pairs] for _ in own_looks]
+        self.L = [np.diag(PAIR_WEIGHTS[pairs]) for _ in own_looks]
+        self.D = [
+            look.values(X[WINNERS[pairs]]) - look.values(X[LOSERS[pairs]]) for look in own_looks
+        ]
+
+
+def compared_looks(pairs=slice(None)):
+    rows = np.unique(np.concatenate([WINNERS[pairs], LOSERS[pairs]]))
+    return rows, looks(rows=rows)
+
+
+@searches
+@refits
+def test_comparisons_take_the_steps_of_the_loop(search, refit, tmp_path):
+    rows, own_looks = compared_looks()
+    reference = ComparedViews(own_looks, slice(None), 0.4, **APART)
+    steps = reference.pursue(3, search=search, refit=refit)
+    model = CoRankingPursuit(VIEWS, 3, 0.4, search=search, refit=refit)
+    model.fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=PAIR_WEIGHTS, **APART)
+    np.testing.assert_array_equal(labels_of(model, rows), steps.labels)
+    np.testing.assert_allclose(model.objective_, steps.objective, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_views(NEW), reference.predict(steps, 3, NEW), atol=1e-8
+    )
+    again = round_trip(model, tmp_path / "pairs.corank")
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    assert again.learned_from == "comparison"
+    assert again.suggest(X, 1).shape == (1, 2)
+
+
+def test_held_out_comparisons_equal_literal_loops():
+    splits = [(np.r_[2:8], np.r_[0:2]), (np.r_[0:3, 5:8], np.r_[3:5]), (np.r_[0:5], np.r_[5:8])]
+    errors = np.zeros(2)
+    for train, test in splits:
+        _, own_looks = compared_looks(train)
+        reference = ComparedViews(own_looks, train, 0.4)
+        steps = reference.pursue(2)
+        for number in (1, 2):
+            gaps = reference.predict(steps, number, X[WINNERS[test]])
+            gaps = (gaps - reference.predict(steps, number, X[LOSERS[test]])).mean(axis=1)
+            errors[number - 1] += np.sum(PAIR_WEIGHTS[test] * (MARGINS[test] - gaps) ** 2)
+    model = CoRankingPursuit(VIEWS, [1, 2], 0.4, cv=splits, scoring="squared")
+    model.fit_comparisons(X, WINNERS, LOSERS, margins=MARGINS, weights=PAIR_WEIGHTS)
+    np.testing.assert_allclose(model.path_.error, errors / 7, rtol=1e-8)
+
+
+def test_views_agree_on_compared_rows_within_their_queries():
+    queries = np.where(np.isin(np.arange(len(X)), [0, 3, 14, 20, 5, 9]), 1, 0)
+    given = {"margins": MARGINS, "weights": PAIR_WEIGHTS, "qid": queries}
+    rows, own_looks = compared_looks()
+    reference = ComparedViews(
+        own_looks, slice(None), 0.4, qid=queries, unscored=X[rows], unscored_qid=queries[rows]
+    )
+    model = CoRankingPursuit(VIEWS, 2, 0.4, agree_on="all")
+    model.fit_comparisons(X, WINNERS, LOSERS, **given)
+    np.testing.assert_allclose(model.objective_, reference.pursue(2).objective, rtol=1e-9)
+
+
+# ------------------------------------------------------------------ who predicts
+
+
+@pytest.mark.parametrize("combine", ["best", "mean", "median", [3.0, 1.0]], ids=str)
+def test_views_and_solutions_are_combined(combine, tmp_path):
+    model = CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=3, tolerance=9.0, combine=combine)
+    model.fit(X, Y, qid=QID)
+    every = model.predict_solutions(NEW)
+    expected = {
+        "best": every[:, 0].mean(axis=1),
+        "mean": every.mean(axis=(1, 2)),
+        "median": np.median(every.reshape(len(NEW), -1), axis=1),
+    }.get(str(combine), every[:, 0] @ [0.75, 0.25])
+    np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-12)
+    again = round_trip(model, tmp_path / "combined.corank")
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    model.set_params(combine="best")
+    np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-12)
+    if combine in ("mean", "median"):
+        with pytest.raises(ValueError, match=f"explain_pair.*combine='{combine}'"):
+            model.explain_pair(X[0], X[1])
+    else:
+        pair = model.explain_pair(X[0], X[1])
+        gap = model.predict(X[:1])[0] - model.predict(X[1:2])[0]
+        np.testing.assert_allclose(pair.difference, gap)
+        np.testing.assert_allclose(model.predict_path(NEW)[:, -1], expected, rtol=1e-10)
+
+
+def test_weights_of_views_are_those_of_held_out_errors_too():
+    splits = [
+        (SCORED[QID[SCORED] != q], SCORED[QID[SCORED] == q]) for q in dict.fromkeys(QID[SCORED])
+    ]
+    total = count = 0.0
+    for train, test in splits:
+        known = [Look(view.columns, rbf(view.gamma), X[train]) for view in VIEWS]
+        reference = CoPursuit(known, X, Y, 0.7, qid=QID, keep=train)
+        f = reference.predict(reference.pursue(2), 2, X[test]) @ [0.75, 0.25]
+        L = laplacian(QID[test], Loss("size"))
+        total += (Y[test] - f) @ L @ (Y[test] - f)
+        count += np.linalg.matrix_rank(L)
+    model = CoRankingPursuit(VIEWS, [2], 0.7, scoring="squared", combine=[3, 1]).fit(X, Y, qid=QID)
+    np.testing.assert_allclose(model.path_.error, total / count, rtol=1e-8)
+
+
 # ------------------------------------------------------------------ what may be an atom
 
 
@@ -286,7 +532,11 @@ def test_dead_steps_are_skipped():
 def test_two_steps_that_are_one_count_once():
     """Views of the same columns, all weight on agreement: the pair of one row is singular."""
     costs = atom_search.Costs(
-        [np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0]
+        [np.asarray([1e-14, 1.0])] * 2,
+        [np.ones(2)] * 2,
+        {(0, 1): -np.ones((2, 2))},
+        1.0,
+        [0.0, 0.0],
     )
     promises, allowed = [np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2
     step = atom_search.best_step(costs, "full", promises, allowed)
@@ -308,28 +558,74 @@ def test_equal_steps_are_taken_by_their_number():
 # ------------------------------------------------------------------ near-optimal models
 
 
-@searches
-def test_near_optimal_models(search):
-    model = CoRankingPursuit(VIEWS, 3, 0.7, search=search, n_solutions=4).fit(X, Y, qid=QID)
-    greedy = CoRankingPursuit(VIEWS, 3, 0.7, search=search).fit(X, Y, qid=QID)
-    assert len(model.models_) == 4
-    values = [own.objective for own in model.models_]
-    assert values == sorted(values)
-    by_model = np.moveaxis(model.predict_solutions(NEW), 1, 0)
-    greedy_views = greedy.predict_views(NEW)
-    # several models may be solved together, and then round otherwise
-    is_greedy = [np.allclose(views, greedy_views, rtol=1e-9, atol=1e-12) for views in by_model]
-    assert is_greedy.count(True) == 1
-    sets = [tuple(frozenset(s.atoms.tolist()) for s in own.solutions) for own in model.models_]
-    assert len(set(sets)) == 4
+def literal_alternatives(reference, n_steps, search, refit, tries):
+    """Greedy models one after the other, each step tried literally: none begins as another one
+    before it, or shares more than half of its atoms with it, in any view.
+    """
+    models = [reference.pursue(n_steps, search=search, refit=refit)]
+    sizes = [range(D.shape[1]) for D in reference.D]
+    for _ in range(tries):
+        labels, running, values, history = [], np.zeros((0, len(sizes))), [], []
+        while len(labels) < n_steps:
+            every = product(*sizes) if search == "full" else ((k,) * len(sizes) for k in sizes[0])
+            every = [row for row in every if may_enter(row, labels, models, n_steps, refit)]
+            f, f_bar = reference.values(labels, running)
+            tried = [reference.candidate(row, "exact", f, f_bar) for row in every]
+            costs = np.asarray([cost for _, cost in tried])
+            best = int(np.argmax(costs <= costs.min() + 1e-10 * models[0].objective[0]))
+            labels.append(every[best])
+            running = np.vstack([running, tried[best][0]])
+            running = reference.refitted(labels) if refit == "back" else running
+            history.append(running)
+            values.append(reference.objective(*reference.values(labels, running)))
+        models.append(Steps(np.asarray(labels), history, values))
+    return models
+
+
+def may_enter(row, labels, models, n_steps, refit):
+    for v, atom in enumerate(row):
+        mine = [own[v] for own in labels]
+        if refit == "back" and atom in mine:
+            return False
+        for model in models:
+            theirs = model.labels[:, v].tolist()
+            if not mine and atom == theirs[0]:
+                return False
+            if len({*mine, atom} & set(theirs)) > n_steps // 2:
+                return False
+    return True
+
+
+@pytest.mark.parametrize(("search", "refit"), [("full", "back"), ("tied", "basic")])
+def test_near_optimal_models_equal_literal_loops(search, refit):
+    model = CoRankingPursuit(VIEWS, 3, 0.7, search=search, refit=refit, n_solutions=4, tolerance=9)
+    model.fit(X, Y, qid=QID)
     reference = CoPursuit(looks(), X, Y, 0.7, qid=QID)
-    for k, own in enumerate(model.models_):
-        first = tuple(int(np.searchsorted(SCORED, s.atoms[0])) for s in own.solutions)
-        steps = reference.pursue(3, search=search, first=first)
-        np.testing.assert_allclose(
-            model.predict_solutions(NEW)[:, k], reference.predict(steps, 3, NEW), atol=1e-8
-        )
-        np.testing.assert_allclose(own.objective, steps.objective[-1], rtol=1e-9)
+    expected = literal_alternatives(reference, 3, search, refit, 3)
+    expected.sort(key=lambda steps: steps.objective[-1])
+    values = [own.objective for own in model.models_]
+    np.testing.assert_allclose(values, [steps.objective[-1] for steps in expected], rtol=1e-9)
+    by_model = np.moveaxis(model.predict_solutions(NEW), 1, 0)
+    for predictions, steps in zip(by_model, expected, strict=True):
+        np.testing.assert_allclose(predictions, reference.predict(steps, 3, NEW), atol=1e-8)
+
+
+@searches
+def test_near_optimal_models_lie_within_the_tolerance_and_differ_in_half_of_their_atoms(search):
+    everything = CoRankingPursuit(VIEWS, 4, 0.7, search=search, n_solutions=8, tolerance=9.0)
+    everything.fit(X, Y, qid=QID)
+    values = np.asarray([own.objective for own in everything.models_])
+    assert len(values) == 8
+    for one, other in combinations(everything.models_, 2):
+        for first, second in zip(one.solutions, other.solutions, strict=True):
+            assert first.atoms[0] != second.atoms[0]
+            assert len(np.intersect1d(first.atoms, second.atoms)) <= 2
+    bound = (values[3] / values[0] + values[4] / values[0]) / 2 - 1
+    near = clone(everything).set_params(n_solutions=4, tolerance=bound).fit(X, Y, qid=QID)
+    found = [own.objective for own in near.models_]
+    assert found == sorted(found)
+    assert found[-1] <= (1 + bound) * found[0]
+    assert found[0] <= values[0] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("refit", ["back", "basic"])
@@ -337,17 +633,18 @@ def test_near_optimal_models(search):
 def test_the_model_is_the_alternative_with_the_least_objective(search, refit):
     """By brute force, from nothing but predictions; the greedy model is not always it."""
     places = []
-    for seed in range(6):
+    for seed in range(8):
         problem = small_views(seed=seed)
         scored = problem.scored
         reference = CoPursuit(
             looks(rows=scored, points=problem.X), problem.X, problem.y, 0.7, qid=problem.qid
         )
-        greedy = CoRankingPursuit(VIEWS, 3, 0.7, search=search, refit=refit)
-        model = clone(greedy).set_params(n_solutions=4).fit(problem.X, problem.y, qid=problem.qid)
+        greedy = CoRankingPursuit(VIEWS, 4, 0.7, search=search, refit=refit)
+        model = clone(greedy).set_params(n_solutions=8, tolerance=9.0)
+        model.fit(problem.X, problem.y, qid=problem.qid)
         on_scored = model.predict_solutions(problem.X[scored])
         on_unscored = model.predict_solutions(problem.X[np.isnan(problem.y)])
-        values = [reference.objective(on_scored[:, k].T, on_unscored[:, k].T) for k in range(4)]
+        values = [reference.objective(on_scored[:, k].T, on_unscored[:, k].T) for k in range(8)]
         value = reference.objective(
             model.predict_views(problem.X[scored]).T,
             model.predict_views(problem.X[np.isnan(problem.y)]).T,
@@ -367,7 +664,7 @@ def test_the_model_is_the_alternative_with_the_least_objective(search, refit):
 def test_of_models_that_fit_exactly_the_first_found_is_taken():
     linear = [View(slice(0, 3), "linear")]
     greedy = CoRankingPursuit(linear, 3, 0.0)
-    several = clone(greedy).set_params(n_solutions=3)
+    several = clone(greedy).set_params(n_solutions=2)
     for weights in np.random.default_rng(0).normal(size=(8, 3)):
         scores = np.where(np.isnan(Y), np.nan, X[:, :3] @ weights)
         model = several.fit(X, scores, qid=QID)
@@ -377,12 +674,13 @@ def test_of_models_that_fit_exactly_the_first_found_is_taken():
 
 def test_fewer_models_than_asked_for_are_a_warning():
     views = [View(view.columns, gamma=view.gamma, basis=[1, 2, 3, 4]) for view in VIEWS]
-    with pytest.warns(UserWarning, match="only 3 of 9 models"):
-        model = CoRankingPursuit(views, 2, 0.7, search="tied", n_solutions=9).fit(X, Y, qid=QID)
+    options = {"search": "tied", "n_solutions": 9, "tolerance": 9.0}
+    with pytest.warns(UserWarning, match=r"only 4 of 9 models.*tolerance=9 of the least"):
+        model = CoRankingPursuit(views, 2, 0.7, **options).fit(X, Y, qid=QID)
     assert (
         len({tuple(sorted(own.solutions[0].atoms)) for own in model.models_})
         == len(model.models_)
-        == 3
+        == 4
     )
 
 
@@ -632,7 +930,7 @@ def test_a_loaded_model_says_the_same(saved, csr):
 
 
 def test_pickle_and_clone():
-    model = CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2).fit(X, Y, qid=QID)
+    model = CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2, tolerance=1.0).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW)
     )
@@ -657,7 +955,7 @@ def test_it_is_a_ranker():
     ("options", "message"),
     [
         ({"objective": "exakt"}, "objective 'exakt'.*'exact' or 'paper'"),
-        ({"search": "all"}, "search 'all'.*'full' or 'tied'"),
+        ({"search": "all"}, "search 'all'.*'full' or 'coordinate' or 'tied'"),
         ({"refit": "pre"}, "refit 'pre'.*'back' or 'basic' or 'final'"),
         ({"scoring": "r2"}, "scoring 'r2'"),
         ({"n_atoms": 0}, "n_atoms must be 'tune', a whole number"),
@@ -670,7 +968,14 @@ def test_it_is_a_ranker():
         ({"n_solutions": 0}, "n_solutions must be a whole number"),
         ({"beta": 2}, "beta must lie"),
         ({"weighting": "items"}, "weighting 'items'"),
-        ({"views": 3}, "search='full'.*two views, but there are 3.*search='tied'"),
+        ({"tolerance": -0.1}, "tolerance must be a number from 0, got -0.1"),
+        ({"tolerance": "all"}, "tolerance must be a number from 0"),
+        ({"combine": "vote"}, "combine 'vote'.*'best' or 'mean' or 'median'"),
+        ({"combine": [1.0]}, "combine must be one of.*2 weights, one per view"),
+        ({"combine": [1.0, -1.0]}, "combine must be one of.*2 weights, one per view"),
+        ({"combine": [0, 0]}, "combine must be one of.*not all 0"),
+        ({"combine": ["a", "b"]}, "combine must be one of.*2 weights, one per view"),
+        ({"agree_on": "scored"}, "agree_on 'scored'.*'unscored' or 'all'"),
         (
             {"views": [View(kernel="linear", basis="features")] * 2},
             "basis='features'.*atoms are rows",

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from brute_force.views import rbf, small_views
+from brute_force import REGRESSION, Loss
+from brute_force.views import Look, fit_views, rbf, small_views
+from edited_files import round_trip
 from forced_way import forced
 from scipy import sparse
 from tests.core.test_arrays import Library
@@ -270,3 +272,63 @@ def test_scores_that_are_all_tied_are_said():
         model = CoRankRLS(VIEWS).fit(X, np.where(np.isnan(Y), np.nan, 1.0), qid=QID)
     assert [str(w.message)[:34] for w in told] == ["y: all scores are tied within ever"]
     np.testing.assert_allclose(model.predict(NEW), 0.0, atol=1e-12)
+
+
+# ------------------------------------------------------------------ no norm at all
+
+FREE = small_views(seed=5)
+FREE_VIEWS = [View(slice(0, 3), gamma=2.0), View(slice(3, 6), gamma=1.5, penalty=2.0)]
+
+
+def free_looks(points):
+    return [Look(v.columns, rbf(v.gamma), points, v.penalty) for v in FREE_VIEWS]
+
+
+@pytest.mark.parametrize("solver", ["direct", "partitioned", "coordinate", "accelerated"])
+@pytest.mark.parametrize(
+    ("learner", "basis"), [(CoRLS, "scored"), (CoRLS, "given"), (CoRankRLS, "given")]
+)
+def test_alpha_of_zero_is_the_least_loss_and_disagreement(learner, basis, solver):
+    rows = FREE.scored if basis == "scored" else np.asarray([0, 3, 7, 11, 12])
+    model = learner(FREE_VIEWS, 0, 0.7, BASES[basis] if basis == "scored" else rows, solver=solver)
+    model.set_params(max_iter=100_000, tol=1e-12).fit(FREE.X, FREE.y, qid=FREE.qid)
+    loss = REGRESSION if learner is CoRLS else Loss("size")
+    expected = fit_views(
+        free_looks(FREE.X[rows]),
+        FREE.X,
+        FREE.y,
+        0.0,
+        0.7,
+        loss,
+        qid=FREE.qid,
+        intercept=learner is CoRLS,
+    )
+    np.testing.assert_allclose(model.predict_views(FREE.X), expected(FREE.X), atol=1e-6)
+    assert model.alpha_ == 0
+    assert model.unscored_effect_ is None
+    with pytest.raises(ValueError, match="alpha = 0 has no held-out predictions"):
+        model.predict_held_out()
+
+
+@learners
+def test_alpha_of_zero_is_refused_where_a_function_is_open(learner):
+    with pytest.raises(ValueError, match="alpha = 0 needs scores and agreement that leave no"):
+        learner(FREE_VIEWS, 0, 0.7, "all", solver="coordinate").fit(FREE.X, FREE.y, qid=FREE.qid)
+    with pytest.raises(ValueError, match="alpha = 0 "):
+        learner(FREE_VIEWS, 0, 0.7, "all").fit(FREE.X, FREE.y, qid=FREE.qid)
+    with pytest.raises(ValueError, match="alpha = 0 needs scores and agreement"):
+        CoRankRLS(FREE_VIEWS, 0, 0.0, "scored").fit(FREE.X, FREE.y, qid=FREE.qid)
+
+
+@pytest.mark.parametrize("options", [{"alpha": [0, 1]}, {"agreement": "tune"}], ids=str)
+def test_alpha_of_zero_is_not_judged(options):
+    model = CoRLS(FREE_VIEWS, 0, 0.7, "scored").set_params(**options)
+    with pytest.raises(ValueError, match="alpha = 0 has no held-out errors: give one number each"):
+        model.fit(FREE.X, FREE.y, qid=FREE.qid)
+
+
+def test_a_model_without_a_norm_is_saved_and_updated(tmp_path):
+    model = CoRLS(FREE_VIEWS, 0, 0.7, "scored").fit(FREE.X, FREE.y)
+    again = round_trip(model, tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    assert np.isfinite(again.update(FREE.X_new, np.arange(7.0)).predict(NEW)).all()

@@ -79,6 +79,16 @@ def test_one_weight_for_all_pairs_is_one_number(basis):
 
 
 @pytest.mark.parametrize("basis", ["all", 7])
+def test_a_factor_of_0_is_no_agreement(basis):
+    fits = [
+        learner(Loss("size"), given, basis).fit(P.X, P.y, qid=P.qid, **APART)
+        for given in (0.0, (NAMED, 0.0))
+    ]
+    none, factor = (model.predict_views(P.X_new) for model in fits)
+    np.testing.assert_allclose(none, factor, atol=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["all", 7])
 @pytest.mark.parametrize("tried", ["tune", [0.0, 0.1, 1.0, 10.0]])
 def test_the_factor_is_chosen_by_held_out_errors(basis, tried):
     """What is tried for the factor has the errors of models whose weights were multiplied."""
@@ -191,15 +201,15 @@ WRONG = {
     "a diagonal": (np.ones((3, 3)), "0 on the diagonal"),
     "of two views": ([[0, 1], [1, 0]], "(3, 3)"),
     "negative": (-BONDS, "0 or more"),
-    "nothing": (np.zeros((3, 3)), "not all 0"),
+    "nothing": (np.zeros((3, 3)), "not only 0"),
+    "no mapping": ({}, "not only 0"),
+    "not a number": (np.where(BONDS > 1, np.nan, BONDS), "symmetric matrix"),
     "not finite": (np.where(BONDS > 1, np.inf, BONDS), "symmetric matrix"),
-    "no number": (
-        {("text", "image"): "much"},
-        "('text', 'image'): 'much' is no pair of views with",
-    ),
-    "unknown view": ({("text", "video"): 1.0}, "the views are text, image, sound"),
-    "one name": ({"text": 1.0}, "'text': 1.0 is no pair of views"),
-    "a view with itself": ({("text", "text"): 1.0}, "('text', 'text'): 1.0 is no pair"),
+    "no number": ({("text", "image"): "much"}, "a number of 0 or more for each pair"),
+    "two numbers": ({("text", "image"): 1.0, ("image", "text"): 2.0}, "a number of 0 or more"),
+    "unknown view": ({("text", "video"): 1.0}, "('text', 'video') is no pair of views; these are"),
+    "one name": ({"text": 1.0}, "'text' is no pair of views"),
+    "a view with itself": ({("text", "text"): 1.0}, "('text', 'text') is no pair"),
     "factor": ((BONDS, "much"), "agreement 'much' is not known"),
     "negative factor": ((BONDS, -1.0), "agreement must be 0 or more"),
 }

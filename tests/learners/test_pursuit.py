@@ -8,8 +8,23 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from brute_force import Loss, kernel, laplacian, leave_groups_out, small_problem
-from brute_force.pursuit import held_out, pursue, refitted, stopped_after
+from brute_force import (
+    Loss,
+    kernel,
+    laplacian,
+    leave_groups_out,
+    rescaled_losses,
+    small_problem,
+)
+from brute_force.pursuit import (
+    Pursued,
+    held_out,
+    objective,
+    pursue,
+    refitted,
+    stopped_after,
+    with_one_more,
+)
 from edited_files import round_trip
 from scipy import sparse
 from sklearn.base import clone, is_regressor
@@ -17,7 +32,7 @@ from sklearn.linear_model import orthogonal_mp
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
 
 import corank.solve.dictionary
-from corank import load, register_kernel
+from corank import CoRankingPursuit, View, load, register_kernel
 from corank.learners.pursuit import MatchingPursuit, RankingPursuit
 from corank.solve.pursuit import REFITS
 
@@ -180,6 +195,215 @@ def test_of_equal_atoms_the_smallest_number_enters():
     model = ranker(Loss(), 6).fit(twice, np.tile(Y, 2), qid=np.tile(QID, 2))
     assert np.all(model.atoms_ < N)
     np.testing.assert_array_equal(model.atoms_, ranker(Loss(), 6).fit(X, Y, qid=QID).atoms_)
+
+
+# ---------------------------------------------------------------- several near-optimal models
+
+
+def alternatives(L, n_steps, refit, tries):
+    """Greedy models one after the other: for every atom that may enter the model with it is made
+    and its objective evaluated. None begins as another before it, or shares more than half of its
+    atoms with it.
+    """
+    models = [pursue(PHI, Y, L, n_steps, refit)]
+    lengths = np.einsum("ij,ik,kj->j", PHI, L, PHI)
+    alive = np.flatnonzero(lengths > 1e-10 * lengths.max())
+    for _ in range(tries):
+        steps, weights, path = [], np.zeros(N), []
+        while len(steps) < n_steps:
+            found = []
+            for atom in alive:
+                if not may_enter(atom, steps, models, n_steps, refit):
+                    continue
+                if refit == "pre":
+                    tried = refitted(PHI, Y, L, [*steps, atom])
+                else:
+                    tried = with_one_more(PHI, Y, L, weights, atom)
+                found.append((objective(L, Y, PHI @ tried), atom, tried))
+            least = min(value for value, _, _ in found)
+            _, atom, weights = next(each for each in found if each[0] <= least * (1 + 1e-9))
+            steps.append(atom)
+            if refit == "back":
+                weights = refitted(PHI, Y, L, steps)
+            path.append(refitted(PHI, Y, L, steps) if refit == "final" else weights)
+        losses = [objective(L, Y, PHI @ each) for each in path]
+        models.append(Pursued(steps, np.asarray(path), np.asarray(losses)))
+    return models
+
+
+def may_enter(atom, steps, models, n_steps, refit):
+    if refit in ("back", "pre") and atom in steps:
+        return False
+    for model in models:
+        shared = {*steps, atom} & set(model.steps)
+        if (not steps and atom == model.steps[0]) or len(shared) > n_steps // 2:
+            return False
+    return True
+
+
+@every_refit
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_near_optimal_models_equal_literal_loops(refit, n_steps):
+    model = ranker(Loss(), n_steps, refit, n_solutions=4, tolerance=9.0).fit(X, Y, qid=QID)
+    expected = alternatives(laplacian(QID, Loss()), n_steps, refit, 3)
+    expected.sort(key=lambda each: each.losses[-1])
+    assert len(model.models_) == 4
+    predictions = model.predict_solutions(NEW)
+    for k, (own, literal) in enumerate(zip(model.models_, expected, strict=True)):
+        (solution,) = own.solutions
+        assert solution.atoms.tolist() == list(dict.fromkeys(literal.steps))
+        np.testing.assert_allclose(own.objective, literal.losses[-1], rtol=1e-8)
+        np.testing.assert_allclose(solution.coefficients, literal.weights[-1][solution.atoms])
+        np.testing.assert_allclose(predictions[:, k], PHI_NEW @ literal.weights[-1], rtol=1e-7)
+    np.testing.assert_array_equal(predictions[:, 0], model.predict(NEW))
+    np.testing.assert_array_equal(model.atoms_, model.models_[0].solutions[0].atoms)
+    np.testing.assert_allclose(model.training_loss_[-1], model.models_[0].objective)
+
+
+def test_one_view_and_one_of_several_find_the_same_models():
+    one = RankingPursuit(4, gamma=GAMMA, n_solutions=5, tolerance=2.0).fit(X, Y, qid=QID)
+    views = CoRankingPursuit([View(gamma=GAMMA)], 4, 0.0, n_solutions=5, tolerance=2.0)
+    views.fit(X, Y, qid=QID)
+    np.testing.assert_allclose(
+        one.predict_solutions(NEW), views.predict_solutions(NEW)[:, :, 0], rtol=1e-7
+    )
+
+
+def test_near_optimal_models_lie_within_the_tolerance():
+    every = ranker(Loss(), 4, n_solutions=6, tolerance=9.0).fit(X, Y, qid=QID)
+    losses = [own.objective for own in every.models_]
+    bound = (losses[2] + losses[3]) / 2 / losses[0] - 1
+    with pytest.warns(UserWarning, match=r"n_solutions: only \d of 60 models.*tolerance="):
+        near = ranker(Loss(), 4, n_solutions=60, tolerance=bound).fit(X, Y, qid=QID)
+    found = [own.objective for own in near.models_]
+    assert 3 <= len(found) < 60
+    assert found == sorted(found)
+    assert found[-1] <= (1 + bound) * found[0]
+
+
+@pytest.mark.parametrize("combine", ["best", "mean", "median"])
+@pytest.mark.parametrize("form", ["rows", "matrix", "columns", "function"])
+def test_solutions_are_combined_and_saved(combine, form, tmp_path, named_functions):
+    register_kernel("bumps", bumps)
+    options = {
+        "rows": {},
+        "matrix": {"dictionary": X[::-1] + 0.1},
+        "columns": {"dictionary": "features", "kernel": "linear"},
+        "function": {"dictionary": bumps},
+    }[form]
+    model = RankingPursuit(2, n_solutions=2, tolerance=9.0, combine=combine, **options)
+    model.fit(X, Y, qid=QID)
+    every = model.predict_solutions(NEW)
+    expected = {"best": every[:, 0], "mean": every.mean(axis=1), "median": np.median(every, axis=1)}
+    np.testing.assert_allclose(model.predict(NEW), expected[combine])
+    again = round_trip(model, tmp_path / "several.corank")
+    np.testing.assert_array_equal(again.predict_solutions(NEW), every)
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    if combine != "best":
+        with pytest.raises(ValueError, match=f"combine='{combine}'; fit with combine='best'"):
+            model.explain_pair(X[0], X[1])
+
+
+def test_the_number_of_atoms_is_tuned_before_others_are_looked_for():
+    greedy = ranker(Loss(), "tune").fit(X, Y, qid=QID)
+    model = ranker(Loss(), "tune", n_solutions=3, tolerance=9.0).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.path_.error, greedy.path_.error)
+    assert [len(own.solutions[0].atoms) for own in model.models_] == [greedy.n_atoms_] * 3
+
+
+# ---------------------------------------------------------------- comparisons
+
+RNG = np.random.default_rng(11)
+WINNERS, LOSERS = np.asarray(
+    [pair for pair in RNG.integers(0, 20, size=(40, 2)) if pair[0] != pair[1]]
+).T
+MARGINS = np.where(RNG.random(len(WINNERS)) < 0.2, 0.0, RNG.uniform(0.2, 2.0, len(WINNERS)))
+PAIR_WEIGHTS = RNG.uniform(0.3, 2.5, len(WINNERS))
+PAIRS = {"margins": MARGINS, "weights": PAIR_WEIGHTS}
+COMPARED = np.unique(np.concatenate([WINNERS, LOSERS]))
+
+
+def compared(kept, points, n_steps, refit):
+    """Σ w (margin − (f(winner) − f(loser)))² over some comparisons, pursued literally."""
+    gaps = PHI[WINNERS[kept]][:, points] - PHI[LOSERS[kept]][:, points]
+    return pursue(gaps, MARGINS[kept], np.diag(PAIR_WEIGHTS[kept]), n_steps, refit)
+
+
+@every_refit
+@pytest.mark.parametrize("form", ["held", "streamed"])
+def test_comparisons_take_the_atoms_that_lower_the_pairwise_objective_most(refit, form, request):
+    if form == "streamed":
+        request.getfixturevalue("streamed")
+    expected = compared(slice(None), COMPARED, 6, refit)
+    model = RankingPursuit(6, refit, gamma=GAMMA).fit_comparisons(X, WINNERS, LOSERS, **PAIRS)
+    np.testing.assert_array_equal(model.steps_, COMPARED[expected.steps])
+    np.testing.assert_allclose(model.training_loss_, expected.losses, rtol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_path(NEW), PHI_NEW[:, COMPARED] @ expected.weights.T, rtol=1e-7, atol=1e-8
+    )
+
+
+@every_refit
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
+def test_held_out_comparisons_are_those_of_refitting(refit, scoring):
+    """The items of comparisons that are held out are no atoms, unless others compare them too."""
+    folds = np.arange(len(WINNERS)) % 4
+    splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(4)]
+    rows, errors = [], []
+    for train, test in splits:
+        points = np.unique(np.concatenate([WINNERS[train], LOSERS[train]]))
+        weights = compared(train, points, 3, refit).weights
+        gaps = (PHI[WINNERS[test]][:, points] - PHI[LOSERS[test]][:, points]) @ weights.T
+        roots = np.sqrt(PAIR_WEIGHTS[test])[:, None]
+        rows.append(roots * np.column_stack([MARGINS[test], gaps]))
+        untied = MARGINS[test] > 0
+        errors.append(np.where(gaps[untied] < 0, 1.0, 0.0))
+    stacked = np.concatenate(rows)
+    expected = {
+        "squared": np.mean((stacked[:, :1] - stacked[:, 1:]) ** 2, axis=0),
+        "rescaled": rescaled_losses(stacked) / len(WINNERS),
+        "disagreement": np.concatenate(errors).mean(axis=0),
+    }[scoring]
+    model = RankingPursuit([1, 2, 3], refit, gamma=GAMMA, cv=splits, scoring=scoring)
+    model.fit_comparisons(X, WINNERS, LOSERS, **PAIRS)
+    np.testing.assert_allclose(model.path_.error, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["columns", "CSR", "rows"])
+def test_comparisons_of_other_dictionaries(form, tmp_path):
+    rows = np.asarray([21, 3, 8, 25, 1])
+    options = {"dictionary": "features", "kernel": "linear"}
+    features = sparse.csr_array(WIDE) if form == "CSR" else WIDE
+    phi = WIDE
+    if form == "rows":
+        options, features, phi = {"dictionary": rows, "gamma": GAMMA}, X, PHI[:, rows]
+    gaps = phi[WINNERS] - phi[LOSERS]
+    expected = pursue(gaps, MARGINS, np.diag(PAIR_WEIGHTS), 4, "back")
+    model = RankingPursuit(4, **options).fit_comparisons(features, WINNERS, LOSERS, **PAIRS)
+    numbers = rows if form == "rows" else np.arange(9)
+    np.testing.assert_array_equal(model.steps_, numbers[expected.steps])
+    np.testing.assert_allclose(model.training_loss_, expected.losses, rtol=1e-8)
+    again = round_trip(model, tmp_path / "pairs.corank")
+    np.testing.assert_array_equal(again.predict(features), model.predict(features))
+
+
+def test_comparisons_of_tensors_and_several_solutions():
+    torch = pytest.importorskip("torch")
+    model = RankingPursuit(3, gamma=GAMMA, n_solutions=2, tolerance=9.0, combine="median")
+    expected = clone(model).fit_comparisons(X, WINNERS, LOSERS, **PAIRS).predict(NEW)
+    model.fit_comparisons(torch.asarray(X), WINNERS, LOSERS, **PAIRS)
+    np.testing.assert_allclose(model.predict(torch.asarray(NEW)), expected, rtol=1e-8)
+
+
+def test_comparisons_have_no_scores_to_regress_on_and_may_be_ties_alone():
+    with pytest.raises(ValueError, match="beta must be 0 for comparisons"):
+        RankingPursuit(2, beta=0.5).fit_comparisons(X, WINNERS, LOSERS)
+    with pytest.warns(UserWarning, match="margins, are the same"):
+        model = RankingPursuit(2).fit_comparisons(X, WINNERS, LOSERS, margins=0 * MARGINS)
+    assert not model.predict(NEW).any()
+    frame = pd.DataFrame(X, index=[f"item {row}" for row in range(N)])
+    named = RankingPursuit(2, gamma=GAMMA).fit_comparisons(frame, WINNERS, LOSERS)
+    assert list(named.explain().names) == [f"item {row}" for row in named.atoms_]
 
 
 # ---------------------------------------------------------------- hold-out
@@ -721,6 +945,11 @@ def test_bad_parameters_are_refused(options, message):
     [
         ({"beta": 1.5}, "beta must lie between 0"),
         ({"weighting": "pairs"}, "weighting 'pairs' is not known"),
+        ({"n_solutions": 0}, "n_solutions must be a whole number from 1, got 0"),
+        ({"tolerance": -1}, "tolerance must be a number from 0, got -1"),
+        ({"tolerance": np.inf}, "tolerance must be a number from 0, got inf"),
+        ({"combine": "views"}, "combine 'views'.*'best' or 'mean' or 'median'"),
+        ({"combine": [1.0]}, "combine"),
     ],
 )
 def test_bad_comparisons_are_refused(options, message):

@@ -19,6 +19,7 @@ from corank import (
     CoRLS,
     DifferenceGP,
     PreferenceGP,
+    RankRLS,
     View,
     side_by_side,
 )
@@ -284,3 +285,12 @@ def test_one_view_cannot_disagree():
 def test_what_is_not_fitted_says_so(learner):
     with pytest.raises(NotFittedError):
         learner().suggest(POOL)
+
+
+def test_a_gaussian_process_asks_for_rankrls():
+    ranker = RankRLS(0.3, gamma=0.4).fit(X, Y, qid=QID)
+    amplitude = 2.0
+    process = DifferenceGP(amplitude, ranker.gamma_, amplitude * ranker.alpha_)
+    process.fit(X, Y, qid=QID)
+    np.testing.assert_allclose(process.predict(POOL), ranker.predict(POOL), atol=1e-10)
+    assert process.suggest(POOL, n=3).shape == (3,)

@@ -13,6 +13,7 @@ from brute_force.transduction import (
     held_out_pulls,
     numbered,
     refit,
+    refitted,
     strongest_within_one_error,
     transduce,
 )
@@ -20,7 +21,7 @@ from edited_files import round_trip
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, LeaveOneOut
+from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -668,3 +669,111 @@ def test_groups_and_transformed_unscored_rows_in_a_pipeline():
     scaler = StandardScaler().fit(X)
     own = model().fit(scaler.transform(X), Y, qid=QID, unscored=scaler.transform(X_NEW))
     np.testing.assert_array_equal(pipeline[-1].transduction_, own.transduction_)
+
+
+# ---- folds of several queries
+
+
+SCORED_FOLDS = {
+    0: 0,
+    2: 1,
+    3: 0,
+    5: 1,
+    6: 2,
+    7: 2,
+}  # of the queries 1 and 4, which are not scored, one
+IN_FOLDS = hidden(1, 4)
+TOGETHER = np.array([SCORED_FOLDS.get(query, 3) for query in QID])
+SPLITS = [
+    (np.flatnonzero((fold != TOGETHER) & (TOGETHER < 3)), np.flatnonzero(fold == TOGETHER))
+    for fold in range(3)
+]
+
+
+def transduced_in_folds(y, together, pull, weighting, points=X, codes=QID):
+    """(11) literally, whole folds of queries left out at a time."""
+    loss, unknown, parts = Loss(weighting), np.isnan(y), []
+    for fold in np.unique(together):
+        own, rest = np.flatnonzero(together == fold), np.flatnonzero(together != fold)
+        residual = np.zeros((len(own), N))
+        residual[:, own] = np.eye(len(own))
+        residual[:, rest] = -refitted(X[rest], codes[rest], X[own], K, ALPHA, loss, points)
+        parts.append(loss_rows(np.zeros(len(own)), codes[own], loss)[0] @ residual)
+    rows = np.concatenate(parts)
+    alone = refitted(X[~unknown], codes[~unknown], X[unknown], K, ALPHA, loss, points)
+    A = np.concatenate([rows[:, unknown], np.sqrt(pull) * np.eye(int(unknown.sum()))])
+    b = np.concatenate([-rows[:, ~unknown] @ y[~unknown], np.sqrt(pull) * alone @ y[~unknown]])
+    return np.linalg.lstsq(A, b, rcond=None)[0]
+
+
+@weightings
+@pytest.mark.parametrize("basis", ["all", ROWS], ids=["all", "rows"])
+@pytest.mark.parametrize("pull", [0.05, 2.0])
+def test_folds_of_queries_minimise_the_objective(weighting, basis, pull):
+    own = model(pull=pull, weighting=weighting, basis=basis, folds="cv", cv=SPLITS)
+    if basis == ROWS and weighting != "size":
+        with pytest.raises(ValueError, match=r"cv: folds .* need weighting='size'.*basis='all'"):
+            own.fit(X, IN_FOLDS, qid=QID)
+        return
+    own.fit(X, IN_FOLDS, qid=QID)
+    points = X if basis == "all" else X[ROWS]
+    expected = transduced_in_folds(IN_FOLDS, TOGETHER, pull, weighting, points)
+    close(own.transduction_, expected)
+    single = model(pull=pull, weighting=weighting, basis=basis).fit(X, IN_FOLDS, qid=QID)
+    assert not np.allclose(single.transduction_, expected, atol=1e-4)
+    predicted = refit(X, IN_FOLDS, expected, QID, X_NEW, K, ALPHA, weighting, points)
+    close(own.predict(X_NEW), predicted)
+
+
+def test_unscored_queries_are_dealt_to_folds_of_as_many():
+    y = hidden(1, 4, 5)
+    labels = np.where(np.isnan(y), 9, QID % 2)
+    splits = [
+        (np.flatnonzero(labels == 1 - fold), np.flatnonzero(labels == fold)) for fold in (0, 1)
+    ]
+    found = model(folds="cv", cv=splits).fit(X, y, qid=QID).transduction_
+    partitions = [np.where(alone == QID, 8, labels) for alone in (1, 4, 5)]
+    gaps = [
+        np.abs(transduced_in_folds(y, together, PULL, "query") - found).max()
+        for together in partitions
+    ]
+    assert min(gaps) < 1e-9
+
+
+def test_pull_is_tuned_with_the_folds_of_the_objective():
+    pulls = [0.01, 1.0, 100.0]
+    own = model(pull=pulls, folds="cv", cv=SPLITS).fit(X, IN_FOLDS, qid=QID)
+    loss, errors = Loss("query"), np.zeros(3)
+    for fold in range(3):
+        rows = fold == TOGETHER
+        y = np.where(rows, np.nan, IN_FOLDS)
+        T, t = loss_rows(PROBLEM.y[rows], QID[rows], loss)
+        for position, pull in enumerate(pulls):
+            completed = np.zeros(N)
+            completed[np.isnan(y)] = transduced_in_folds(y, TOGETHER, pull, "query")
+            errors[position] += np.sum((t - T @ completed[rows]) ** 2)
+    freedom = sum(int(np.sum(query == QID)) - 1 for query in SCORED_FOLDS)
+    tuned = np.isfinite(own.path_.pull)
+    found = dict(zip(own.path_.pull[tuned].tolist(), own.path_.error[tuned].tolist(), strict=True))
+    np.testing.assert_allclose([found[pull] for pull in pulls], errors / freedom, rtol=1e-8)
+
+
+@pytest.mark.parametrize("cv", [None, LeaveOneOut()], ids=str)
+def test_folds_need_splits_of_whole_queries(cv):
+    with pytest.raises(ValueError, match="folds='cv' needs cv= with splits that leave out whole"):
+        model(folds="cv", cv=cv).fit(X, IN_FOLDS, qid=QID)
+    with pytest.raises(ValueError, match="folds 'rows' is not known"):
+        model(folds="rows").fit(X, IN_FOLDS, qid=QID)
+
+
+def test_a_model_of_folds_is_saved_and_loaded(tmp_path):
+    own = model(folds="cv", cv=SPLITS).fit(X, IN_FOLDS, qid=QID)
+    again = round_trip(own, tmp_path / "model")
+    assert again.folds == "cv"
+    np.testing.assert_array_equal(again.predict(X_NEW), own.predict(X_NEW))
+
+
+@pytest.mark.parametrize("basis", ["all", ROWS], ids=["all", "rows"])
+def test_leaving_one_query_out_is_the_default(basis):
+    own = model(folds="cv", cv=LeaveOneGroupOut(), basis=basis).fit(X, IN_FOLDS, qid=QID)
+    close(own.transduction_, model(basis=basis).fit(X, IN_FOLDS, qid=QID).transduction_, 1e-12)

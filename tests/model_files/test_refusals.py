@@ -83,7 +83,9 @@ MODELS = {
     "KPCR": lambda: KPCR(3).fit(X, Y),
     "RankingPursuit": lambda: RankingPursuit(4).fit(X, Y, qid=QID),
     "CoRankingPursuit": (
-        lambda: CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2).fit(X, SOME_SCORES, qid=QID)
+        lambda: CoRankingPursuit(VIEWS, 3, 0.7, n_solutions=2, tolerance=9.0).fit(
+            X, SOME_SCORES, qid=QID
+        )
     ),
     "TransductiveRankRLS": (
         lambda: TransductiveRankRLS(pull=[0.1, 1.0]).fit(X, np.where(QID < 4, Y, np.nan), qid=QID)

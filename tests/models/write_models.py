@@ -127,7 +127,7 @@ def scores_fits():
     yield "views", CoRankingPursuit(TWO_VIEWS, **settled), "dense", {"y": HALF, "qid": QID}
     yield (
         "solutions",
-        CoRankingPursuit(TWO_VIEWS, **settled, n_solutions=2),
+        CoRankingPursuit(TWO_VIEWS, **settled, n_solutions=2, tolerance=9.0),
         "dense",
         {"y": HALF, "qid": QID},
     )

@@ -85,6 +85,32 @@ def test_gauss_seidel_solves_a_positive_definite_system(accelerated):
     assert found.gradient == pytest.approx(gradient, rel=1e-3, abs=1e-15)
 
 
+@pytest.mark.parametrize("coupling", [0.1, 1.0, 10.0])
+def test_sweeps_grow_with_the_logarithm_of_the_accuracy(coupling):
+    """001 section 4.3: each sweep reduces Q(c) − Q(c*) by a factor of the eigenvalues at least, so that
+    N sweeps reduce it to its N-th power.
+    """
+    matrix, right, ends = system(coupling=coupling)
+    lower, diagonal = np.tril(matrix), np.zeros_like(matrix)
+    for begin, end in pairwise(ends):
+        diagonal[begin:end, begin:end] = matrix[begin:end, begin:end]
+        lower[begin:end, begin:end] = matrix[begin:end, begin:end]
+    root = np.linalg.cholesky(matrix)
+    step = np.linalg.solve(lower, root)  # what a sweep takes off an error, in the norm of Q
+    factor = 1 - np.linalg.eigvalsh(step.T @ diagonal @ step)[0]
+    assert 0 < factor < 1
+    best = np.linalg.solve(matrix, right)
+
+    def error(solution):
+        return ((solution - best).T @ matrix @ (solution - best)).item()
+
+    start = error(np.zeros_like(best))
+    for sweeps in (1, 2, 5, 10, 20, 40):
+        with_sweeps = descend(matrix, right, ends, max_iter=sweeps, tol=1e-300)
+        assert with_sweeps.n_iter == sweeps
+        assert error(with_sweeps.solution) <= start * factor**sweeps * (1 + 1e-9) + 1e-18
+
+
 def test_a_sweep_is_algorithm_1_of_001():
     """Each block is solved with the others held, in order, from zero."""
     matrix, right, ends = system()

@@ -5,7 +5,7 @@ import pytest
 from brute_force import REGRESSION, Loss, kernel
 from brute_force.views import Look, fit_views, fit_views_comparisons, rbf, small_views
 
-from corank import CoRankRLS, CoRLS, View, random_bases, random_split
+from corank import CoRankRLS, CoRLS, View, load, random_bases, random_split
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views(seed=1)
@@ -112,6 +112,36 @@ def test_unscored_rows_apart_and_clashing_labels_are_kept_apart(loss, basis, bot
     options = {"qid": P.qid[SCORED], "intercept": loss is REGRESSION, **APART}
     expected = fit_views(own, P.X[SCORED], P.y[SCORED], ALPHA, AGREEMENT, loss, **options)(P.X_new)
     np.testing.assert_allclose(model.predict_views(P.X_new), expected, atol=1e-7)
+
+
+AMONG_ALL = {
+    "both": [len(P.X) + 2, 9, len(P.X), 4],  # counted "X, then unscored"
+    "apart": [len(P.X) + 1, len(P.X) + 5],
+    "a list a view": [[1, len(P.X)], [len(P.X) + 3, 9, 12], [2, 3]],
+}
+
+
+@every_loss
+@pytest.mark.parametrize("basis", AMONG_ALL)
+def test_a_basis_may_name_unscored_rows_that_were_handed_over_apart(loss, basis, tmp_path):
+    rows = np.concatenate([P.X, P.apart])
+    model = check(learner(loss, AMONG_ALL[basis]), loss, rows=rows, qid=P.qid, **APART)
+    named = AMONG_ALL[basis] if basis == "a list a view" else [AMONG_ALL[basis]] * 3
+    assert [own.tolist() for own in model.basis_] == named
+    model.save(tmp_path / "model.corank")
+    loaded = load(tmp_path / "model.corank")
+    np.testing.assert_array_equal(loaded.predict(P.X_new), model.predict(P.X_new))
+    assert [own.tolist() for own in loaded.basis_] == named
+
+
+def test_named_rows_must_be_there_and_in_memory():
+    n, m = len(P.X), len(P.apart)
+    with pytest.raises(ValueError, match=f"row {n + m}, but X and unscored= have rows 0 to"):
+        learner(LOSSES[1], [1, n + m]).fit(P.X, P.y, qid=P.qid, **APART)
+    with pytest.raises(ValueError, match=f"row {n}, but X has rows 0 to {n - 1}"):
+        learner(LOSSES[1], [1, n]).fit(P.X, P.y, qid=P.qid)
+    with pytest.raises(TypeError, match=f"names row {n + 1}, .* in chunks; hand them over as one"):
+        learner(LOSSES[1], [1, n + 1]).fit(P.X, P.y, qid=P.qid, unscored=[P.apart])
 
 
 @pytest.mark.parametrize(

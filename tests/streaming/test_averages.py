@@ -5,21 +5,30 @@ come in.
 import numpy as np
 import pytest
 from scan_files import NAMES, make_rows, scan, table, write_parts
+from scipy import sparse
+from sklearn.metrics import r2_score
 
 from corank import AutoRanker, AutoRegressor, TableEncoder, View, load
 from corank.core.sampling import label_draws
 from corank.learners.average import fitting
 from corank.learners.average.candidates import Candidate
-from corank.learners.average.encoding import BOTH_RANKS, QUERY_RANKS, RANKS
-from corank.streaming import averages
+from corank.learners.average.encoding import AS_GIVEN, BOTH_RANKS, QUERY_RANKS, RANKS
+from corank.metrics import disagreement_error
+from corank.streaming import averages, models
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+    pytest.mark.filterwarnings("ignore:rows are predicted in passes"),
 ]
 X, Y, QID = make_rows(n=600, scored=0.8)
 NEW = make_rows(n=40, seed=2)[0]
-CANDIDATES = [Candidate(width=2.0), Candidate(RANKS, width=8.0), Candidate(kernel="laplacian")]
+CANDIDATES = [
+    Candidate(width=2.0),
+    Candidate(RANKS, width=8.0),
+    Candidate(kernel="laplacian"),
+    Candidate(QUERY_RANKS, width=4.0),
+]
 LEARNERS = [AutoRegressor(candidates=CANDIDATES), AutoRanker(candidates=CANDIDATES)]
 
 
@@ -62,14 +71,18 @@ def test_few_rows_give_the_model_of_memory(learner, tmp_path):
     close(learner.fit(rows).predict(NEW), expected)
 
 
-@pytest.mark.parametrize("kind", ["regressor", "no level", "queries", "one query"])
+@pytest.mark.parametrize(
+    "kind", ["regressor", "no level", "queries", "one query", "within", "both"]
+)
 def test_coefficients_are_those_of_all_rows(kind, tmp_path, few_sampled):
-    ranks = kind in ("queries", "one query")
-    candidates = CANDIDATES[:1]
+    ranks = kind not in ("regressor", "no level")
+    candidates = {"within": [Candidate(QUERY_RANKS)], "both": [Candidate(BOTH_RANKS)]}.get(
+        kind, CANDIDATES[:1]
+    )
     learner = AutoRegressor(candidates=candidates, fit_intercept=kind != "no level")
     if ranks:
         learner = AutoRanker(candidates=candidates)
-    query = "q" if kind == "queries" else None
+    query = "q" if kind in ("queries", "within", "both") else None
     learner.fit(rows_of(tmp_path / "rows", query=query))
     model = learner._model
     [encoding], [fitted] = model.encodings, model.candidates
@@ -78,11 +91,11 @@ def test_coefficients_are_those_of_all_rows(kind, tmp_path, few_sampled):
     scored = ~np.isnan(Y)
     gamma = fitted.similarities[0].gamma
 
-    def kernel(rows):
-        encoded = encoding.encode(rows, None)
+    def kernel(rows, queries):
+        encoded = encoding.encode(rows, queries)
         return np.exp(-gamma * np.sum((encoded[:, None] - points[None]) ** 2, axis=2))
 
-    features, scores = kernel(X[scored]), Y[scored] - model.base
+    features, scores = kernel(X[scored], QID[scored]), Y[scored] - model.base
     groups = np.unique(QID[scored], return_inverse=True)[1] if query else np.zeros(len(scores), int)
     centring = np.eye(len(scores))
     if kind != "no level":
@@ -91,9 +104,10 @@ def test_coefficients_are_those_of_all_rows(kind, tmp_path, few_sampled):
     between = np.exp(-gamma * np.sum((points[:, None] - points[None]) ** 2, axis=2))
     system = features.T @ centring @ features + fitted.alpha * between
     expected = np.linalg.solve(system, features.T @ centring @ scores)
-    values = kernel(NEW) @ expected
-    found = kernel(NEW) @ fitted.coefficients + fitted.level
-    if kind == "queries":
+    new = kernel(NEW, np.arange(40) // 8)
+    values = new @ expected
+    found = new @ fitted.coefficients + fitted.level
+    if query:
         values, found = values - values.mean(), found - found.mean()
     elif kind != "no level":
         values += scores.mean() - np.mean(features @ expected)
@@ -110,11 +124,16 @@ def test_pieces_do_not_matter(learner, tmp_path, few_sampled):
         close(model.predict(NEW), predictions)
         for name, rows in points.items():
             np.testing.assert_array_equal(model._model.points[name], rows)
-    scanned = rows_of(tmp_path / "rows")
-    close(model.predict(scanned), model.predict(X))
-    scored = ~np.isnan(Y)
-    expected = model.score(X[scored], Y[scored], qid=QID[scored])
-    assert model.score(scanned) == pytest.approx(expected)
+    queries = {"qid": QID} if isinstance(model, AutoRanker) else {}
+    assert (QUERY_RANKS in model._model.points) == bool(queries)
+    for chunk_rows in (3, 50, 1_000):
+        scanned = rows_of(tmp_path / "rows", chunk_rows)
+        found = model.predict(X, **queries)
+        close(model.predict(scanned), found)
+        expected = r2_score(Y[~np.isnan(Y)], found[~np.isnan(Y)])
+        if queries:
+            expected = 1 - disagreement_error(Y, found, qid=QID)
+        assert model.score(scanned) == pytest.approx(expected)
 
 
 def test_points_are_called_by_their_rows_in_the_scan(tmp_path, few_sampled):
@@ -226,6 +245,43 @@ def test_views_text_and_files_of_models(tmp_path, few_sampled):
     assert model.unscored_effect_ is None
 
 
+def test_wide_sparse_rows_are_csr(tmp_path, few_sampled, monkeypatch):
+    monkeypatch.setattr(averages, "WIDE_COLUMNS", 5)
+    rng = np.random.default_rng(5)
+    sparse_rows = np.where(rng.random(X.shape) < 0.06, X + 3, 0.0)
+    write_parts(table(sparse_rows, Y, QID), tmp_path / "rows", [300])
+    candidates = [Candidate(AS_GIVEN, "cosine"), Candidate(width=2.0)]
+    rows = scan(tmp_path / "rows", features=NAMES, score="y", chunk_rows=50)
+    model = AutoRegressor(candidates=candidates).fit(rows)
+    assert all(sparse.issparse(points) for points in model._model.points.values())
+    close(model.predict(rows), model.predict(sparse.csr_array(sparse_rows)))
+    monkeypatch.setattr(averages, "SAMPLE_ROWS", 1_000)
+    expected = AutoRegressor(candidates=candidates).fit(sparse.csr_array(sparse_rows), Y)
+    found = AutoRegressor(candidates=candidates).fit(rows)
+    close(found.predict(sparse_rows), expected.predict(sparse_rows))
+
+
+def test_few_queries_in_passes_are_compared_as_in_memory(tmp_path):
+    scores = np.nan_to_num(Y, nan=0.5)
+    write_parts(table(X, scores, QID), tmp_path / "rows", [99])
+    candidates = [*CANDIDATES, Candidate(BOTH_RANKS, "laplacian")]
+    expected = AutoRanker(candidates=candidates).fit(X, scores, qid=QID)
+    rows = scan(tmp_path / "rows", features=NAMES, score="y", query="q", chunk_rows=40)
+    found = AutoRanker(candidates=candidates).fit(rows)
+    close(found.predict(X, qid=QID), expected.predict(X, qid=QID))
+    close(found.predict(rows), expected.predict(X, qid=QID))
+
+
+def test_queries_too_long_to_compare_columns_within_them(tmp_path, few_sampled, monkeypatch):
+    ranker = AutoRanker(candidates=CANDIDATES)
+    model = ranker.fit(rows_of(tmp_path / "rows"))
+    monkeypatch.setattr(models, "max_held_rows", lambda n_features: 2)
+    with pytest.raises(ValueError, match="a query has more than 2 rows"):
+        model.predict(rows_of(tmp_path / "rows", 3))
+    monkeypatch.setattr(averages.SampledScan, "has_whole_queries", False)
+    assert QUERY_RANKS not in ranker.fit(rows_of(tmp_path / "rows"))._model.points
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -250,7 +306,7 @@ def test_other_refusals(tmp_path):
     with pytest.raises(ValueError, match="no scored row"):
         AutoRanker().fit(scan(tmp_path / "unscored", features=NAMES, score="y"))
     within = [Candidate(QUERY_RANKS), Candidate(BOTH_RANKS)]
-    for given in ((rows,), (X, Y)):
+    for given in ((rows_of(tmp_path / "rows", query=None),), (X, Y)):
         with pytest.raises(ValueError, match="all of them compare columns within queries"):
             AutoRanker(candidates=within).fit(*given)
     model = AutoRanker(candidates=CANDIDATES).fit(rows)

@@ -146,7 +146,7 @@ REFUSALS["files"] = {
     "a number": (lambda folder: scan(7), "paths .* 7", TypeError),
     "bytes": (lambda folder: scan([b"rows"]), "paths .* b'rows'", TypeError),
     "of an unknown format": (lambda folder: scan(__file__), "format="),
-    "of JSON": (of_json, "format="),
+    "of JSON": (of_json, "cannot be read in passes"),
     "cut off": (
         lambda folder: (cut(folder / "part-009.parquet"), scan(folder)),
         r"part-009\.parquet is no Parquet file",

@@ -23,18 +23,17 @@ from corank.core.arrays import (
     cholesky,
     like,
     namespace,
+    solve_factored,
     take,
     to_numpy,
 )
 from corank.core.basis import Basis
 from corank.core.loss import QueryLoss, WithinQueries
-from corank.core.observations import ScoredRows
+from corank.core.observations import ScoredRows, whitened_statistics
 from corank.core.queries import encode_queries
 from corank.core.sums import Gram
 from corank.inputs import read_features
 from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.solve.systems import whitened_statistics
-from corank.solve.tuning import solve_factored
 from corank.streaming.checkpoint import digest_of, in_words
 from corank_federated.messages import VERSION, Message, Terms, note
 from corank_federated.shared_items import SharedItems

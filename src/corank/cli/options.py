@@ -424,15 +424,17 @@ class LearnerOptions:
         shown=True,
     )
     gamma: Word = setting(
-        "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if"
-        " few rows are scored; they, preference and difference also take columns, one width per"
-        " column.",
+        "Kernel width: tune, scale, mean-distance or a number. rankrls and rls also take auto, which"
+        " tunes it if few rows are scored; they, preference and difference also take columns, one"
+        " width per column.",
         shown="the method's own",
     )
     basis: Word = setting(
         "Rows used as basis functions: auto, all, features or a number.", shown="auto"
     )
-    alpha: Word = tuned("Strength of regularisation: tune, a number, or several to try.")
+    alpha: Word = tuned(
+        "Strength of regularisation: tune, mean-length, a number, or several to try."
+    )
     agreement: Word = tuned(
         "How strongly views must agree on unscored rows: tune, a number, or several to try."
     )

@@ -368,6 +368,11 @@ def solve_upper(factor: Array, right: Array) -> Array:
     return xp.linalg.solve(factor, right)
 
 
+def solve_factored(factor: Array, right: Array) -> Array:
+    """(L Lᵀ)⁻¹ right."""
+    return solve_upper(factor.T, solve_lower(factor, right))
+
+
 def triangle(matrix: Array) -> Array:
     """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q. O(n k²).
 

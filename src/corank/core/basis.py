@@ -198,7 +198,13 @@ class FeatureMap:
 
 
 def read_basis(
-    spec: Any, kernel: Any, n_rows: int, n_candidates: int, auto: tuple[int, int], view: Any = None
+    spec: Any,
+    kernel: Any,
+    n_rows: int,
+    n_candidates: int,
+    auto: tuple[int, int],
+    view: Any = None,
+    n_apart: int = 0,
 ) -> BasisSpec:
     """The parameter `basis`, checked against the rows; "auto" becomes "all", or a number of rows.
 
@@ -207,8 +213,9 @@ def read_basis(
     kernel : its name; n_rows : of X, which row indices point at; n_candidates : that may serve
     auto : rows up to which "auto" takes all of them; how many beyond
     view : its name for messages, None where there is one view
+    n_apart : rows of `unscored=`, which row indices count behind those of X
     """
-    resolved = check_basis(spec, n_rows, n_candidates)
+    resolved = check_basis(spec, n_rows, n_candidates, n_apart)
     if is_named(resolved, "auto"):
         limit, size = auto
         resolved = "all" if n_candidates <= limit else size
@@ -225,7 +232,7 @@ def read_basis(
     return resolved
 
 
-def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
+def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int, n_apart: int = 0) -> BasisSpec:
     """Refuse a basis that does not exist or has wrong rows; row indices come back as an int64
     array.
     """
@@ -249,14 +256,16 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
             "basis must be 'auto', 'all', 'scored', 'features', a number or a list of row indices;"
             f" got an array of shape {rows.shape} and type {rows.dtype}."
         )
-    return checked_rows(rows, n_rows, "basis")
+    return checked_rows(rows, n_rows, "basis", n_apart)
 
 
-def checked_rows(rows: NumpyArray, n_rows: int, name: str) -> NumpyArray:
-    """Row numbers of X, each at most once."""
-    if rows.min() < 0 or rows.max() >= n_rows:
+def checked_rows(rows: NumpyArray, n_rows: int, name: str, n_apart: int = 0) -> NumpyArray:
+    """Row numbers of X, then of `unscored=`, each at most once."""
+    end = n_rows + n_apart
+    if rows.min() < 0 or rows.max() >= end:
         wrong = int(rows.min() if rows.min() < 0 else rows.max())
-        raise ValueError(f"{name} holds row {wrong}, but X has rows 0 to {n_rows - 1}.")
+        have = "X and unscored= have" if n_apart else "X has"
+        raise ValueError(f"{name} holds row {wrong}, but {have} rows 0 to {end - 1}.")
     if len(np.unique(rows)) != len(rows):
         raise ValueError(f"{name} holds the same row index twice; list every row once.")
     return rows.astype(np.int64)

@@ -18,7 +18,7 @@ unit and view.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -238,6 +238,92 @@ def has_item_form(problems: Sequence[Any]) -> bool:
     ):
         return False
     return getattr(problems[0].comparison, "weighting", None) == "size" or same_scores(problems)
+
+
+# ---------------------------------------------------------------- all rows, fold by fold
+
+
+@dataclass(frozen=True)
+class QueryRun:
+    """Folds (queries) of one size in one part of a layout, one after the other, from row `begin`."""
+
+    part: int
+    begin: int
+    size: int
+    count: int
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the queries."""
+        return slice(self.begin, self.begin + self.size * self.count)
+
+    def pieces(self, n_queries: int) -> Iterator[QueryRun]:
+        """The run cut into runs of at most `n_queries` queries."""
+        for first in range(0, self.count, max(n_queries, 1)):
+            count = min(max(n_queries, 1), self.count - first)
+            yield QueryRun(self.part, self.begin + first * self.size, self.size, count)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All rows in the order of their parts, within a part by the size of what is left out together
+    in eq. (11), then query by query.
+
+    The parts are the folds in which scored queries are held out to choose parameters, the scored
+    queries that never are, and, last, the unscored queries.
+
+    order : (N,) row numbers
+    bounds : (n_folds + 3,) first row of every part, and the end
+    runs : of one size in one part, in order
+    """
+
+    order: Index
+    bounds: Index
+    runs: tuple[QueryRun, ...]
+    n_folds: int
+
+    @classmethod
+    def of(
+        cls, queries: Index, scored: Index, folds: Index, together: Index | None = None
+    ) -> Layout:
+        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for
+        none. O(N log N).
+
+        All rows of a query are scored, in one fold, or none is. So are those that are left out
+        `together` (N,), by default the rows of a query.
+        """
+        together = queries if together is None else together
+        n_folds = int(folds.max()) + 1
+        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
+        parts[scored] = np.where(folds < 0, n_folds, folds)
+        sizes = np.bincount(together)[together]
+        order = np.lexsort((queries, together, sizes, parts))
+        keys = np.stack([parts[order], sizes[order]])
+        changes = np.any(np.diff(keys, prepend=-1), axis=0)
+        starts = np.flatnonzero(changes).tolist()
+        runs = []
+        for begin, end in pairwise([*starts, len(order)]):
+            part, size = keys[:, begin].tolist()
+            count = (end - begin) // size
+            runs.append(QueryRun(part, begin, size, count))
+        bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
+        return cls(order, bounds, tuple(runs), n_folds)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of scored rows; they come first."""
+        return int(self.bounds[-2])
+
+    @property
+    def folds(self) -> Index:
+        """Folds of the scored rows, −1 for none: (n,)."""
+        numbers = np.r_[np.arange(self.n_folds), -1]
+        sizes = np.diff(self.bounds[:-1])
+        return np.repeat(numbers, sizes)
+
+    def rows(self, part: int) -> Index:
+        """The rows of a part."""
+        return np.arange(self.bounds[part], self.bounds[part + 1])
 
 
 # ---------------------------------------------------------------- what `cv` asks for

@@ -57,8 +57,9 @@ DIAGONAL_ROWS = 64
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
 MAX_COMPARED_ROWS = 2_000  # of which shares of columns are counted
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
-# of |x|² + |z|²: a smaller squared distance of CSR rows is what rounding leaves of 0
+# of |x|² + |z|²: a smaller difference of such lengths is what rounding leaves of 0
 ZERO_DISTANCE = 1e-14
+MEAN_DISTANCE, MEAN_LENGTH = "mean-distance", "mean-length"  # rules for gamma and alpha
 WITH_GAMMA = ("rbf", *NORMS, "poly", "polynomial", "sigmoid", "chi2")
 
 
@@ -190,11 +191,14 @@ class Kernel:
             return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
         return X * like(np.asarray(self.scales), X)[None, :]
 
-    def scale_width(self, X: Array, weights: Array | None = None) -> float:
-        """gamma="scale" for rows (n, d); the root of `scale_gamma` where gamma is multiplied by a
-        distance, not by its square.
+    def scale_width(self, X: Array, weights: Array | None = None, rule: str = "scale") -> float:
+        """gamma="scale" or "mean-distance" for rows (n, d); the root of `scale_gamma`, or of what
+        takes its place, where gamma is multiplied by a distance, not by its square.
         """
-        gamma = scale_gamma(X, weights)
+        if rule == MEAN_DISTANCE:
+            gamma = 1 / (mean_squared_distance(X, weights) or 1.0)
+        else:
+            gamma = scale_gamma(X, weights)
         return float(np.sqrt(gamma)) if self.name == "exponential" else gamma
 
     def with_widths(self, widths: FloatArray) -> Kernel:
@@ -367,6 +371,34 @@ def scale_gamma(X: Array, weights: Array | None = None) -> float:
         mean = float(xp.sum(row_weights[:, None] * X)) / total
         variance = float(xp.sum(row_weights[:, None] * (X - mean) ** 2)) / total
     return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
+    """The mean of |x − x'|² over all pairs of rows (n, d), a row with itself among them: twice the
+    variances of the columns. O(n d).
+    """
+    shares = _shares(X, weights)
+    centre = shares @ float64(X)
+    squares = float(shares @ squared_norms(float64(X)))
+    variances = squares - float(centre @ centre)
+    return 2 * variances if variances > ZERO_DISTANCE * squares else 0.0
+
+
+def inverse_length(X: Array, weights: Array | None = None) -> float:
+    """alpha="mean-length": one over the mean of |x| over rows (n, d); 1 where all are 0."""
+    if str(X.dtype) == "object":
+        raise ValueError(
+            "alpha='mean-length' needs rows of numbers, but these are objects; use a number, or"
+            " alpha='tune'."
+        )
+    lengths = squared_norms(float64(X)) ** 0.5
+    return 1 / (float(_shares(X, weights) @ lengths) or 1.0)
+
+
+def _shares(X: Array, weights: Array | None) -> Array:
+    """The weights of the rows (n,) as shares of their sum."""
+    weights = like(np.ones(X.shape[0]), X) if weights is None else weights
+    return weights / namespace(weights).sum(weights)
 
 
 def product(X: Array, Z: Array) -> Array:

@@ -6,6 +6,7 @@ scored row, or one comparison. Units of one group (query) go together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
@@ -24,7 +25,9 @@ from corank.core.arrays import (
     namespace,
     take,
     to_numpy,
+    zeros_beside,
 )
+from corank.core.basis import Basis, FeatureBasis, FeatureMap
 from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
 from corank.core.queries import RowsByQuery, encode_queries, misordered_shares, query_codes
@@ -37,8 +40,9 @@ from corank.core.storable import (
     storable,
     whole,
 )
-from corank.core.sums import FeatureMap, Statistics, gather
-from corank.core.views import SideBySide
+from corank.core.sums import FeatureMap as Features
+from corank.core.sums import Statistics, gather
+from corank.core.views import JointFeatures, SideBySide
 
 Question: TypeAlias = Literal["score", "comparison"]  # that an observation answers
 
@@ -233,7 +237,7 @@ class ScoredRows:
         free_means = between[np.unique(queries)] == 0
         return len(queries) - int(free_means.sum())
 
-    def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
+    def statistics(self, features: Features, size: int, folds: Index | None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
         codes = None if self.queries is None else to_numpy(self.queries)
         if folds is not None and codes is not None:
@@ -263,13 +267,22 @@ class ScoredRows:
         """The scores less residuals that were multiplied by √w only."""
         return self.scores[:, None] - residuals / self.operator.root_weights[:, None]
 
-    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+    def unit_features(self, features: Features, units: Index) -> Array:
         """Φ of the given rows: (len(units), r)."""
         return features(take(self.features, units))
 
     def per_unit(self, rows: Array) -> Array:
         """Values of the rows (n, c) as values of units: they are the same."""
         return rows
+
+    @property
+    def unit_rows(self) -> ScoredRows:
+        """The units as rows with scores: they are."""
+        return self
+
+    def rows_without(self, kept: Index, left: Index) -> Index:
+        """Rows that no unit kept needs when others are left out."""
+        return left
 
     def unit_root(self, x: Array) -> Array:
         """J x."""
@@ -371,7 +384,7 @@ class ComparedRows:
             groups=groups,
         )
 
-    def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
+    def statistics(self, features: Features, size: int, folds: Index | None) -> Statistics:
         """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores.
 
         An item's features are made once where those of all items fit into memory, else in every
@@ -396,7 +409,7 @@ class ComparedRows:
         """The rank of the loss: the number of comparisons, of all where `units` is None."""
         return len(self.winners if units is None else units)
 
-    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+    def unit_features(self, features: Features, units: Index) -> Array:
         """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
         ends = np.concatenate([self.winners[units], self.losers[units]])
         items, places = np.unique(ends, return_inverse=True)
@@ -419,6 +432,26 @@ class ComparedRows:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
         return take(rows, self.winners) - take(rows, self.losers)
 
+    @cached_property
+    def unit_rows(self) -> ScoredRows:
+        """The comparisons as rows without features that count one by one, margins as scores."""
+        operator = self.operator
+        numbers = np.arange(len(self.winners))
+        return ScoredRows(
+            features=zeros_beside((len(numbers), 0), self.reference),
+            scores=operator.margins,
+            queries=like(self.groups, self.reference, "int64"),
+            n_queries=int(self.groups.max()) + 1,
+            weights=operator.weights,
+            index=like(numbers, self.reference, "int64"),
+        )
+
+    def rows_without(self, kept: Index, left: Index) -> Index:
+        """Rows that no unit kept needs when others are left out."""
+        needed = np.concatenate([self.winners[kept], self.losers[kept]])
+        ends = np.concatenate([self.winners[left], self.losers[left]])
+        return np.asarray(np.setdiff1d(ends, needed))
+
     def unit_root(self, x: Array) -> Array:
         """w^½ x."""
         return namespace(x).sqrt(self.operator.weights)[:, None] * x
@@ -440,6 +473,32 @@ class ComparedRows:
 
 
 Problem: TypeAlias = ScoredRows | ComparedRows
+
+
+def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:
+    """The sums of one pass over the whitened features of a problem; `folds` has one number per
+    unit. O(n r (r + d)).
+    """
+    features = FeatureMap(basis)
+    statistics = problem.statistics(features, features.size, folds)
+    white = basis.whitening
+    return statistics if white.inside or white.trivial else statistics.mapped(white.matrix)
+
+
+def target_statistics(
+    targets: Sequence[Any], basis: Basis, folds: Index | None
+) -> list[Statistics]:
+    """`whitened_statistics` for several columns of scores of the same rows, from one pass in which
+    the scores are features, too. O(n (r + t) (r + t + d)).
+    """
+    scores = namespace(targets[0].scores).stack([target.scores for target in targets], axis=1)
+    features = JointFeatures([basis, FeatureBasis(len(targets), scores)])
+    rows = SideBySide(((targets[0].features, None), (scores, None)))
+    problem = replace(targets[0], features=rows)
+    sums = features.whitened(problem.statistics(features, features.size, folds))
+    size, last = basis.whitening.matrix.shape[1], len(targets) + 1
+    numbers = np.arange(size)
+    return [sums.of_columns(np.r_[numbers, size + j, size + last]) for j in range(len(targets))]
 
 
 def warn_of_ties(*problems: ScoredRows) -> None:

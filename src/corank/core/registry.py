@@ -181,6 +181,7 @@ for _record in (
         "corank.learners.pursuit",
         "pursuit",
         "ranks items within a query, by a handful of atoms",
+        comparisons=True,
         options=("atoms", "beta", "refit", "weighting"),
     ),
     LearnerRecord(
@@ -198,6 +199,7 @@ for _record in (
         "ranks items within a query, by a handful of atoms per view that agree on unscored rows",
         views=True,
         unscored=True,
+        comparisons=True,
         options=("agreement", "atoms", "beta", "refit", "weighting"),
     ),
     LearnerRecord(

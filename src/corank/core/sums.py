@@ -216,7 +216,10 @@ class Statistics:
     def of_features(self, chosen: Index) -> Statistics:
         """The sums with the given features only."""
         size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
-        kept = np.r_[chosen, size : size + N_TARGETS]
+        return self.of_columns(np.r_[chosen, size : size + N_TARGETS])
+
+    def of_columns(self, kept: Index) -> Statistics:
+        """The sums with some columns of z: features, then a score and the constant."""
         return self.transformed(
             lambda vector: take(vector, kept), lambda matrix: block_of(matrix, kept, kept)
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import reduce
-from itertools import combinations, pairwise
+from itertools import pairwise, permutations
 from numbers import Integral, Real
 from operator import mul
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -24,9 +24,11 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     NumpyArray,
+    block_diagonal,
     float64,
     is_foreign,
     is_sparse,
+    like,
     namespace,
     refuse_masked,
     sum_of,
@@ -34,10 +36,12 @@ from corank.core.arrays import (
     take_columns,
     to_numpy,
 )
+from corank.core.basis import Basis, FeatureMap
 from corank.core.kernels import Kernel, kernel_names
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.sampling import row_digests
 from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
+from corank.core.sums import Statistics
 
 MAX_GRID_ENTRIES = 10**7  # of kernel values between parts of new rows and those of a grid
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
@@ -272,30 +276,24 @@ def _are_pairs(value: Any) -> bool:
 def read_bonds(pairs: Any, names: Sequence[str]) -> FloatArray:
     """The weights of pairs of views, a matrix or a mapping of pairs of names, as a matrix (M, M)."""
     m = len(names)
-    bonds: FloatArray = np.zeros((m, m))
     if isinstance(pairs, Mapping):
-        known = [set(pair) for pair in combinations(names, 2)]
-        for pair, weight in pairs.items():
-            if (
-                not isinstance(pair, tuple)
-                or set(pair) not in known
-                or not isinstance(weight, Real)
-            ):
-                raise ValueError(
-                    f"agreement: {pair!r}: {weight!r} is no pair of views with a number; the views"
-                    f" are {', '.join(names)}."
-                )
-            first, second = map(names.index, pair)
-            bonds[first, second] = bonds[second, first] = weight
-    else:
-        bonds = np.asarray(pairs, dtype=np.float64)
-    is_sound = bonds.shape == (m, m) and np.isfinite(bonds).all() and (bonds >= 0).all()
-    if not is_sound or (bonds != bonds.T).any() or bonds.diagonal().any() or not bonds.any():
-        raise ValueError(
-            f"agreement of pairs of views must be a symmetric matrix ({m}, {m}) of numbers of 0 or"
-            f" more, 0 on the diagonal and not all 0, got {pairs!r}."
+        known = list(permutations(names, 2))
+        if unknown := [pair for pair in pairs if pair not in known]:
+            raise ValueError(
+                f"agreement: {unknown[0]!r} is no pair of views; these are {', '.join(names)}."
+            )
+        bonds = np.asarray(
+            [[pairs.get((a, b), pairs.get((b, a), 0)) for b in names] for a in names]
         )
-    return bonds
+    else:
+        bonds = np.asarray(pairs)
+    is_sound = bonds.shape == (m, m) and bonds.dtype.kind in "iuf" and 0 < bonds.max() < np.inf
+    if not is_sound or (bonds < 0).any() or (bonds != bonds.T).any() or np.diag(bonds).any():
+        raise ValueError(
+            "agreement must have a number of 0 or more for each pair of views, in a mapping or a"
+            f" symmetric matrix ({m}, {m}) with 0 on the diagonal, and not only 0; got {pairs!r}."
+        )
+    return bonds.astype(np.float64)
 
 
 def disagreements(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
@@ -442,7 +440,7 @@ class BlockKernel(Kernel):
         """Whether one of its kernels has a width."""
         return any(part.has_width for part in self.parts)
 
-    def scale_width(self, X: Array, weights: Array | None = None) -> float:
+    def scale_width(self, X: Array, weights: Array | None = None, rule: str = "scale") -> float:
         """1: its kernels have widths of their own."""
         return 1.0
 
@@ -579,6 +577,42 @@ class SideBySide:
     def features(self) -> list[Array]:
         """One array per view, with its columns only."""
         return [select(X, columns) for X, columns in self.parts]
+
+
+class JointFeatures:
+    """The features of all views side by side, from rows as every view sees them."""
+
+    def __init__(self, bases: Sequence[Basis]) -> None:
+        self.maps = [FeatureMap(basis) for basis in bases]
+        self.ends = np.cumsum([0, *(phi.size for phi in self.maps)])
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.ends[-1])
+
+    def __call__(self, rows: SideBySide) -> Array:
+        """(n, size)."""
+        blocks = [phi(features) for phi, features in zip(self.maps, rows.features(), strict=True)]
+        return namespace(blocks[0]).concat(blocks, axis=1)
+
+    def write(self, rows: SideBySide, out: Array) -> None:
+        """(n, size) into a NumPy array."""
+        for phi, features, (begin, end) in zip(
+            self.maps, rows.features(), pairwise(self.ends), strict=True
+        ):
+            phi.write(features, out[:, begin:end])
+
+    def whitened(self, statistics: Statistics) -> Statistics:
+        """Sums of these features as sums of whitened ones."""
+        if all(phi.whitened or phi.basis.whitening.trivial for phi in self.maps):
+            return statistics
+        reference = statistics.queries[0].matrix
+        blocks = [
+            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix
+            for phi in self.maps
+        ]
+        return statistics.mapped(block_diagonal(blocks))
 
 
 def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:

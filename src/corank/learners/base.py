@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, Mask, namespace, to_numpy, with_precision_of
+from corank.core.arrays import Array, Index, Mask, namespace, take, to_numpy, with_precision_of
 from corank.core.basis import AUTO_LIMIT, AUTO_SIZE, read_basis
 from corank.core.folds import Splits
 from corank.core.kernels import Kernel, check_precomputed, is_named
@@ -31,6 +32,7 @@ from corank.inputs import (
     given_scores,
     is_frame,
     is_scan,
+    mean_over_targets,
     read_features,
     read_rows,
     read_scores,
@@ -40,6 +42,8 @@ from corank.inputs import (
     warn_of_scales,
 )
 from corank.learners.parameters import (
+    GAMMA_RULES,
+    BriefRequest,
     candidates,
     check_choice,
     check_weights,
@@ -53,7 +57,7 @@ from corank.learners.update import HoldsOut, Kept, check_like_fit, with_new_rows
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
-from corank.solve.function import Function, Span
+from corank.solve.function import Expansion, Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
 from corank.solve.tuning import Training
@@ -76,21 +80,6 @@ def finite_predictions(values: Array) -> Array:
     return values
 
 
-class BriefRequest:
-    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-
-    def __get__(self, instance: Any, owner: Any) -> Any:
-        method = self.request.__get__(instance, owner)
-        method.__doc__ = (
-            "Say which metadata searches and pipelines hand on: see scikit-learn's metadata"
-            " routing."
-        )
-        return method
-
-
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is
     needed.
@@ -104,8 +93,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     has_evidence: ClassVar[bool] = False  # chose by it: `log_evidence_`, `amplitude_`
     has_views: ClassVar[bool] = False  # one function per view: `predict_views`, `agreement_`
     has_atoms: ClassVar[bool] = False  # that `explain` lists
+    has_targets: ClassVar[bool] = False  # y may be (n, t): several columns of scores
     suggests: ClassVar[bool] = False  # what to ask next
-    remark_in_passes: str = ""  # what is left out where rows are predicted in passes
+    needs_whole_queries = False  # whether predictions of a row depend on others of its query
     updates_comparisons: ClassVar[bool] = False  # not only scores
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
@@ -170,8 +160,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def tuning_path(self) -> Any:
-        """The `path_` of what was tried, None where nothing was tuned."""
-        return vars(self).get("path_")
+        """The `path_` of what was tried, None where nothing was tuned, or every column of y was."""
+        path = vars(self).get("path_")
+        return None if isinstance(path, list) else path
 
     @property
     def knows_uncertainty(self) -> bool:
@@ -257,6 +248,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self._pairwise
         tags.target_tags.required = True
+        tags.target_tags.multi_output = self.has_targets
         return tags
 
 
@@ -299,20 +291,19 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         """
         self._n_seen, self._n_scored, self._n_queries = seen, scored, queries
         self._level, self._with_queries = level, with_queries
-        # those of a loaded model belong to what it was fitted on before
-        self.encoder_ = self.table_ = None
+        # those of a loaded model, or of several columns, belong to what it was fitted on before
+        self.encoder_, self.table_, self.targets_ = None, None, ()
 
     # ---------------------------------------------------------------- what is fitted, as users see it
 
     def _shown(self, values: Sequence[Any]) -> Any:
-        """A value per part of the function as a fitted attribute: all of them where there are
-        views, else that of the first.
-        """
-        return list(values) if self.has_views else values[0]
+        """Values per part as a fitted attribute: all of several views or bases, else the first."""
+        several = self.has_views or (self.targets_ and len(values) > 1)
+        return list(values) if several else values[0]
 
     def _listed(self, value: Any) -> list[Any]:
         """A fitted attribute with one entry per part."""
-        return list(value) if self.has_views else [value]
+        return value if self.has_views or isinstance(value, list) else [value]
 
     def _of_spans(self, name: str) -> Any:
         return self._shown([getattr(part.span, name) for part in self.function_.parts])
@@ -324,12 +315,12 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
 
     @property
     def coef_(self) -> Any:
-        """(r,) coefficients of the basis functions, one array per view where there are several."""
+        """(r,) coefficients of the basis functions, (r, t) for t columns of y; one array per view."""
         return self._shown(self.coefficients)
 
     @property
-    def intercept_(self) -> float:
-        """The level of the function."""
+    def intercept_(self) -> Any:
+        """The level of the function, (t,) for t columns of y."""
         return self.function_.level
 
     @property
@@ -392,7 +383,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         kernels, points, rows, coefficients = (self._listed(values.pop(name)) for name in names)
         del values["gamma_"]  # that of the kernel
         whitenings = values.pop("_whitening", None)
-        views = values.get("views_") or [View()]
+        views = values.get("views_") or [View()] * len(kernels)
         spans = [
             Span(kernel, own_points, view.columns, own_rows, view.penalty, whitening)
             for kernel, own_points, own_rows, view, whitening in zip(
@@ -404,7 +395,10 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
                 strict=True,
             )
         ]
-        return Function.mean(spans, coefficients, values.pop("intercept_"))
+        level = values.pop("intercept_")
+        if np.ndim(level):
+            return Function(tuple(map(Expansion, spans, coefficients)), level)
+        return Function.mean(spans, coefficients, level)
 
     # ---------------------------------------------------------------- predict
 
@@ -458,6 +452,8 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
 
         check_is_fitted(self)
+        if self.targets_:
+            raise ValueError("explain_pair explains one column of y, as model.targets_[0] has it.")
         pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
@@ -489,7 +485,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         self
         """
         check_is_fitted(self)
-        if self._kept is None:
+        if self._kept is None and not self.targets_:
             raise ValueError(self._why_fixed())
         comparison = self.loss()
         if comparison.needs_queries:
@@ -620,7 +616,7 @@ class OneViewLearner(Learner):
         """Parameters that learners with held-out errors share, checked against the rows."""
         return {
             "kernel": self._read_kernel(training),
-            "gamma": candidates(self.gamma, "gamma", ("scale", "tune")),
+            "gamma": candidates(self.gamma, "gamma", GAMMA_RULES),
             "scoring": self.scoring or "squared",
             "seed": seed(self.random_state),
         }
@@ -760,7 +756,8 @@ class RankerMixin:
                 " In a search or cross-validation turn on"
                 " sklearn.set_config(enable_metadata_routing=True) and pass groups=."
             )
-        return 1.0 - float(disagreement_error(y, predictions, qid=qid, sample_weight=sample_weight))
+        error = partial(disagreement_error, qid=qid, sample_weight=sample_weight)
+        return 1.0 - mean_over_targets(error, y, predictions)
 
 
 class R2Mixin:
@@ -792,9 +789,12 @@ class R2Mixin:
         if is_scan(X):
             given = {"y": y, "qid": qid, "sample_weight": sample_weight}
             return float(scans().explained_score(self, X, given))
+
+        def explained(y: Any, predictions: Array) -> float:
+            scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
+            scored = ~np.isnan(scores)
+            weights = take(read_weights(sample_weight, len(scores), np.empty(0)), scored)
+            return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
+
         predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
-        scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
-        scored = ~np.isnan(scores)
-        weights = read_weights(sample_weight, len(scores), np.empty(0))
-        own = None if weights is None else weights[scored]
-        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
+        return mean_over_targets(explained, y, predictions)

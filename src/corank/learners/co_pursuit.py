@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, Index, first_appearance, like, namespace, take
+from corank.core.arrays import Array, FloatArray, first_appearance, like, take, to_numpy
 from corank.core.folds import same_scores
 from corank.core.kernels import is_named
 from corank.core.messages import warn_user
+from corank.core.observations import ComparedRows, Problem, ScoredRows
+from corank.core.storable import ADDED_LATER
+from corank.core.unscored import HeldRows, UnscoredRows
 from corank.inputs import is_scan, read_features, row_labels
 from corank.learners.base import RankerMixin
-from corank.learners.co_rls import ViewLearner
+from corank.learners.co_rls import ComparisonsWithUnscored, ViewLearner
 from corank.learners.parameters import (
     KernelParameters,
     check_choice,
-    is_whole,
     read_splits,
     whole_numbers,
 )
-from corank.learners.pursuit import Explanation
+from corank.learners.pursuit import COMBINATIONS, Explanation, SparseLearner, SparseSolution, stored
 from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
+from corank.solve.atom_search import MAX_COMBINATIONS
 from corank.solve.co_pursuit import (
     CoPursuitSettings,
     CoPursuitSolution,
@@ -40,7 +43,9 @@ from corank.solve.tuning import Settings
 
 
 @dataclass(eq=False, repr=False)
-class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
+class CoRankingPursuit(
+    RankerMixin, ComparisonsWithUnscored, KernelParameters, SparseLearner, ViewLearner
+):
     r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on
     unscored rows.
 
@@ -68,9 +73,11 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         "exact": a step is the one that makes F least. "paper": as the paper prints it, with one
         residual for all views, that of their mean, and no regard to how much the views disagree
         already; F may grow.
-    search : "full" or "tied", default="full"
-        "full": all combinations of atoms, for two views. "tied": the same row in every view, for
-        any number of views over the same rows.
+    search : "full", "coordinate" or "tied", default="full"
+        "full": all combinations of atoms, as long as three views or more have at most 131,072 of
+        them, else as "coordinate". "coordinate": from the best atom of every view by itself on, one
+        view after the other takes its best atom beside those of the others, until none changes.
+        "tied": the same row in every view, for views over the same rows.
     refit : "back", "basic" or "final", default="back"
         "back": after every step all weights are fitted again, so no atom comes twice. "basic":
         weights stay as they entered, and an atom may enter again. "final": basic, with the weights
@@ -78,6 +85,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     n_solutions : int, default=1
         How many near-optimal sparse models to find; that with the least F is the model. See
         `models_`.
+    tolerance : float, default=0.1
+        Near-optimal are models whose F is at most this share above the least one.
+    combine : "best", "mean", "median" or one weight per view, default="best"
+        Who predicts: the mean of the views of the best model; the mean or median of all views of
+        all `models_`; or the weighted mean of the views of the best model.
+    agree_on : "unscored" or "all", default="unscored"
+        The rows on which views agree. "all": on the scored ones (among themselves), too. Scored
+        rows that are held out stay among them, without their scores.
     beta : float in [0, 1], default=0.0
         Share of the plain squared error in the loss on scored rows.
     weighting : "size", "unit" or "query", default="size"
@@ -107,9 +122,10 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``,
         ``points``
     models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order of F. The first
-        is the model itself. The first one found begins with the best first step; every other one
-        with the best first step that brings an atom which no model found before it has. All go on
-        greedily
+        is the model itself. The first one found is greedy from the best step on; each of the others
+        begins with the best step whose atoms, in every view, none before it began with, and shares
+        at most half of its `n_atoms_` with any of them, in every view
+    search_ : "full", "coordinate" or "tied", what was done
     agreement_ : float, the value used
     n_atoms_ : int, the number of steps
     objective_ : (steps + 1,) F after every step
@@ -122,7 +138,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     -----
     One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not
     depend on m; then every step is O(M n N) for n scored rows and O(N²) for the search over all
-    pairs, O(N M²) for tied atoms.
+    pairs, O(N^M M²) over all combinations, O(N M⁴) per round of the coordinate-wise search, O(N M²)
+    for tied atoms.
 
     Examples
     --------
@@ -144,11 +161,12 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     n_solutions: int = 1
     beta: float = 0.0
     weighting: Any = "size"
+    tolerance: float = field(default=0.1, metadata={ADDED_LATER: True})
+    combine: Any = field(default="best", metadata={ADDED_LATER: True})
+    agree_on: Any = field(default="unscored", metadata={ADDED_LATER: True})
 
     _own_scoring = "rescaled"
     contents = CO_PURSUIT
-    has_atoms = True
-    _no_closed_form = "atoms would be picked anew without every fold"
     # what learners with a norm penalty ask of their users, and this one does not
     alpha: ClassVar[float] = 1.0
     basis: ClassVar[str] = "scored"
@@ -185,6 +203,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
+        return self._named(X)
+
+    def _fit_comparisons(self, X: Any, *given: Any) -> Self:
+        super()._fit_comparisons(X, *given)
+        return self._named(X)
+
+    def _named(self, X: Any) -> Self:
+        """The model, its atoms called as the rows of X are."""
         labels = row_labels(X)
         n_rows = self._n_seen - self._n_apart
         rows = np.stack(self.steps_, axis=1).ravel()
@@ -193,24 +219,16 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
 
     def _settings(self) -> Settings:
         check_choice(self.objective, "objective", ("exact", "paper"))
-        check_choice(self.search, "search", ("full", "tied"))
+        check_choice(self.search, "search", ("full", "coordinate", "tied"))
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        check_choice(self.agree_on, "agree_on", ("unscored", "all"))
         whole_numbers(self.n_atoms, "n_atoms")
-        if not is_whole(self.n_solutions):
-            raise ValueError(
-                f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
-            )
+        self._wanted()
         return super()._settings()
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         asked = super()._asked_bases(n_columns, settings, names)
-        n_views = len(self.views_)
-        if self.search == "full" and n_views > 2:
-            raise ValueError(
-                f"search='full' tries all combinations of two views, but there are {n_views}; use"
-                " search='tied', which takes the same row as atom in every view."
-            )
         for view in self.views_:
             if is_named(view.basis, "features"):
                 raise ValueError(
@@ -228,11 +246,20 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
                 "objective='paper' has one residual for all views, so y must have one column."
             )
         bases = ViewBases.of(asked, data, auto_width="scale")
+        shared = data.unscored
+        if self.agree_on == "all":
+            unscored = () if shared is None else shared.parts
+            shared = UnscoredRows(
+                (*unscored, scored_part(data.problem)), self.unscored_loss(), self._bonds
+            )
+        if shared is None or len(self.views_) == 1:
+            settings = replace(settings, agreement=0.0)
         pursuit = self._pursuit_settings(data, settings, compared=len(bases.choices) > 1)
-        couples = len(self.views_) > 1 and pursuit.agreement != 0.0
-        unscored = data.unscored if couples else None
-        solution = pursue_views(map(self._checked, bases.view_data()), unscored, pursuit)
-        self._keep_pursuit(solution)
+        views = map(self._checked, bases.view_data())
+        coupled = shared if pursuit.agreement != 0.0 else None
+        solution = pursue_views(views, data.numbers, coupled, pursuit)
+        self._compared = isinstance(data.problem, ComparedRows)
+        self._keep_pursuit(solution, pursuit)
         self.keep_counts(
             seen=data.everything.shape[0] + data.n_apart,
             scored=data.n_scored,
@@ -241,6 +268,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         )
         self._n_unscored = data.n_unscored
         self._n_apart = data.n_apart
+        self._warn_of_agreement(0 if shared is None else shared.n_rows)
         self._warn_of(solution, tuned=pursuit.tunes)
         return self
 
@@ -249,9 +277,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
     ) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
         n_rows = data.everything.shape[0]
-        nothing = data.unscored is None or len(data.problems) == 1
         return CoPursuitSettings(
-            agreement=0.0 if nothing else settings.agreement,
+            agreement=settings.agreement,
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
@@ -260,8 +287,25 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
             scoring=settings.scoring,
             seed=settings.seed,
             compared=compared,
-            n_solutions=int(self.n_solutions),
+            wanted=self._wanted(),
+            shares=self._shares(),
         )
+
+    def _shares(self) -> FloatArray | None:
+        """The share of every view in the mean, None where `combine` gives no weights."""
+        if isinstance(self.combine, str):
+            check_choice(self.combine, "combine", COMBINATIONS)
+            return None
+        weights = np.asarray(self.combine)
+        m = len(self.views_)
+        are_numbers = weights.dtype.kind in "iuf" and weights.shape == (m,)
+        if not are_numbers or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                f"combine must be one of {', '.join(map(repr, COMBINATIONS))} or {m} weights, one per"
+                f" view, from 0 and not all 0; got {self.combine!r}."
+            )
+        shares: FloatArray = weights / weights.sum()
+        return shares
 
     def _checked(self, views: Sequence[ViewData]) -> Sequence[ViewData]:
         """The views, refused where the search or the number of atoms cannot use their dictionaries."""
@@ -288,7 +332,11 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
 
     def _warn_of(self, solution: CoPursuitSolution, *, tuned: bool) -> None:
         """Say what came out otherwise than asked for."""
-        self._warn_of_agreement(self._n_unscored)
+        if self.search_ != self.search:
+            warn_user(
+                f"search='full' would try more than {MAX_COMBINATIONS:,} combinations of atoms per"
+                " step: one view after the other took its best atom instead (search_)."
+            )
         if tuned and self.path_ is None:
             warn_user(
                 "nothing was tuned: too little to hold anything out. n_atoms was set to"
@@ -299,18 +347,15 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
                 f"the pursuit stopped after {self.n_atoms_} of {solution.asked} atoms: nothing is"
                 " left that another atom could fit."
             )
-        if len(self.models_) < self.n_solutions:
-            warn_user(
-                f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in"
-                " their atoms."
-            )
 
-    def _keep_pursuit(self, solution: CoPursuitSolution) -> None:
+    def _keep_pursuit(self, solution: CoPursuitSolution, settings: CoPursuitSettings) -> None:
         """Set the fitted attributes."""
         model = solution.model
         atoms = solution.atoms
         labels = np.asarray(model.labels)
-        self.function_ = _function(model, atoms)
+        self._combine = self.combine if settings.shares is None else settings.shares
+        self.function_ = self._weighed(_function(model, atoms))
+        self.search_ = model.search
         self.atoms_ = self.basis_
         self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(atoms.numbers)]
         self.n_atoms_ = len(labels)
@@ -318,9 +363,10 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         self.objective_ = np.asarray(model.losses)
         self.path_ = solution.path
         self._history = model.weights(0, len(labels))
-        self._others = [
-            _stored(_function(path, atoms), path.losses[-1]) for path in solution.others
-        ]
+        others = [(_function(path, atoms), path.losses[-1]) for path in solution.others]
+        self._keep_others(
+            [stored(own, [part.span.rows for part in own.parts], loss) for own, loss in others]
+        )
         # those of a loaded model belong to what it was fitted on before
         self.encoder_ = self.table_ = None
 
@@ -337,21 +383,16 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         """
         check_is_fitted(self)
 
-    @property
-    def models_(self) -> list[SparseModel]:
-        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the
-        least objective first.
-        """
-        check_is_fitted(self)
-        first = _stored(self.function_, float(self.objective_[-1]))
-        models = []
-        for model in (first, *self._others):
-            solutions = []
-            for v, view in enumerate(self.views_):
-                numbers = {name: model[name][v] for name in ("atoms", "coefficients", "points")}
-                solutions.append(SparseSolution(str(view.name), **numbers))
-            models.append(SparseModel(model["objective"], tuple(solutions)))
-        return models
+    def _weighed(self, function: Function) -> Function:
+        """The function with the share of every view."""
+        if isinstance(self._combine, str | None):
+            return function
+        pairs = zip(function.parts, self._combine.tolist(), strict=True)
+        return replace(function, parts=tuple(replace(part, share=share) for part, share in pairs))
+
+    def _restored_function(self, values: dict[str, Any]) -> Function:
+        self._combine = values["_combine"]
+        return self._weighed(super()._restored_function(values))
 
     @property
     def solutions_(self) -> list[SparseSolution]:
@@ -378,30 +419,6 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
             weights.append(like(path, self.coef_[v]))
         return self._scores(self.function_.with_coefficients(weights).values(features), features)
 
-    def predict_solutions(self, X: Any) -> Array:
-        """Predictions of every view of each of `models_`.
-
-        Parameters
-        ----------
-        X : as in `predict`
-
-        Returns
-        -------
-        (n, n_models, n_views); the first model is that of `predict_views`
-        """
-        features = self._read(X)
-        models = []
-        for model in self.models_:
-            parts = zip(self.function_.parts, model.solutions, strict=True)
-            values = [
-                replace(part.span, points=solution.points).values(
-                    features, like(solution.coefficients, features)
-                )
-                for part, solution in parts
-            ]
-            models.append(namespace(values[0]).stack(values, axis=1))
-        return self._scores(namespace(models[0]).stack(models, axis=1), features)
-
     def name_atoms(self, names: Sequence[Sequence[str]]) -> None:
         """Give the atoms the names that `explain` calls them by.
 
@@ -412,11 +429,10 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         check_is_fitted(self)
         if [len(own) for own in names] != [len(atoms) for atoms in self.atoms_]:
             raise ValueError("names must have one list per view, with one name per atom of it.")
-        views = list(zip(self.steps_, self.atoms_, names, strict=True))
+        known = [dict(zip(*view, strict=True)) for view in zip(self.atoms_, names, strict=True)]
+        steps = np.stack(self.steps_, axis=1)
         self._names = [
-            str(own[int(np.flatnonzero(atoms == steps[at])[0])])
-            for at in range(self.n_atoms_)
-            for steps, atoms, own in views
+            str(own[row]) for step in steps for own, row in zip(known, step, strict=True)
         ]
 
     def explain(self) -> Explanation:
@@ -446,34 +462,6 @@ class CoRankingPursuit(RankerMixin, KernelParameters, ViewLearner):
         )
 
 
-@dataclass(frozen=True)
-class SparseSolution:
-    """One view's function Σ c_i k(x, z_i).
-
-    Attributes
-    ----------
-    name : of the view
-    atoms : (p,) row numbers in X, then in `unscored`, in order of entry, each once
-    coefficients : (p,)
-    points : (p, d_v) the rows themselves, as the view sees them
-    """
-
-    name: str
-    atoms: Index
-    coefficients: Array
-    points: Array
-
-
-@dataclass(frozen=True)
-class SparseModel:
-    """One sparse model: one solution per view, and the value of the stated objective that they have
-    together.
-    """
-
-    objective: float
-    solutions: tuple[SparseSolution, ...]
-
-
 def _function(path: GreedyPath, atoms: ViewAtoms) -> Function:
     """The mean of the views, each on its distinct atoms in order of entry."""
     spans = []
@@ -490,15 +478,14 @@ def _function(path: GreedyPath, atoms: ViewAtoms) -> Function:
     return Function.mean(spans, coefficients, 0.0)
 
 
-def _stored(function: Function, objective: float) -> dict[str, Any]:
-    """A model as files hold it: its objective, and what each view's function is made of."""
-    parts = function.parts
-    return {
-        "objective": objective,
-        "atoms": [part.span.rows for part in parts],
-        "coefficients": [part.coefficients for part in parts],
-        "points": [part.span.points for part in parts],
-    }
+def scored_part(problem: Problem) -> HeldRows:
+    """The scored rows, or those in any comparison, as rows on which views agree."""
+    if isinstance(problem, ScoredRows):
+        queries = None if problem.queries is None else to_numpy(problem.queries)
+        return HeldRows(problem.features, queries, weights=problem.weights)
+    codes = np.zeros(problem.features.shape[0], dtype=np.int64)
+    codes[problem.winners] = codes[problem.losers] = problem.groups
+    return HeldRows(problem.features, codes if problem.named else None)
 
 
 def _name_of_row(row: int, n_rows: int, labels: Sequence[Any] | None) -> str:

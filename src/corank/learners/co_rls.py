@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -25,6 +25,7 @@ from corank.core.views import View, read_bonds, read_views, scale_and_pairs
 from corank.inputs import is_scan, scans, unscored_parts
 from corank.learners.base import R2Mixin, RankerMixin
 from corank.learners.parameters import (
+    GAMMA_RULES,
     WITH_UNSCORED,
     BasisParameters,
     candidates,
@@ -34,6 +35,7 @@ from corank.learners.parameters import (
 from corank.learners.rls import KernelLeastSquares
 from corank.learners.training import AskedBases, AskedView, TrainingData
 from corank.learners.update import CHUNKS, COMPARED
+from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import SEVERAL_VIEWS
 from corank.solve.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solve.questions import ask_views
@@ -104,7 +106,7 @@ class ViewLearner(KernelLeastSquares):
             kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
             gamma = None
             if kernel.has_width or kernel.is_joint:
-                gamma = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
+                gamma = candidates(view.gamma, f"gamma of {view.name}", GAMMA_RULES)
         return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
 
     def _specs(self, n_views: int) -> list[Any]:
@@ -229,7 +231,7 @@ class ViewLearner(KernelLeastSquares):
         it is None after loading.
         """
         check_is_fitted(self)
-        can_agree = len(self.views_) > 1 and self._n_unscored > 0
+        can_agree = len(self.views_) > 1 and self._n_unscored > 0 and self.alpha_ > 0
         if self._effect is None and self._evidence is not None and can_agree:
             self._effect = unscored_effect(self._evidence)
         return self._effect
@@ -281,6 +283,47 @@ class ViewLearner(KernelLeastSquares):
         if kind is None:
             kind = self.learned_from
         return ask_views(self.function_, self._read(X_pool), kind, n)
+
+
+class ComparisonsWithUnscored:
+    """`fit_comparisons` for learners with several views."""
+
+    _fit_comparisons: Callable[..., Any]
+
+    @all_or_nothing
+    def fit_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+    ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`; rows in no
+        comparison are unscored.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
+            numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+        unscored, unscored_qid : as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        fitted: Self = self._fit_comparisons(
+            X, winners, losers, margins, weights, qid, unscored, unscored_qid
+        )
+        return fitted
 
 
 class LeastSquaresOnViews(ViewLearner):
@@ -350,9 +393,13 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
     views : int, random_split, random_bases or list of View, default=2
         The views. A number divides the columns at random; natural views, such as text and image
         columns, are better: ``[View("text_*"), View("image_*")]``.
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations.
+        values, each with every agreement; all of them from few factorisations. 0, with numbers as
+        agreement and gamma, where scores and agreement leave no function open, as with
+        ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
+        of its scored rows, times its penalty; ``alpha_`` is that of the first view, and
+        ``views_`` have penalties that make it those of the others.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A
@@ -361,9 +408,10 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     fit_intercept : bool, default=True
         Whether the mean of all given scores is taken out first and put back.
     solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
@@ -426,7 +474,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # t
 
 
 @dataclass(eq=False, repr=False)
-class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
+class CoRankRLS(RankerMixin, ComparisonsWithUnscored, BasisParameters, LeastSquaresOnViews):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored
     ones.
 
@@ -443,9 +491,13 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     views : int, random_split, random_bases or list of View, default=2
         The views. A number divides the columns at random; natural views, such as text and image
         columns, are better: ``[View("text_*"), View("image_*")]``.
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norms. "tune" tries 20 values around the scale of the data, a list those
-        values, each with every agreement; all of them from few factorisations.
+        values, each with every agreement; all of them from few factorisations. 0, with numbers as
+        agreement and gamma, where scores and agreement leave no function open, as with
+        ``basis="scored"``. "mean-length" weighs the norm of every view by one over the mean length
+        of its scored rows, times its penalty; ``alpha_`` is that of the first view, and
+        ``views_`` have penalties that make it those of the others.
     agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
         around the point where the disagreement weighs as much as the loss on the scored rows. A
@@ -454,9 +506,10 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
         ``(matrix, "tune")``, or a number or list in place of "tune", multiplies all of them.
     basis : "auto", "all", "scored", "features", int, row indices or one list of them per view,
         default="auto"
-        The rows whose kernels span each view's function: out of all rows, scored and unscored.
-        "auto": all up to 5,000, else 1,000 of them. "scored": only scored rows (semi-parametric).
-        "features": the columns themselves (linear kernel). `View.basis` comes first.
+        The rows whose kernels span each view's function: out of all rows, scored and unscored;
+        indices count X, then `unscored`. "auto": all up to 5,000, else 1,000 of them. "scored":
+        only scored rows (semi-parametric). "features": the columns themselves (linear kernel).
+        `View.basis` comes first.
     weighting : "size", "unit" or "query", default="size"
         Every item counts the same, every pair, or every query; on unscored rows too.
     beta : float in [0, 1], default=0.0
@@ -518,36 +571,3 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     tol: float = 1e-8
 
     _own_scoring = "rescaled"
-
-    def fit_comparisons(
-        self,
-        X: Any,
-        winners: Any,
-        losers: Any,
-        *,
-        margins: Any = None,
-        weights: Any = None,
-        qid: Any = None,
-        unscored: Any = None,
-        unscored_qid: Any = None,
-    ) -> Self:
-        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`; rows in no
-        comparison are unscored.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
-            numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-        unscored, unscored_qid : as in `fit`
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_comparisons(
-            X, winners, losers, margins, weights, qid, unscored, unscored_qid
-        )

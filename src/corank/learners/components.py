@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import Array, like, namespace, with_precision_of
+from corank.core.kernels import MEAN_LENGTH, inverse_length
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
 from corank.core.storable import ADDED_LATER
@@ -20,7 +21,12 @@ from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, Ranke
 from corank.learners.parameters import BasisParameters, candidates, check_choice, whole_numbers
 from corank.learners.update import FittedRows
 from corank.model_files.schema import COMPONENTS
-from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solve.components import (
+    ComponentSettings,
+    ComponentSolution,
+    solve_components,
+    weights_of,
+)
 from corank.solve.function import Function, Span
 from corank.solve.systems import ViewData
 from corank.solve.tuning import Training
@@ -49,8 +55,9 @@ class ComponentLearner(OneViewLearner):
 
     def _settings(self, training: Training) -> ComponentSettings:
         """The parameters, checked against the rows."""
-        alpha = candidates(self.alpha, "alpha", (), zero=True)
-        assert not isinstance(alpha, str)
+        alpha = candidates(self.alpha, "alpha", (MEAN_LENGTH,), zero=True)
+        if isinstance(alpha, str):
+            alpha = inverse_length(training.problem.features, weights_of(training.problem))
         check_choice(self.cut, "cut", ("components", "spectral"))
         basis = self._basis_rows(training)
         return ComponentSettings(
@@ -170,8 +177,8 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
         How many components. "tune" looks at 1 to 200, but no more than half the number of rows, all
         from one factorisation, and takes the one with the least held-out error; a list is looked at
         instead.
-    alpha : float or list, default=0.0
-        Weight of the norm, on top of the cut.
+    alpha : float, "mean-length" or list, default=0.0
+        Weight of the norm, on top of the cut; "mean-length" as in `RLS`.
     fit_intercept : bool, default=True
         Take the weighted mean score out and put it back.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"

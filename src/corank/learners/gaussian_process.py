@@ -28,7 +28,7 @@ from corank.core.arrays import (
     with_precision_of,
 )
 from corank.core.basis import KernelBasis, basis_candidates, make_basis
-from corank.core.kernels import Kernel, is_named
+from corank.core.kernels import MEAN_DISTANCE, Kernel, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.inputs import comparison_groups, read_comparisons, read_score_columns
@@ -61,7 +61,12 @@ BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 MIN_BLOCK_ROWS = 64
 # the scale of a column that never changes, which no width can be learned for
 CONSTANT_COLUMN_SCALE = 1e-3
-WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
+WIDTHS: dict[str, Widths] = {
+    "tune": "one",
+    "columns": "each",
+    "scale": "given",
+    MEAN_DISTANCE: "given",
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -121,7 +126,8 @@ class EvidenceLearner(OneViewLearner):
             )
         basis_seed = seed(self.random_state)
         if kernel.scales is None:
-            gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
+            gamma = self.gamma if isinstance(self.gamma, str) else float(self.gamma)
+            gamma = gamma if widths == "given" else "scale"
             kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
         chosen_from, index = basis_candidates(
@@ -160,7 +166,7 @@ class EvidenceLearner(OneViewLearner):
             return "given"
         if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
             raise ValueError(
-                "gamma must be 'tune', 'columns', 'scale' or a number greater than 0, or an array"
+                "gamma must be 'tune', 'columns', 'scale', 'mean-distance' or a number greater than 0, or an array"
                 f" of one per column, got {gamma!r}."
             )
         return "given"
@@ -394,7 +400,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     ----------
     amplitude : "tune" or float, default="tune"
         Variance of the function.
-    gamma : "tune", "columns", "scale", float or array, default="tune"
+    gamma : "tune", "columns", "scale", "mean-distance", float or array, default="tune"
         Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
         which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does.
     noise : "tune" or float, default="tune"

@@ -56,7 +56,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor
         of e² either way) stands beside the evidence, as a few answers that agree would make it
         infinite.
-    gamma : "tune", "columns", "scale", float or array, default="tune"
+    gamma : "tune", "columns", "scale", "mean-distance", float or array, default="tune"
         Kernel width; an array has one per column, as in `RLS`. "columns" learns one per column,
         which says which columns matter; for an exponential or laplacian kernel as `RankRLS` does,
         from comparisons as differences of 1.

@@ -1,29 +1,68 @@
 """Parameters that learners share: their fields, and what they may be.
 
 Every check here looks at one parameter and knows no rows, but for `read_splits`, which turns `cv`
-into folds of the rows.
+into folds of the rows, and `read_dictionary`, which finds the atoms of a pursuit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from corank.core.arrays import Index, NumpyArray, to_numpy
+from corank.core.arrays import (
+    Array,
+    Index,
+    NumpyArray,
+    dtype_name,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    to_numpy,
+)
+from corank.core.basis import checked_rows
 from corank.core.folds import Splits
-from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
+from corank.core.kernels import (
+    MEAN_DISTANCE,
+    Kernel,
+    basis_points,
+    is_named,
+    is_registered,
+    kernel_names,
+    registered_function,
+)
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
 from corank.core.views import JointKernel
+from corank.inputs import is_frame, read_features
+from corank.solve.dictionary import Atoms
+from corank.solve.tuning import Training
 
 MAX_LEARNED_WIDTHS = 500  # one per column: the search has as many parameters
+GAMMA_RULES = ("scale", MEAN_DISTANCE, "tune")
 # what searches hand on to `fit`
 WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}
+
+
+class BriefRequest:
+    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = self.request.__get__(instance, owner)
+        method.__doc__ = (
+            "Say which metadata searches and pipelines hand on: see scikit-learn's metadata"
+            " routing."
+        )
+        return method
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -32,7 +71,7 @@ class KernelParameters:
     them.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+    _gamma_words: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -57,7 +96,7 @@ class WidthParameters(BasisParameters):
     rows are few.
     """
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune", "columns")
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", *GAMMA_RULES, "columns")
 
     gamma: Any = "auto"
 
@@ -206,6 +245,14 @@ def seed(random_state: Any) -> int:
 # ---------------------------------------------------------------- what is held out
 
 
+def check_no_blend(beta: Any) -> None:
+    """Refuse a share of the plain squared error where there are comparisons only."""
+    if beta != 0:
+        raise ValueError(
+            f"beta must be 0 for comparisons, which have no scores to regress on; got {beta!r}."
+        )
+
+
 def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index | Splits | None:
     """What `cv` asks for: fold numbers where it leaves one unit or group out at a time, else
     splits; None for None.
@@ -248,3 +295,110 @@ def _checked_rows(given: Any, n_rows: int) -> Index:
     ):
         raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
     return rows.astype(np.int64)
+
+
+# ---------------------------------------------------------------- the dictionary of a pursuit
+
+KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
+
+
+def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
+    """The dictionary of a fit, checked against X, whose columns the estimator knows."""
+    everything = training.everything
+    features = training.problem.features
+    if dictionary is None:
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
+        return Atoms(points, training.index)
+    if is_named(dictionary, "features"):
+        if kernel.name != "linear":
+            raise ValueError(
+                f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}."
+            )
+        return Atoms(values=features)
+    if callable(dictionary) or isinstance(dictionary, str):
+        function = function_of(dictionary)
+        return Atoms(values=function_values(function, features, None), function=function)
+    if not is_sparse(dictionary) and not is_frame(dictionary):
+        dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
+        if dictionary.ndim == 1:
+            rows = to_numpy(dictionary)
+            if rows.size == 0 or rows.dtype.kind not in "iu":
+                raise ValueError(
+                    "dictionary with one dimension must be row indices of X (whole numbers), got "
+                    f"{rows.size} values of type {rows.dtype}."
+                )
+            index = checked_rows(rows, everything.shape[0], "dictionary")
+            return Atoms(basis_points(kernel, everything, index), index)
+    if kernel.precomputed:
+        raise ValueError(
+            "dictionary must be None or row indices for kernel='precomputed': its atoms are columns"
+            " of X."
+        )
+    return Atoms(read_points(estimator, dictionary, features))
+
+
+def _as_array(dictionary: Any) -> NumpyArray:
+    """A dictionary of one or two dimensions."""
+    try:
+        array = np.asarray(dictionary)
+    except ValueError as error:
+        raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
+    if array.ndim not in (1, 2):
+        raise ValueError(
+            f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}."
+        )
+    return array
+
+
+def read_points(estimator: Any, points: Any, features: Array) -> Array:
+    """Points (N, d) in the library and on the device of the features (n, d)."""
+    reader = BaseEstimator()
+    try:
+        rows = read_features(reader, points, reset=True)
+    except ValueError as error:
+        raise ValueError(f"dictionary: {error}") from error
+    if rows.shape[1] != features.shape[1]:
+        raise ValueError(
+            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row"
+            " per atom, with the columns of X."
+        )
+    expected = estimator.feature_names
+    names = vars(reader).get("feature_names_in_")
+    if expected is not None and names is not None and list(expected) != list(names):
+        raise ValueError(
+            "dictionary has other column names than X; give the same columns in the same order."
+        )
+    if is_sparse(rows):
+        if is_foreign(features):
+            raise ValueError(
+                "dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too."
+            )
+        return rows
+    return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
+
+
+def function_of(function: Any) -> Callable[[Any], Any]:
+    """A function, given as such or by the name under which it was registered."""
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if not is_registered(function):
+        raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
+    return registered_function(function)
+
+
+def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
+    """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
+    values = function(features)
+    n = features.shape[0]
+    if not is_sparse(values):
+        values = like(values, features)
+    shape = tuple(values.shape)
+    width = "N" if size is None else str(size)
+    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
+        raise ValueError(
+            f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
+        )
+    xp = namespace(values)
+    if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
+        raise ValueError("dictionary gives NaN or infinity on these rows.")
+    return values

@@ -1,28 +1,27 @@
 """MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
-First `PursuitLearner`, which is what both learners are, then the parameter `dictionary`, read and
-checked, the function that chosen atoms make up (`AtomSpan`), and the `Explanation` that a person
-reads: the atoms in order of entry, their weights, and what each of them added.
+First `SparseLearner`, which is what learners with few atoms are, in several views too, then
+`PursuitLearner`, which is what both learners are, what chosen atoms make up (`AtomSpan`,
+`SparseModel`), and the `Explanation` that a person reads: the atoms in order of entry, their
+weights, and what each of them added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Self
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
-    NumpyArray,
-    dtype_name,
-    is_foreign,
     is_sparse,
     like,
     namespace,
@@ -31,42 +30,186 @@ from corank.core.arrays import (
     take_columns,
     to_numpy,
 )
-from corank.core.basis import checked_rows
-from corank.core.kernels import Kernel, basis_points, is_named, is_registered, registered_function
+from corank.core.kernels import Kernel
 from corank.core.messages import warn_user
-from corank.core.observations import ScoredRows
+from corank.core.storable import ADDED_LATER
 from corank.core.sums import CHUNK_ROWS
-from corank.inputs import is_frame, read_features, row_labels
-from corank.learners.base import OneViewLearner, R2Mixin, RankerMixin
-from corank.learners.parameters import KernelParameters, check_choice, whole_numbers
+from corank.inputs import row_labels
+from corank.learners.base import ComparisonMixin, Learner, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.parameters import (
+    KernelParameters,
+    check_choice,
+    check_no_blend,
+    function_of,
+    function_values,
+    is_whole,
+    read_dictionary,
+    whole_numbers,
+)
 from corank.model_files.schema import PURSUIT
 from corank.solve.dictionary import Atoms
 from corank.solve.function import Expansion, Function, Span
-from corank.solve.pursuit import REFITS, PursuitSettings, PursuitSolution, nothing_to_learn, pursue
+from corank.solve.pursuit import (
+    REFITS,
+    PursuitSettings,
+    PursuitSolution,
+    Wanted,
+    nothing_to_learn,
+    pursue,
+)
 from corank.solve.tuning import Training
 
-KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
-
+if TYPE_CHECKING:
+    from corank.learners.pair_explanation import PairExplanation
 
 # ---------------------------------------------------------------- the learners
 
+COMBINATIONS = ("best", "mean", "median")
 # of the loss without atoms: a model that leaves less matches the scores exactly
 EXACT_SHARE = 1e-16
 
 
-class PursuitLearner(OneViewLearner):
-    """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
+class SparseLearner(Learner):
+    """A learner whose function has few atoms, and which may find several near-optimal ones: how
+    they are told, and how they make one prediction.
+    """
 
     has_atoms = True
-    contents = PURSUIT
     _no_closed_form = "atoms would be picked anew without every fold"
+    n_solutions: int = 1
+    tolerance: float = 0.1
+    combine: Any = "best"
+    views_: Any
+    atoms_: Any
+    objective_: FloatArray
+    training_loss_: FloatArray
+    _others: list[dict[str, Any]]  # near-optimal models beside the one of `function_`, as in files
+    _combine: Any  # of the fit
+
+    def _wanted(self) -> Wanted:
+        """How many models are wanted, checked."""
+        if not is_whole(self.n_solutions):
+            raise ValueError(
+                f"n_solutions must be a whole number from 1, got {self.n_solutions!r}."
+            )
+        if not isinstance(self.tolerance, Real) or not 0 <= self.tolerance < np.inf:
+            raise ValueError(f"tolerance must be a number from 0, got {self.tolerance!r}.")
+        return Wanted(int(self.n_solutions), float(self.tolerance))
+
+    def _keep_others(self, others: list[dict[str, Any]]) -> None:
+        """Keep the models beside the one of `function_`, and say so where there are too few."""
+        self._others = others
+        if len(self.models_) < self.n_solutions:
+            warn_user(
+                f"n_solutions: only {len(self.models_)} of {self.n_solutions} models were found"
+                f" that differ in half of their atoms and have an objective within"
+                f" tolerance={self.tolerance:g} of the least; raise tolerance for more."
+            )
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        values["_others"] = values["_others"] or []
+        super()._restore(values)
+
+    @property
+    def models_(self) -> list[SparseModel]:
+        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the
+        least objective first.
+        """
+        check_is_fitted(self)
+        views = [str(view.name) for view in self.views_] if self.has_views else ["all columns"]
+        losses = self.objective_ if self.has_views else self.training_loss_
+        first = stored(self.function_, self._listed(self.atoms_), float(losses[-1]))
+        models = []
+        for model in (first, *self._others):
+            solutions = []
+            for v, view in enumerate(views):
+                numbers = {name: model[name][v] for name in ("atoms", "coefficients", "points")}
+                solutions.append(SparseSolution(view, **numbers))
+            models.append(SparseModel(model["objective"], tuple(solutions)))
+        return models
+
+    def predict_solutions(self, X: Any) -> Array:
+        """Predictions of each of `models_`, of every view where there are several.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, n_models), or (n, n_models, n_views); the first model is the one with the least
+        objective
+        """
+        features = self._read(X)
+        values = self._of_solutions(features)
+        return self._scores(values if self.has_views else values[:, :, 0], features)
+
+    def _of_solutions(self, features: Array) -> Array:
+        """Values of every model and view: (n, n_models, n_views)."""
+        models = []
+        for model in self.models_:
+            parts = zip(self.function_.parts, model.solutions, strict=True)
+            values = []
+            for part, solution in parts:
+                span = part.span.at(solution.points, solution.atoms)
+                values.append(Expansion(span, solution.coefficients).values(features))
+            models.append(namespace(values[0]).stack(values, axis=1))
+        return namespace(models[0]).stack(models, axis=1) + self.function_.level
+
+    def predicted(self, features: Array) -> Array:
+        """Scores of checked features, by all models together where they are combined."""
+        if not self._combines:
+            return super().predicted(features)
+        values = self._of_solutions(features)
+        xp = namespace(values)
+        values = xp.reshape(values, (values.shape[0], -1))
+        if self._combine == "mean":
+            return self._scores(xp.mean(values, axis=1), features)
+        middle = values.shape[1] // 2
+        ordered = xp.sort(values, axis=1)
+        return self._scores((ordered[:, middle] + ordered[:, -1 - middle]) / 2, features)
+
+    @property
+    def _combines(self) -> bool:
+        """Whether all models predict together."""
+        return isinstance(self._combine, str) and self._combine != "best"
+
+    def explain_pair(self, a: Any, b: Any, **items: Any) -> PairExplanation:  # noqa: D102
+        if self._combines:
+            raise ValueError(
+                "explain_pair explains the best model alone, but all of them predict with"
+                f" combine={self._combine!r}; fit with combine='best'."
+            )
+        return super().explain_pair(a, b, **items)
+
+
+def stored(function: Function, atoms: Sequence[Any], objective: float) -> dict[str, Any]:
+    """A model as files hold it: its objective, and what each view's function is made of."""
+    parts = function.parts
+    return {
+        "objective": objective,
+        "atoms": list(atoms),
+        "coefficients": [part.coefficients for part in parts],
+        "points": [part.span.points for part in parts],
+    }
+
+
+class PursuitLearner(SparseLearner, OneViewLearner):
+    """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
+
+    contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:  # noqa: D102
         super().fit(X, y, qid=qid, sample_weight=sample_weight)
         self._names = self._atom_names(X)
-        self._refit = self.refit
+        return self
+
+    def _fit_comparisons(self, X: Any, *given: Any) -> Self:
+        check_no_blend(self.beta)
+        super()._fit_comparisons(X, *given)
+        self._names = self._atom_names(X)
         return self
 
     def _fit_training(self, training: Training) -> Self:
@@ -85,10 +228,12 @@ class PursuitLearner(OneViewLearner):
     def _settings(self, training: Training) -> PursuitSettings:
         """The parameters, checked against the rows."""
         check_choice(self.refit, "refit", REFITS)
+        check_choice(self.combine, "combine", COMBINATIONS)
         return PursuitSettings(
             **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
+            wanted=self._wanted(),
             centred=self.fit_intercept,
         )
 
@@ -109,40 +254,38 @@ class PursuitLearner(OneViewLearner):
         self.path_ = solution.path
         self.n_atoms_ = len(solution.steps)
         self.training_loss_ = solution.losses
+        self._refit, self._combine = self.refit, self.combine
         self._weights = solution.weights
-        self.atoms_ = solution.atoms
-        self.steps_ = solution.steps
-        if atoms.index is not None:
-            self.atoms_ = atoms.index[solution.atoms]
-            self.steps_ = atoms.index[solution.steps]
-        span = AtomSpan(
-            kernel=solution.kernel,
-            points=take(atoms.points, solution.atoms),
-            columns=self.atoms_ if atoms.points is None else None,
-            rows=None if atoms.index is None else self.atoms_,
-            function=atoms.function,
-            size=atoms.size,
-        )
-        weights = np.zeros(len(self.atoms_))
-        if self.n_atoms_:
-            weights = solution.weights[:, -1]
-        coefficients = like(weights, training.problem.reference)
+        self.atoms_ = atoms.numbers(solution.atoms)
+        self.steps_ = atoms.numbers(solution.steps)
         level = self._level + solution.intercept
-        self.function_ = Function((Expansion(span, coefficients),), level)
+
+        def function_on(chosen: Index, weights: FloatArray) -> Function:
+            span = AtomSpan.on(chosen, atoms, solution.kernel)
+            coefficients = like(weights, training.problem.reference)
+            return Function((Expansion(span, coefficients),), level)
+
+        weights = solution.weights[:, -1] if self.n_atoms_ else np.zeros(0)
+        self.function_ = function_on(solution.atoms, weights)
+        self._keep_others(
+            [
+                stored(function_on(chosen, own_weights), [atoms.numbers(chosen)], loss)
+                for chosen, own_weights, loss in solution.others
+            ]
+        )
 
     def _warn_of(
         self, training: Training, settings: PursuitSettings, solution: PursuitSolution
     ) -> None:
         """Say what came out otherwise than asked for."""
-        problem = training.problem
+        problem = training.problem.unit_rows
         used = self.n_atoms_
-        assert isinstance(problem, ScoredRows)
         if problem.is_tied:
             return  # said already
         if used == 0:
             reason = "dictionary: no atom tells the rows apart that are compared"
             if nothing_to_learn(problem, centred=self.fit_intercept):
-                reason = "y: all scores are the same"
+                reason = "y: all scores, or margins, are the same"
             warn_user(f"{reason}, so the model is constant, without atoms.")
             return
         if settings.tunes and solution.path is None:
@@ -354,7 +497,7 @@ class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner)
 
 
 @dataclass(eq=False, repr=False)
-class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
+class RankingPursuit(RankerMixin, ComparisonMixin, KernelParameters, PursuitLearner):
     r"""Ranking by a few atoms, picked greedily for the score differences within queries.
 
     .. math:: \min \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2,
@@ -378,6 +521,13 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
         None: at most ten folds of whole queries, of items where there is one query.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is, as in `RankRLS`; None is "squared", the loss above.
+    n_solutions : int, default=1
+        How many near-optimal models to find; the one with the least loss is the model. See
+        `models_`.
+    tolerance : float, default=0.1
+        Near-optimal are models whose loss is at most this share above the least one.
+    combine : "best", "mean" or "median", default="best"
+        Who predicts: the best model, or the mean or median of all `models_`.
 
     Attributes
     ----------
@@ -391,7 +541,12 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
     gamma_ : float, the kernel width used
     path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None
-        when nothing was tuned
+        when nothing was tuned. Errors are those of greedy pursuits, without what `n_solutions` adds
+    models_ : list of SparseModel: ``objective`` (the loss) and ``solutions`` (one SparseSolution:
+        ``atoms``, ``coefficients``, ``points``), in the order of their loss; the first is the model
+        itself. The first one found is greedy from the best atom on; each of the others begins with
+        the best atom that none before it began with, and shares at most half of its `n_atoms_` with
+        any of them
 
     Notes
     -----
@@ -412,114 +567,40 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     beta: float = 0.0
     weighting: Any = "size"
     dictionary: Any = None
+    n_solutions: int = field(default=1, metadata={ADDED_LATER: True})
+    tolerance: float = field(default=0.1, metadata={ADDED_LATER: True})
+    combine: Any = field(default="best", metadata={ADDED_LATER: True})
 
 
-# ---------------------------------------------------------------- dictionary
+# ---------------------------------------------------------------- what atoms make up
 
 
-def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
-    """The dictionary of a fit, checked against X, whose columns the estimator knows."""
-    everything = training.everything
-    features = training.problem.features
-    if dictionary is None:
-        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
-        return Atoms(points, training.index)
-    if is_named(dictionary, "features"):
-        if kernel.name != "linear":
-            raise ValueError(
-                f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}."
-            )
-        return Atoms(values=features)
-    if callable(dictionary) or isinstance(dictionary, str):
-        function = function_of(dictionary)
-        return Atoms(values=function_values(function, features, None), function=function)
-    if not is_sparse(dictionary) and not is_frame(dictionary):
-        dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
-        if dictionary.ndim == 1:
-            rows = to_numpy(dictionary)
-            if rows.size == 0 or rows.dtype.kind not in "iu":
-                raise ValueError(
-                    "dictionary with one dimension must be row indices of X (whole numbers), got "
-                    f"{rows.size} values of type {rows.dtype}."
-                )
-            index = checked_rows(rows, everything.shape[0], "dictionary")
-            return Atoms(basis_points(kernel, everything, index), index)
-    if kernel.precomputed:
-        raise ValueError(
-            "dictionary must be None or row indices for kernel='precomputed': its atoms are columns"
-            " of X."
-        )
-    return Atoms(read_points(estimator, dictionary, features))
+@dataclass(frozen=True)
+class SparseSolution:
+    """One view's function Σ c_i k(x, z_i).
+
+    Attributes
+    ----------
+    name : of the view
+    atoms : (p,) which they are, as in `atoms_`, in order of entry, each once
+    coefficients : (p,)
+    points : (p, d_v) the rows themselves, as the view sees them; None for columns and functions
+    """
+
+    name: str
+    atoms: Index
+    coefficients: Array
+    points: Array | None
 
 
-def _as_array(dictionary: Any) -> NumpyArray:
-    """A dictionary of one or two dimensions."""
-    try:
-        array = np.asarray(dictionary)
-    except ValueError as error:
-        raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
-    if array.ndim not in (1, 2):
-        raise ValueError(
-            f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}."
-        )
-    return array
+@dataclass(frozen=True)
+class SparseModel:
+    """One sparse model: one solution per view, and the value of the stated objective that they have
+    together.
+    """
 
-
-def read_points(estimator: Any, points: Any, features: Array) -> Array:
-    """Points (N, d) in the library and on the device of the features (n, d)."""
-    reader = BaseEstimator()
-    try:
-        rows = read_features(reader, points, reset=True)
-    except ValueError as error:
-        raise ValueError(f"dictionary: {error}") from error
-    if rows.shape[1] != features.shape[1]:
-        raise ValueError(
-            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row"
-            " per atom, with the columns of X."
-        )
-    expected = estimator.feature_names
-    names = vars(reader).get("feature_names_in_")
-    if expected is not None and names is not None and list(expected) != list(names):
-        raise ValueError(
-            "dictionary has other column names than X; give the same columns in the same order."
-        )
-    if is_sparse(rows):
-        if is_foreign(features):
-            raise ValueError(
-                "dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too."
-            )
-        return rows
-    return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
-
-
-def function_of(function: Any) -> Callable[[Any], Any]:
-    """A function, given as such or by the name under which it was registered."""
-    if callable(function):
-        return function  # type: ignore[no-any-return]
-    if not is_registered(function):
-        raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
-    return registered_function(function)
-
-
-def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
-    """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
-    values = function(features)
-    n = features.shape[0]
-    if not is_sparse(values):
-        values = like(values, features)
-    shape = tuple(values.shape)
-    width = "N" if size is None else str(size)
-    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
-        raise ValueError(
-            f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
-        )
-    xp = namespace(values)
-    if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
-        raise ValueError("dictionary gives NaN or infinity on these rows.")
-    return values
-
-
-# ---------------------------------------------------------------- the function that atoms make up
+    objective: float
+    solutions: tuple[SparseSolution, ...]
 
 
 @dataclass(frozen=True)
@@ -532,6 +613,23 @@ class AtomSpan(Span):
 
     function: Callable[[Any], Any] | None = None
     size: int = 0
+
+    @classmethod
+    def on(cls, chosen: Index, atoms: Atoms, kernel: Kernel) -> AtomSpan:
+        """The chosen atoms of a dictionary."""
+        numbers = atoms.numbers(chosen)
+        return cls(
+            kernel=kernel,
+            points=take(atoms.points, chosen),
+            columns=numbers if atoms.points is None else None,
+            rows=None if atoms.index is None else numbers,
+            function=atoms.function,
+            size=atoms.size,
+        )
+
+    def at(self, points: Array | None, atoms: Index) -> AtomSpan:
+        """The span of other atoms of the same dictionary."""
+        return replace(self, points=points, columns=atoms if points is None else None)
 
     @property
     def of_columns(self) -> bool:
@@ -682,11 +780,9 @@ class Explanation:
         at = np.arange(len(self))[::-1]
         colours = np.where(self.weights >= 0, "#2b6cb0", "#c05621")
         ax.barh(at, self.weights, color=colours)
-        labels = (
-            self.names
-            if self.views is None
-            else [f"{n} ({v})" for n, v in zip(self.names, self.views, strict=True)]
-        )
+        labels = list(self.names)
+        if self.views is not None:
+            labels = [f"{n} ({v})" for n, v in zip(self.names, self.views, strict=True)]
         ax.set_yticks(at, labels)
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set_xlabel("weight")

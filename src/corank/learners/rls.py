@@ -10,27 +10,31 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array
 from corank.core.basis import check_basis
-from corank.core.kernels import is_named
+from corank.core.kernels import MEAN_LENGTH, is_named
 from corank.core.messages import warn_user
-from corank.core.observations import ComparedRows
+from corank.core.observations import ComparedRows, ScoredRows
 from corank.core.unscored import Part
 from corank.core.views import View
 from corank.inputs import (
     as_scan,
     compared_rows,
+    given_scores,
     is_scan,
     read_features,
     read_scanned_features,
     read_score_columns,
     refuse_extreme_size,
     scans,
+    score_columns,
     warn_of_scales,
 )
 from corank.learners.base import PRECOMPUTED, ComparisonMixin, Learner, R2Mixin, RankerMixin
@@ -38,6 +42,7 @@ from corank.learners.parameters import (
     WidthParameters,
     candidates,
     check_choice,
+    check_no_blend,
     check_weights,
     is_per_column,
     read_column_widths,
@@ -56,12 +61,27 @@ from corank.learners.training import (
     scored_data,
     summed_data,
 )
-from corank.learners.update import COMPARED, FEDERATED, MANY_PAIRS, FittedRows, Kept
-from corank.model_files.schema import ONE_VIEW
+from corank.learners.update import (
+    COMPARED,
+    FEDERATED,
+    MANY_PAIRS,
+    SEVERAL_TARGETS,
+    FittedRows,
+    Kept,
+)
+from corank.model_files.schema import ONE_VIEW, demand
 from corank.solve.function import Function, Span
 from corank.solve.holdout import SCORINGS
 from corank.solve.systems import DualSystem, PrimalSystem
-from corank.solve.tuning import ChosenViews, HeldProblem, Settings, Solution, TuningProblem, tune
+from corank.solve.tuning import (
+    ChosenViews,
+    HeldProblem,
+    Settings,
+    Solution,
+    TuningProblem,
+    tune,
+    tune_each,
+)
 
 # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 MAX_ROWS_WITH_WIDTHS = 1_000
@@ -121,19 +141,49 @@ class KernelLeastSquares(Learner):
         passes : over `unscored`, where that is a scan
         """
         features = read_features(self, X, reset=True)
-        rows = read_score_columns(features, **given, by_view=self.has_views)
+        rows = read_score_columns(features, **given, several=True)
         asked = self._asked_bases(features.shape[1], settings)
-        data = scored_data(
-            rows,
-            features,
-            [each.view for each in asked.views],
-            self.loss(),
-            centred=settings.centred,
-            with_queries=given["qid"] is not None,
-        )
+        known = {"centred": settings.centred, "with_queries": given["qid"] is not None}
+        if rows.scores.shape[1] > 1 and self.has_targets:
+            return self._fit_targets(rows, features, asked, settings, known)
+        views = [each.view for each in asked.views]
+        data = scored_data(rows, features, views, self.loss(), **known)
         if self.has_views:
             data = self._sharing(data, rows_without_scores(rows), others, asked, passes)
         return self._fit_data(data, asked, settings)
+
+    def _fit_targets(
+        self,
+        rows: ScoredRows,
+        features: Array,
+        asked: AskedBases,
+        settings: Settings,
+        known: Mapping[str, bool],
+    ) -> Self:
+        """Fit every column of scores as it would be alone; those with the same rows scored share
+        what does not depend on scores.
+        """
+        given = given_scores(rows)
+        if not given.any(axis=0).all():
+            raise ValueError(f"y has no score in column {int(np.argmin(given.any(axis=0)))}.")
+        patterns = np.unique(given, axis=1, return_inverse=True)[1].ravel()
+        if is_named(self.gamma, "columns"):  # widths are learned from scores
+            patterns = np.arange(given.shape[1])
+        models: list[Any] = [copy(self) for _ in patterns]
+        for pattern in np.unique(patterns):
+            columns = np.flatnonzero(patterns == pattern)
+            first = replace(rows, scores=rows.scores[:, columns[:1]])
+            data = scored_data(first, features, [View()], self.loss(), **known)
+            scores = [rows.scores[:, j] for j in columns]
+            targets = [data.with_scores(column, centred=settings.centred) for column in scores]
+            problem, chosen = self._tuning_problem(data, asked, settings)
+            solutions = tune_each(problem, chosen, [target.problem for target in targets])
+            for j, target, solution in zip(columns, targets, solutions, strict=True):
+                models[j]._keep(solution, problem, target, chosen)
+                models[j]._kept = Kept.of(solution.system, None)
+        self.keep_counts(seen=0, scored=0, queries=0, with_queries=known["with_queries"])
+        self._keep_targets(models)
+        return self
 
     def _fit_scan(
         self, scan: Any, others: tuple[Any, Any], settings: Settings, passes: Any
@@ -197,6 +247,21 @@ class KernelLeastSquares(Learner):
 
     def _fit_data(self, data: TrainingData, asked: AskedBases, settings: Settings) -> Self:
         """Fit checked rows."""
+        problem, settings = self._tuning_problem(data, asked, settings)
+        solution = tune(problem, settings)
+        self._keep(solution, problem, data, settings)
+        self._kept = Kept.of(solution.system, data.unscored)
+        return self
+
+    def _tuning_problem(
+        self, data: TrainingData, asked: AskedBases, settings: Settings
+    ) -> tuple[Any, Settings]:
+        """Views with every choice of kernel widths, and what is chosen how."""
+        if settings.alpha == MEAN_LENGTH:
+            alpha, asked = asked.with_mean_lengths(data)
+            settings = replace(settings, alpha=alpha)
+            if self.has_views:
+                self.views_ = [each.view for each in asked.views]
         if self._per_column:
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views:  # every view has a width of its own
@@ -211,17 +276,11 @@ class KernelLeastSquares(Learner):
             n_rows = data.everything.shape[0]
             splits = read_splits(self.cv, data.problem, data.index, n_rows)
             settings = replace(settings, splits=splits)
-        problem: TuningProblem
         if data.summed:
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
-            problem = scans().ScannedProblem(bases)
-        else:
-            dual = settings.solver == "direct" and bases.dual
-            problem = HeldProblem(bases.view_data(), data.unscored, dual)
-        solution = tune(problem, settings)
-        self._keep(solution, problem, data, settings)
-        self._kept = Kept.of(solution.system, data.unscored)
-        return self
+            return scans().ScannedProblem(bases), settings
+        dual = settings.solver == "direct" and bases.dual
+        return HeldProblem(bases.view_data(), data.unscored, dual), settings
 
     def _fit_comparisons(
         self,
@@ -234,11 +293,7 @@ class KernelLeastSquares(Learner):
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
-        if self.beta != 0:
-            raise ValueError(
-                "beta must be 0 for comparisons, which have no scores to regress on; got"
-                f" {self.beta!r}."
-            )
+        check_no_blend(self.beta)
         self.loss()  # checks the parameters
         settings = self._settings()
         features = read_features(self, X, reset=True)
@@ -270,7 +325,7 @@ class KernelLeastSquares(Learner):
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         return Settings(
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH), zero=self.has_views),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
             gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
@@ -313,7 +368,8 @@ class KernelLeastSquares(Learner):
         """Set the fitted attributes."""
         level = data.level + solution.intercept
         self.function_ = fitted_function(solution.system, solution.coefficients, level)
-        self.alpha_, self.path_ = solution.alpha, solution.path
+        self.alpha_: Any = solution.alpha  # (t,) for several columns of scores
+        self.path_: Any = solution.path  # a list of t
         chosen = ChosenViews(
             [replace(view, basis=replace(view.basis)) for view in solution.system.views],
             settings,
@@ -338,6 +394,16 @@ class KernelLeastSquares(Learner):
                 instead += f", agreement to {solution.agreement:.3g}"
             warn_user(f"nothing was tuned: too little to hold anything out. {instead}.")
 
+    def _keep_targets(self, models: list[Any]) -> None:
+        """Set the fitted attributes from models of one column of scores each."""
+        most = max(models, key=lambda model: model._n_scored)
+        self._n_seen, self._n_scored = most._n_seen, most._n_scored
+        self._n_queries = most._n_queries
+        self._kept, self.targets_ = None, models
+        self.function_ = Function.of_targets([model.function_ for model in models])
+        self.alpha_ = np.asarray([model.alpha_ for model in models])
+        self.path_ = [model.path_ for model in models]
+
     # ---------------------------------------------------------------- update
 
     def _why_fixed(self) -> str:
@@ -345,16 +411,34 @@ class KernelLeastSquares(Learner):
             return FEDERATED
         if any(part.span.kernel.precomputed for part in self.function_.parts):
             return PRECOMPUTED
+        if self.targets_:
+            return SEVERAL_TARGETS
         return COMPARED if self.function_.parts[0].span.grid is None else MANY_PAIRS
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        if self.targets_:
+            self._grow_targets(self._as_features(X), y, qid, sample_weight)
+            return
         features = self._read(X)
-        rows = read_score_columns(features, y, qid, sample_weight, by_view=self.has_views)
+        rows = read_score_columns(features, y, qid, sample_weight, several=self.has_views)
         system = self._grown(rows)
         offset = system.mean_score if self.fit_intercept else 0.0
         solved = self._solved(system, offset)
         coefficients = [columns[:, 0] for columns in solved]
         self.function_ = fitted_function(system, coefficients, self._level + offset)
+
+    def _grow_targets(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        """Add rows to the model of every column of scores."""
+        columns, models = score_columns(y), [copy(model) for model in self.targets_]
+        if any(model._kept is None for model in models):
+            raise ValueError(self._why_fixed())
+        if len(columns) != len(models):
+            raise ValueError(
+                f"y has {len(columns)} columns, but the model was fitted on {len(models)}."
+            )
+        for model, scores in zip(models, columns, strict=True):
+            model.update(X, scores, qid=qid, sample_weight=sample_weight)
+        self._keep_targets(models)
 
     def _solved(self, system: DualSystem | PrimalSystem, offset: float) -> list[Array]:
         """Coefficients of every view with the parameters that were chosen."""
@@ -374,6 +458,8 @@ def fitted_function(
 class LeastSquares(KernelLeastSquares):
     """Least squares on one view."""
 
+    has_targets = True
+
     def fit(
         self,
         X: Any,
@@ -389,7 +475,8 @@ class LeastSquares(KernelLeastSquares):
         ----------
         X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and
             queries
-        y : (n,) scores, NaN = unscored (left out)
+        y : (n,) scores, NaN = unscored (left out); or (n, t), t columns that are fitted each as it
+            would be alone, of which those with the same rows scored share one decomposition
         qid : (n,) query labels, any hashable, in any order; None = one query. For RLS, rows with
             the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of
@@ -401,6 +488,19 @@ class LeastSquares(KernelLeastSquares):
         self
         """
         return self._fit(X, y, qid, sample_weight, checkpoint=checkpoint)
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        alphas, paths, levels = values["alpha_"], values["path_"], values["intercept_"]
+        shapes = [part.shape[1:] for part in self._listed(values["coef_"])]
+        demand({*shapes, np.shape(levels)} == {np.shape(alphas)}, "coefficients")
+        super()._restore(values)
+        if np.ndim(alphas) == 0:
+            return
+        demand(len(paths) == len(alphas), "path")
+        self.targets_ = [copy(self) for _ in alphas]
+        for number, model in enumerate(self.targets_):
+            model.function_ = self.function_.of_target(number)
+            model.alpha_, model.path_ = float(alphas[number]), paths[number]
 
     @property
     def unscored_effect_(self) -> None:
@@ -417,9 +517,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).
@@ -428,9 +529,10 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     kernel : str or callable, default="rbf"
         scikit-learn's names, "exponential" (of the Euclidean distance), a name given to
         `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
-    gamma : "auto", "scale", "tune", "columns", float, list or array, default="auto"
-        Kernel width; "scale" is 1 / (columns · variance), of an exponential kernel the root of
-        that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
+    gamma : "auto", "scale", "mean-distance", "tune", "columns", float, list or array,
+        default="auto"
+        Kernel width; "scale" is 1 / (columns · variance), "mean-distance" one over the mean squared
+        distance of two scored rows, of an exponential kernel the root of that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
         per column: for rbf exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for
         laplacian Σ gamma_j abs(x_j − x'_j). "columns" learns them from the evidence of at most 800
         scored rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which
@@ -466,6 +568,9 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     alpha_, gamma_ : float, the values used; ``gamma_`` is (d,) where every column has a width
     path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
         nothing was tuned
+    targets_ : t fitted models where y has t columns. Then ``coef_`` is (r, t), ``alpha_`` and
+        ``intercept_`` are (t,), ``path_`` is a list of t; where columns have other rows scored or
+        other widths, what belongs to the basis is a list with one entry per basis
 
     Notes
     -----
@@ -501,9 +606,10 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
+    alpha : "tune", "mean-length", float or list, default="tune"
         Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
         values; the one with the least held-out error is taken, all of them from one factorisation.
+        "mean-length" is one over the mean length of the scored rows.
     basis : "auto", "all", "scored", "features", int or row indices, default="auto"
         The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).
@@ -529,6 +635,7 @@ class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
     alpha_, gamma_ : float, the values used; ``gamma_`` is (d,) where every column has a width
     path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
         nothing was tuned
+    targets_ : as in `RLS`
 
     Notes
     -----

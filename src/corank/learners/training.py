@@ -20,7 +20,13 @@ from corank.core.basis import (
     make_basis,
     read_basis,
 )
-from corank.core.kernels import Kernel, check_precomputed, is_named
+from corank.core.kernels import (
+    MEAN_DISTANCE,
+    Kernel,
+    check_precomputed,
+    inverse_length,
+    is_named,
+)
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -63,6 +69,32 @@ class TrainingData(Training):
     def n_unscored(self) -> int:
         """Number of rows on which views should agree."""
         return 0 if self.unscored is None else self.unscored.n_rows
+
+    def with_scores(self, scores: Array, *, centred: bool) -> TrainingData:
+        """The same rows with other scores, (n,) of all rows of X."""
+        assert isinstance(self.problem, ScoredRows)
+        problem = replace(self.problem, scores=take(scores, self.index), level=0.0)
+        level = problem.mean_score if centred else 0.0
+        problem = problem.under(problem.comparison, level)
+        warn_of_ties(problem)
+        return replace(self, problem=problem, problems=[problem], level=level)
+
+    def rows(self, numbers: Index) -> Array:
+        """Features of rows of X and, counted behind them, of `unscored=`."""
+        n = self.everything.shape[0]
+        inside = numbers < n
+        if self.unscored is None or inside.all():
+            return take(self.everything, numbers)
+        part = self.unscored.parts[-1]
+        if not isinstance(part, HeldRows):
+            raise TypeError(
+                f"basis names row {numbers.max()}, which is one of unscored=, but those come in"
+                " chunks; hand them over as one array, or give a number of basis rows."
+            )
+        behind = take(part.features, numbers[~inside] - n)
+        behind = _with_precision_of(self.everything, behind)
+        both = stack_rows([take(self.everything, numbers[inside]), behind])
+        return take(both, np.argsort(np.argsort(~inside, kind="stable")))
 
 
 def scored_data(
@@ -233,7 +265,7 @@ class AskedView:
     """A view, and what is to span its functions.
 
     kernel : its width still open
-    gamma : the width, "scale", "tune" or candidates; None for a kernel without one
+    gamma : the width, "scale", "mean-distance", "tune" or candidates; None for a kernel without one
     basis : "auto", "all", "scored", "features", a number of rows or row numbers
     """
 
@@ -277,6 +309,19 @@ class AskedBases:
             for asked in self.views
         ]
         return replace(self, views=views)
+
+    def with_mean_lengths(self, data: TrainingData) -> tuple[float, AskedBases]:
+        """alpha="mean-length", one over the mean length of the scored rows as the first view sees
+        them; the penalties of others say what it is in these.
+        """
+        views = []
+        alphas = []
+        for each, problem, numbers in zip(self.views, data.problems, data.numbers, strict=True):
+            rows = select(problem.features, each.view.columns)
+            alphas.append(inverse_length(rows, take(data.weights, numbers)))
+            penalty = each.view.penalty * alphas[-1] / alphas[0]
+            views.append(replace(each, view=replace(each.view, penalty=penalty)))
+        return alphas[0], replace(self, views=views)
 
     def refuse_precomputed(self) -> None:
         """Refuse a precomputed kernel on rows of a scan."""
@@ -359,12 +404,14 @@ class ViewBasis:
             return widths_to_try(gamma, None)
         # the scale of the scored rows and the unscored ones that may serve as basis
         numbers, features = self.candidates
+        if gamma == MEAN_DISTANCE:
+            numbers, features = self.index, self.scored
         weights = self.data.weights
         if weights is not None:  # rows of `unscored=` have none
             inside = numbers < self.data.everything.shape[0]
             by_row = np.where(inside, to_numpy(weights)[np.where(inside, numbers, 0)], 1.0)
             weights = like(by_row, weights)
-        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights))
+        return widths_to_try(gamma, self.asked.kernel.scale_width(features, weights, gamma))
 
     def basis(self, width: float | None) -> tuple[Basis, Index | None]:
         """The basis and its row numbers, None for the columns."""
@@ -377,7 +424,7 @@ class ViewBasis:
             numbers, features = self.candidates
         else:
             numbers = np.asarray(self.spec)
-            features = select(take(self.data.everything, numbers), self.asked.view.columns)
+            features = select(self.data.rows(numbers), self.asked.view.columns)
         if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
             inside = np.flatnonzero(numbers < self.data.everything.shape[0])
             numbers, features = numbers[inside], take(features, inside)
@@ -424,7 +471,8 @@ class ViewBases:
                     else grid_of(data.problem, view.kernel, scored)
                 )
             whole = "all" if grid and is_named(view.basis, "auto") else view.basis
-            spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name)
+            apart = 0 if view.kernel.precomputed else data.n_apart
+            spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
             if is_named(spec, "features") and not data.summed:
                 check_column_basis(spec, scored.shape[1], data.n_units)
             if view.kernel.precomputed:

@@ -4,20 +4,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
-from corank.core.kernels import is_named
+from corank.core.kernels import MEAN_LENGTH, inverse_length, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
+from corank.core.storable import ADDED_LATER
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, unscored_parts
 from corank.learners.base import OneViewLearner, RankerMixin
-from corank.learners.parameters import WITH_UNSCORED, BasisParameters, candidates, read_splits
+from corank.learners.parameters import (
+    WITH_UNSCORED,
+    BasisParameters,
+    candidates,
+    check_choice,
+    read_splits,
+)
 from corank.learners.training import check_column_basis
 from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
@@ -43,7 +50,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y -
               f_{\bar V}(x_V)\|^2
 
-    over the scores :math:`\hat y` of the unscored rows V. U goes through all queries,
+    over the scores :math:`\hat y` of the unscored rows V. U goes through all queries (or `folds` of them),
     :math:`f_{\bar U}` is RankRLS on all queries but U, scores completed by :math:`\hat y`, and
     :math:`f_{\bar V}` RankRLS on the scored queries only. The fitted function is RankRLS on the
     completed scores of all rows: scores of the unscored queries are such that every query, scored
@@ -52,8 +59,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
 
     Parameters
     ----------
-    alpha : "tune", float or list, default="tune"
-        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those
+    alpha : "tune", "mean-length", float or list, default="tune"
+        Weight of the norm, "mean-length" as in `RLS`, of all rows. "tune" tries 20 values around the scale of the data, a list those
         values; the one is taken with which RankRLS on the scored queries errs least on queries left
         out. With one scored query there is nothing to leave out, and alpha is set to the scale of
         the data (the last of a list), with a warning.
@@ -69,11 +76,15 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         else 1,000 of them. "features": the columns themselves (linear kernel).
     weighting : "query", "size" or "unit", default="query"
         Every query counts the same (as in the paper), every item, or every pair.
+    folds : "queries" or "cv", default="queries"
+        What U goes through: every query by itself, or the folds of scored queries that `cv` leaves
+        out, with unscored queries dealt by chance to folds of as many.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
-        As in `RLS`; gamma="tune" or a list is chosen together with alpha.
+        As in `RLS`; gamma="tune" or a list is chosen together with alpha, "mean-distance" that of
+        all rows.
     cv : splitter or list of splits, default=None
-        None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull the splits must
-        leave out whole queries, none of them twice.
+        None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull and ``folds="cv"``
+        the splits must leave out whole queries, none of them twice.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is, as in `RankRLS`; None is "squared".
 
@@ -112,6 +123,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     pull: Any = 1.0
     basis: Any = "auto"
     weighting: Any = "query"
+    folds: Any = field(default="queries", metadata={ADDED_LATER: True})
 
     __metadata_request__fit = WITH_UNSCORED
     contents = TRANSDUCTIVE
@@ -151,6 +163,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """
         _refuse(not_taken)
         comparison = self.loss()
+        check_choice(self.folds, "folds", ("queries", "cv"))
         pull = read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
         problem = rows.under(comparison)
@@ -211,10 +224,14 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         beyond = len(problem) > features.shape[0]
         if shared["kernel"].precomputed and beyond and is_named(basis, "all"):
             basis = np.arange(features.shape[0])  # values among the others were not given
+        alpha = candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH))
+        if alpha == MEAN_LENGTH:
+            alpha = inverse_length(problem.features)
         return TransductionSettings(
             **shared,
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            alpha=alpha,
             pull=pull,
+            in_folds=self.folds == "cv",
             basis=basis,
             selection=self.basis_selection,
         )
@@ -224,7 +241,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         if len(training.index) == training.everything.shape[0]:
             return settings.tunes
         several = training.problem.groups is not None
-        return several and (settings.tunes or is_open(settings.pull))
+        return several and (settings.tunes or is_open(settings.pull) or settings.in_folds)
 
     def _keep_completed(self, completed: Completed) -> None:
         """Set the fitted attributes."""

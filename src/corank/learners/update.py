@@ -29,13 +29,19 @@ from corank.core.arrays import (
 )
 from corank.core.basis import AUTO_LIMIT, FeatureBasis, KernelBasis
 from corank.core.loss import Loss
-from corank.core.observations import EVERY_ROW, ComparedRows, Problem, ScoredRows
+from corank.core.observations import (
+    EVERY_ROW,
+    ComparedRows,
+    Problem,
+    ScoredRows,
+    whitened_statistics,
+)
 from corank.core.sums import Statistics
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.learners.parameters import read_splits
 from corank.solve.function import Expansion, Function
 from corank.solve.grid import GridSystem
-from corank.solve.systems import DualSystem, PrimalSystem, ViewData, whitened_statistics
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 from corank.solve.tuning import Training
 
 COMPARED = (
@@ -43,6 +49,10 @@ COMPARED = (
 )
 FEDERATED = (
     "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
+    " rows."
+)
+SEVERAL_TARGETS = (
+    "update of several columns of scores needs what a model file does not hold; fit again with all"
     " rows."
 )
 MANY_PAIRS = (
@@ -255,6 +265,7 @@ def by_row(problem: Problem, values: Array, n_rows: int) -> Array:
 class HoldsOut:
     """Held-out predictions of learners that have them in closed form."""
 
+    targets_: Sequence[Any] = ()  # a fitted model per column of y, where there are several
     _fitted_rows: FittedRows | None = None  # no part of files, pickles and copies
     _no_closed_form: ClassVar[str] = ""  # why
 
@@ -277,8 +288,8 @@ class HoldsOut:
 
         Returns
         -------
-        (n,) per row of X, NaN where it has no score or is in no fold; (n, n_views) where views have
-        scores of their own. After `fit_comparisons` differences, winner less loser, of the
+        (n,) per row of X, NaN where it has no score or is in no fold; (n, t) for t columns of y, or
+        of views that have scores of their own. After `fit_comparisons` differences, winner less loser, of the
         comparisons of weight above 0. Of a ranker (beta = 0) only the order within a query is
         known: every query has the mean 0, but items of the only query the level of the rows that
         predict them.
@@ -289,6 +300,9 @@ class HoldsOut:
                 f"{type(self).__name__} has no held-out predictions in closed form:"
                 f" {self._no_closed_form}. cross_val_predict of scikit-learn fits anew."
             )
+        if self.targets_:
+            columns = [model.predict_held_out(cv) for model in self.targets_]
+            return namespace(columns[0]).stack(columns, axis=1)
         if self._fitted_rows is None:
             raise ValueError(ROWS_ARE_GONE)
         rows = self._fitted_rows

@@ -101,12 +101,21 @@ FUNCTIONS_OF_VIEWS: Contents = {
     "rows_unscored": ("_n_unscored", COUNT),
 }
 TUNED: Contents = {"alpha": ("alpha_", FINITE), "path": ("path_", PATH)}
+# Several columns of scores have (t,) numbers and (r, t) coefficients; parts of their function are
+# lists where there are several.
 ONE_VIEW: Contents = {
     **FUNCTION_OF_ONE_VIEW,
-    **TUNED,
+    "intercept": ("intercept_", FINITE | floats("t")),
+    "coefficients": ("coef_", floats("r") | floats("r", "t") | per_view(floats("r", "_"))),
+    "kernel": ("_kernel", KERNEL | per_view(KERNEL)),
+    "gamma": ("gamma_", NUMBER | floats("d") | None | per_view(NUMBER | floats("_") | None)),
+    "basis": ("basis_", whole("r") | None | per_view(whole("r") | None)),
+    "basis_points": ("basis_points_", POINTS | per_view(POINTS)),
+    "alpha": ("alpha_", FINITE | floats("t")),
+    "path": ("path_", PATH | several(PATH)),
     "rows": ("_rows", ROWS),
     "statistics": ("_statistics", STATISTICS),
-    "whitening": ("_whitening", WHITENING),
+    "whitening": ("_whitening", WHITENING | per_view(WHITENING)),
 }
 SEVERAL_VIEWS: Contents = {
     **FUNCTIONS_OF_VIEWS,
@@ -132,6 +141,14 @@ COMPONENTS: Contents = {
     "n_components": ("n_components_", COUNT),
     "eigenvalues": ("eigenvalues_", floats("_")),
 }
+
+
+def sparse_models(points: Kind) -> Kind:
+    """Near-optimal models beside the fitted one."""
+    views = {"atoms": per_view(whole("_")), "coefficients": per_view(floats("_"))}
+    return several(entries(objective=NUMBER, points=per_view(points), **views))
+
+
 PURSUIT: Contents = {
     **FUNCTION_OF_ONE_VIEW,
     "path": ("path_", PATH),
@@ -144,6 +161,8 @@ PURSUIT: Contents = {
     "dictionary_size": ("_size", COUNT),
     "weights": ("_weights", floats("r", "s")),
     "training_loss": ("training_loss_", floats("_")),
+    "combine": ("_combine", later(TEXT)),
+    "others": ("_others", later(sparse_models(feature_rows("_", "d") | whole("_") | None))),
 }
 CO_PURSUIT: Contents = {
     **FUNCTIONS_OF_VIEWS,
@@ -154,17 +173,10 @@ CO_PURSUIT: Contents = {
     "names": ("_names", several(TEXT)),
     "history": ("_history", floats("s", "s", "M")),
     "objective": ("objective_", floats("_")),
-    "others": (
-        "_others",
-        several(
-            entries(
-                objective=NUMBER,
-                atoms=per_view(whole("_")),
-                coefficients=per_view(floats("_")),
-                points=per_view(feature_rows("_", "d") | whole("_")),
-            )
-        ),
-    ),
+    "others": ("_others", sparse_models(feature_rows("_", "d") | whole("_"))),
+    "combine": ("_combine", later(TEXT | floats("M"))),
+    "search": ("search_", later(TEXT)),
+    "compared": ("_compared", later(FLAG)),
 }
 GAUSSIAN_PROCESS: Contents = {
     **FUNCTION_OF_ONE_VIEW,

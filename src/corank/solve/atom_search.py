@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -29,8 +30,10 @@ from corank.solve.column_path import NEGLIGIBLE_SHARE
 from corank.solve.dictionary import Buffers
 from corank.solve.pursuit import GAIN_TIE
 
-SearchKind: TypeAlias = Literal["full", "tied"]
+SearchKind: TypeAlias = Literal["full", "tied", "coordinate"]
 
+# of atoms of three views or more that a step tries: 50 atoms per view of three
+MAX_COMBINATIONS = 2**17
 ROUNDING = 1e-9  # far more than that of gains, and than they may differ by to count as equal
 MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
 # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
@@ -52,12 +55,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Costs:
-    """X of every combination of atoms: `diagonal` on the diagonal, −2·agreement·d̄_vᵀ L̄ d̄_u off
-    it.
+    """X of every combination of atoms: `diagonal` on the diagonal, 2·agreement·`shared` off it.
 
     scored : (N_v,) per view, dᵀ L d
-    unscored : (N_v,) per view, d̄ᵀ L̄ d̄; None where nothing couples the views
-    shared : (N_v, N_u) per pair of views v < u, d̄_vᵀ L̄ d̄_u
+    unscored : (N_v,) per view, Σ_u θ_uv d̄_vᵀ L̄ d̄_v; None where nothing couples the views
+    shared : (N_v, N_u) per pair of views v < u, −θ_uv d̄_vᵀ L̄ d̄_u
     floors : one number per view; smaller entries of the diagonal are rounding
     """
 
@@ -74,10 +76,10 @@ class Costs:
 
     @cached_property
     def diagonal(self) -> list[Array]:
-        """dᵀ L d + 2·agreement·(M − 1)·d̄ᵀ L̄ d̄: (N_v,) per view."""
+        """dᵀ L d + 2·agreement·`unscored`: (N_v,) per view."""
         if self.unscored is None:
             return list(self.scored)
-        factor = 2 * self.agreement * (self.n_views - 1)
+        factor = 2 * self.agreement
         both = zip(self.scored, self.unscored, strict=True)
         return [scored + factor * unscored for scored, unscored in both]
 
@@ -105,26 +107,39 @@ class Costs:
         """Memory for blocks of pairs, which stay in the cache."""
         return Buffers()
 
-    @cached_property
-    def tied_inverses(self) -> Array:
-        """X⁻¹ of every atom with itself in all views, in units of the diagonal, without directions
-        in which atoms count as one: (N, M, M).
+    def inverses(self, labels: Index) -> Array:
+        """X⁻¹ of combinations (c, M), in units of the diagonal, without directions in which atoms
+        count as one: (c, M, M).
         """
-        roots = self.inverse_roots
+        roots = [take(root, labels[:, v]) for v, root in enumerate(self.inverse_roots)]
         m = self.n_views
         xp = namespace(roots[0])
         ones = xp.ones_like(roots[0])
         rows = [[ones if v == u else 0.0 * ones for u in range(m)] for v in range(m)]
+        places = [like(labels[:, v], roots[0], "int64") for v in range(m)]
         for (v, u), shared in self.shared.items():
-            diagonal = xp.linalg.diagonal(shared)
             units = roots[v] * roots[u]
-            rows[v][u] = rows[u][v] = -2 * self.agreement * units * diagonal
+            couplings = shared[places[v], places[u]]
+            rows[v][u] = rows[u][v] = 2 * self.agreement * units * couplings
         stacked = [xp.stack(row, axis=-1) for row in rows]
         matrices = xp.stack(stacked, axis=-2)
         values, vectors = xp.linalg.eigh(matrices)
         inverse = inverse_where(values > MIN_DETERMINANT, values)
         scaled = vectors * inverse[:, None, :]
         return scaled @ xp.matrix_transpose(vectors)
+
+    @cached_property
+    def tied(self) -> tuple[Index, Array]:
+        """Every atom with itself in all views, and `inverses`."""
+        labels = np.tile(np.arange(len(self.live[0]))[:, None], self.n_views)
+        return labels, self.inverses(labels)
+
+    @cached_property
+    def combinations(self) -> tuple[Index, Array]:
+        """All combinations, those with the first atoms first, and `inverses`."""
+        sizes = [len(live) for live in self.live]
+        labels = np.indices(sizes).reshape(self.n_views, -1).T
+        return labels, self.inverses(labels)
 
     @cached_property
     def largest_rho(self) -> FloatArray:
@@ -148,7 +163,7 @@ class Costs:
         matrix = np.diag(_numbers_at(self.diagonal, labels))
         for (v, u), shared in self.shared.items():
             coupling = float(shared[labels[v], labels[u]])
-            matrix[v, u] = matrix[u, v] = -2 * self.agreement * coupling
+            matrix[v, u] = matrix[u, v] = 2 * self.agreement * coupling
         weights = solve_step(matrix, chi)
         gain = float(weights @ chi)
         return Step(tuple(labels), weights, gain)
@@ -185,13 +200,22 @@ def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------- the best step
 
 
+def possible_search(search: SearchKind, sizes: Sequence[int]) -> SearchKind:
+    """What is done for views with so many atoms: "full" is "coordinate" where three views or more
+    have too many combinations.
+    """
+    too_many = len(sizes) > 2 and prod(sizes) > MAX_COMBINATIONS
+    return "coordinate" if search == "full" and too_many else search
+
+
 def best_step(
     costs: Costs, search: SearchKind, promises: Sequence[Array], allowed: Sequence[Mask]
 ) -> Step | None:
     """The best step with allowed atoms, the first of equals, given χ of all atoms; None where
     nothing is allowed.
 
-    search : "full", every combination of atoms of two views, or "tied", one atom for every view
+    search : "full", every combination of atoms, "tied", one atom for every view, or "coordinate",
+        one view after the other
     """
     units = []
     open_atoms = []
@@ -199,11 +223,15 @@ def best_step(
         units.append(promise * costs.inverse_roots[v])
         open_atoms.append(allowed[v] & costs.live[v])
     if search == "tied" or costs.n_views == 1:
-        labels = _best_tied(costs, units, open_atoms)
-    elif costs.shared:
+        labels = _best_among(*costs.tied, units, open_atoms)
+    elif not costs.shared:
+        labels = _best_apart(units, open_atoms)
+    elif search == "coordinate":
+        labels = _best_by_turns(costs, units, open_atoms)
+    elif costs.n_views == 2:
         labels = _best_pair(costs, units, open_atoms)
     else:
-        labels = _best_apart(units, open_atoms)
+        labels = _best_among(*costs.combinations, units, open_atoms)
     return None if labels is None else costs.step_with(labels, promises)
 
 
@@ -218,26 +246,50 @@ def _best_apart(units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | 
     return labels
 
 
-def _best_tied(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
-    """The same atom in every view: one small system per atom, decomposed once. O(N M²).
+def _best_among(
+    labels: Index, inverses: Array, units: Sequence[Array], allowed: Sequence[Mask]
+) -> list[int] | None:
+    """The best of combinations (c, M), each a small system that was decomposed once. O(c M²).
 
-    [Tsivtsivadze2013], footnote 4.
+    [Tsivtsivadze2013], fig. 2, and footnote 4 for the same atom in every view.
     """
     xp = namespace(units[0])
-    rows = xp.stack(list(units), axis=-1)
+    chosen = [take(unit, labels[:, v]) for v, unit in enumerate(units)]
+    rows = xp.stack(chosen, axis=-1)
     u = rows[:, :, None]
-    products = costs.tied_inverses @ u
+    products = inverses @ u
     gains = xp.matrix_transpose(u) @ products
-    everywhere = np.all(allowed, axis=0)
-    label = _first_greatest(to_numpy(gains)[:, 0, 0], everywhere)
-    return None if label is None else [label] * len(units)
+    everywhere = np.all([mask[labels[:, v]] for v, mask in enumerate(allowed)], axis=0)
+    number = _first_greatest(to_numpy(gains)[:, 0, 0], everywhere)
+    return None if number is None else labels[number].tolist()
+
+
+def _best_by_turns(
+    costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]
+) -> list[int] | None:
+    """From each view's best atom on, every view in turn takes the best beside those of the others,
+    until none changes: no other atom of a single view would gain more. O(Σ N_v M³) per round.
+    """
+    labels = _best_apart(units, allowed)
+    unchanged = 0
+    v = 0
+    while labels is not None and unchanged < costs.n_views:
+        tried = np.tile(labels, (len(allowed[v]), 1))
+        tried[:, v] = np.arange(len(tried))
+        # the atom at hand comes first, so that only one that gains more replaces it
+        tried[[0, labels[v]]] = tried[[labels[v], 0]]
+        best = _best_among(tried, costs.inverses(tried), units, allowed)
+        unchanged = unchanged + 1 if best == labels else 0
+        labels = best
+        v = (v + 1) % costs.n_views
+    return labels
 
 
 def _best_pair(costs: Costs, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
     """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2)
     at most.
 
-    With u = χ/√diagonal and ρ = −2·agreement·d̄_1ᵀ L̄ d̄_2 in the same units the gain of a pair is
+    With u = χ/√diagonal and ρ = 2·agreement·`shared` in the same units the gain of a pair is
     u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. It is at
     most (u_1² + u_2²)/(1 − |ρ|), so that most rows need no look at their pairs. One thread: the
     operations on a block are so short that several would wait for each other.
@@ -281,7 +333,7 @@ def _changes_of_pairs(
     shared = costs.shared[0, 1]
     first, second = units
     left, right = costs.inverse_roots
-    left = -2 * costs.agreement * left
+    left = 2 * costs.agreement * left
     second_alone = barred - second * second
     may_be_singular = bool(costs.largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
     buffers = costs.buffers

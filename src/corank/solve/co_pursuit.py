@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations, pairwise
+from functools import cached_property, partial
+from itertools import combinations, pairwise, product
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +32,7 @@ from corank.core.arrays import (
     take,
     take_columns,
     to_numpy,
+    zeros_beside,
 )
 from corank.core.basis import KernelBasis, Whitening
 from corank.core.folds import (
@@ -43,15 +44,15 @@ from corank.core.folds import (
     split_units,
 )
 from corank.core.kernels import finite_values
-from corank.core.observations import ScoredRows
+from corank.core.observations import Problem, ScoredRows
 from corank.core.unscored import UnscoredRows
-from corank.core.views import disagreements
-from corank.solve.atom_search import Costs, SearchKind, Step, best_step
+from corank.core.views import JointFeatures, disagreements
+from corank.solve.atom_search import Costs, SearchKind, Step, best_step, possible_search
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
-from corank.solve.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
-from corank.solve.pursuit import NEGLIGIBLE_GAIN, search_steps
-from corank.solve.systems import JointFeatures, ViewData, sum_unscored
+from corank.solve.holdout import FoldErrors, HeldOut, pooled, view_errors
+from corank.solve.pursuit import NEGLIGIBLE_GAIN, Wanted, near_optimal, search_steps
+from corank.solve.systems import ViewData, sum_unscored
 from corank.solve.tuning import (
     AGREEMENTS,
     Path,
@@ -74,8 +75,6 @@ DEPENDENT_SHARE = 1e-24  # of the squared length of a column
 MIN_SINGULAR_SHARE = 1e-10
 # share of the largest eigenvalue of sums: smaller ones are zero but for rounding
 EIGENVALUE_ROUNDING = 1e-14
-# share of F at the start: models that leave less of it all fit exactly, but for rounding
-NEGLIGIBLE_LOSS = 1e-20
 # of squared kernel values: an atom that varies by less within queries is constant there
 CONSTANT_SHARE = 1e-24
 
@@ -88,10 +87,12 @@ class CoPursuitSettings(TuningSettings):
 
     agreement, n_atoms : a number, candidates, or "tune"
     objective : "exact" decreases F; "paper" steps as [Tsivtsivadze2013] fig. 2 prints
-    search : "full", all combinations of two views; "tied", the same atom in every view
+    search : "full", all combinations where they are not too many; "tied", the same atom in every
+        view; "coordinate", one view after the other
     refit : "back", all weights fitted again after every step; "basic", never; "final", once at the
         end
     splits : of the rows scored in any view
+    shares : (M,) of the views in their mean, None for equal ones
     """
 
     agreement: float | str | tuple[float, ...]
@@ -99,7 +100,8 @@ class CoPursuitSettings(TuningSettings):
     objective: Objective
     search: SearchKind
     refit: CoRefit
-    n_solutions: int
+    wanted: Wanted
+    shares: FloatArray | None = None
 
     @property
     def tunes(self) -> bool:
@@ -135,14 +137,22 @@ class _CoPursuitTrial:
 
 def pursue_views(
     choices: Iterable[Sequence[ViewData]],
+    index: Sequence[Index],
     unscored: UnscoredRows | None,
     settings: CoPursuitSettings,
 ) -> CoPursuitSolution:
-    """Choose by held-out error what is to be tuned, then pursue on all scored rows."""
-    best, path = best_of(_trial(ViewAtoms.of(views, unscored), settings) for views in choices)
+    """Choose by held-out error what is to be tuned, then pursue on all scored rows.
+
+    Parameters
+    ----------
+    index : (n_v,) per view, row numbers in X of the rows of its problem
+    """
+    atoms = (ViewAtoms.of(views, index, unscored) for views in choices)
+    best, path = best_of(_trial(of_choice, settings) for of_choice in atoms)
     greedy = GreedyPath(best.scores, settings, best.agreement)
     greedy.advance_to(best.n_atoms)
-    model, *others = alternatives(greedy, best.n_atoms, settings.n_solutions)
+    again = partial(GreedyPath, best.scores, settings, best.agreement, greedy.costs)
+    model, *others = near_optimal(greedy, again, GreedyPath.take_step, settings.wanted)
     return CoPursuitSolution(best.scores.atoms, model, others, best.n_atoms, best.agreement, path)
 
 
@@ -165,37 +175,6 @@ def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
     return _CoPursuitTrial(scores, number, agreement, None)
 
 
-def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
-    """Near-optimal models, the least F first: each is found from the best first step whose atom is
-    in none before it.
-    """
-    paths = [greedy]
-    while len(paths) < n_solutions:
-        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.costs)
-        promises = path.promises()
-        steps = []
-        for view in range(len(promises)):
-            found = [labels[view] for other in paths for labels in other.labels]
-            masks = path.allowed()
-            masks[view][found] = False
-            step = path.best_step(promises, masks)
-            if step is not None:
-                steps.append(step)
-        if not steps:
-            break
-        best = max(steps, key=lambda step: step.gain)
-        path.enter(best)
-        path.advance_to(n_atoms)
-        paths.append(path)
-    # what is left of F where it is no more than rounding is alike
-    negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
-    left = np.asarray([max(path.losses[-1], negligible) for path in paths])
-    first = int(np.argmax(left <= left.min() * (1 + 1e-12)))
-    model = paths.pop(first)
-    others = sorted(paths, key=lambda path: path.losses[-1])
-    return [model, *others]
-
-
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     """The given agreements, or a grid around where disagreement weighs as much as the loss on the
     scored rows.
@@ -206,9 +185,7 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     if not isinstance(settings.agreement, str):
         return np.atleast_1d(settings.agreement)
     xp = namespace(unscored)
-    pairs = zip(scores.atoms.differences.diagonal().tolist(), scores.atoms.spans, strict=True)
-    traces = [weight * xp.linalg.trace(unscored[span, span]) for weight, span in pairs]
-    disagreement = 2 * float(sum_of(traces))
+    disagreement = 2 * float(xp.linalg.trace(unscored))
     loss = sum(float(xp.sum(view.lengths)) for view in scores.views)
     scale = loss / disagreement if disagreement > 0 else 0.0
     return AGREEMENTS * scale if scale > 0 else np.zeros(1)
@@ -222,9 +199,9 @@ class _CoPursuitFold:
 
     def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index]) -> None:
         problems = atoms.problems
-        pairs = zip(problems, left, strict=True)
-        rows = np.concatenate([to_numpy(problem.index)[units] for problem, units in pairs])
-        self.scores = KeptScores(atoms, kept, rows)
+        splits = zip(atoms.index, problems, kept, left, strict=True)
+        rows = [index[problem.rows_without(*units)] for index, problem, *units in splits]
+        self.scores = KeptScores(atoms, kept, np.concatenate(rows))
         self.left = left
         self.together = same_scores(problems)
         # views with anything held out
@@ -246,14 +223,18 @@ class _CoPursuitFold:
             predictions.append(columns @ like(view_weights, columns))
         return predictions
 
-    def errors(self, predictions: Sequence[Array], scoring: Scoring) -> list[FoldErrors]:
+    def errors(self, predictions: Sequence[Array], settings: CoPursuitSettings) -> list[FoldErrors]:
         """Errors of predictions: of the mean of the views, or of each where scores are its own."""
+        if settings.shares is not None and self.together:
+            m = len(predictions)
+            pairs = zip(settings.shares.tolist(), predictions, strict=True)
+            predictions = [m * share * values for share, values in pairs]
         return view_errors(
             self.problems,
             self._folding,
             predictions,
             np.zeros(1),
-            scoring,
+            settings.scoring,
             together=self.together,
         )
 
@@ -265,8 +246,8 @@ def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold
     folds = [_CoPursuitFold(atoms, kept, left) for kept, left in _splits(atoms, settings)]
     constants: list[FoldErrors] = []
     for fold in folds:
-        zeros = [0.0 * problem.reference[:, None] for problem in fold.problems]
-        constants += fold.errors(zeros, settings.scoring)
+        zeros = [zeros_beside((len(fold.left[v]), 1), atoms.rows[v].scores) for v in fold.judged]
+        constants += fold.errors(zeros, settings)
     return folds if constants and len(pooled(constants).sizes) else []
 
 
@@ -274,7 +255,7 @@ def _splits(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[tuple[list[In
     """Rows that are kept and rows that are held out, per view: at most ten folds of whole queries
     (rows, items of the only query), or the splits that were given.
     """
-    problems = atoms.problems
+    problems = atoms.rows
     groups = [view.groups for view in atoms.views if view.groups is not None] or None
     folding: Folding | Splits | None
     if settings.splits is None:
@@ -342,7 +323,7 @@ def _held_out(
         def errors(k: int) -> list[FoldErrors]:
             paths[k].advance_to(end)
             predictions = folds[k].predictions(paths[k], begin, end)
-            return folds[k].errors(predictions, settings.scoring)
+            return folds[k].errors(predictions, settings)
 
         reference = folds[0].scores.views[0].target
         tables = in_order(errors, range(len(folds)), reference)
@@ -391,6 +372,7 @@ class GreedyPath:
     history : weights (p, M) of the model after every step, fitted again where the settings say so
     losses : F after 0, 1, … steps
     ended : whether no step gains anything
+    search : what is done to find a step
     """
 
     def __init__(
@@ -403,6 +385,7 @@ class GreedyPath:
         self.scores = scores
         self.settings = settings
         self.agreement = agreement
+        self.search = possible_search(settings.search, scores.atoms.sizes)
         self.costs = costs or scores.costs(agreement)
         self.labels: list[tuple[int, ...]] = []
         self.losses = [sum(_square(view.target) for view in scores.views)]
@@ -425,6 +408,11 @@ class GreedyPath:
         return weights
 
     @property
+    def chosen(self) -> list[list[int]]:
+        """The atoms of every view, in order of entry."""
+        return [[labels[v] for labels in self.labels] for v in range(len(self._entered))]
+
+    @property
     def _coupling(self) -> tuple[Array, FloatArray] | None:
         """Sums between the entered atoms and all (M p, Σ N_v), and those of the disagreement among
         the entered.
@@ -438,8 +426,7 @@ class GreedyPath:
         labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        signs = np.kron(atoms.differences, np.ones((p, p)))
-        among = signs * to_numpy(take_columns(rows, places))
+        among = to_numpy(take_columns(rows, places))
         return rows, np.asarray(among, dtype=np.float64)
 
     def promises(self) -> list[Array]:
@@ -457,18 +444,9 @@ class GreedyPath:
         if coupling is None:
             return promises
         rows, _ = coupling
-        p = len(self.labels)
-        sums = []
-        for v in views:
-            weights = like(self._running[:, v], rows)
-            own_rows = rows[v * p : (v + 1) * p, :]
-            sums.append(weights @ own_rows)
-        atoms = self.scores.atoms
-        for v, span in enumerate(atoms.spans):
-            # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
-            pairs = zip(atoms.differences[v].tolist(), sums, strict=True)
-            gaps = sum_of([weight * own[span] for weight, own in pairs])
-            promises[v] = promises[v] - 2 * self.agreement * gaps
+        gaps = like(self._running.T.ravel(), rows) @ rows  # d̄ᵀ L̄ Σ_u θ_uv (h_v − h_u) of every atom
+        for v, span in enumerate(self.scores.atoms.spans):
+            promises[v] = promises[v] - 2 * self.agreement * gaps[span]
         return promises
 
     def _residuals(self) -> list[Array]:
@@ -490,24 +468,32 @@ class GreedyPath:
 
     def best_step(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
         """The best step with allowed atoms; None where nothing is allowed."""
-        return best_step(self.costs, self.settings.search, promises, allowed)
+        return best_step(self.costs, self.search, promises, allowed)
 
     def advance_to(self, n_atoms: int) -> None:
-        """Take steps until there are `n_atoms`, or none gains anything.
-
-        The first step is always taken: a model has at least one atom per view, if need be with
-        weight zero.
-        """
+        """Take steps until there are `n_atoms`, or none gains anything."""
         while len(self.labels) < n_atoms and not self.ended:
-            step = self.best_step(self.promises(), self.allowed())
-            if step is None and not self.labels:  # no atom tells rows apart
-                m = len(self._entered)
-                step = Step((0,) * m, np.zeros(m), 0.0)
-            negligible = NEGLIGIBLE_GAIN * self.losses[0]
-            if step is None or (self.labels and step.gain <= negligible):
-                self.ended = True
-            else:
-                self.enter(step)
+            self.take_step()
+
+    def take_step(self, barred: Sequence[Index] | None = None) -> None:
+        """Take the best step with other atoms than those barred (one array per view), if any gains
+        anything.
+
+        Where nothing is barred the first step is always taken: a model has at least one atom per
+        view, if need be with weight zero.
+        """
+        allowed = self.allowed()
+        for mask, atoms in zip(allowed, barred or (), strict=False):
+            mask[atoms] = False
+        step = self.best_step(self.promises(), allowed)
+        if step is None and not self.labels and barred is None:  # no atom tells rows apart
+            m = len(self._entered)
+            step = Step((0,) * m, np.zeros(m), 0.0)
+        negligible = NEGLIGIBLE_GAIN * self.losses[0]
+        if step is None or (self.labels and step.gain <= negligible):
+            self.ended = True
+        else:
+            self.enter(step)
 
     def enter(self, step: Step) -> None:
         """Take a step."""
@@ -581,25 +567,30 @@ def joint_weights(
 class ViewAtoms:
     """The dictionaries of all views at the scored rows and, as sums, at the unscored ones.
 
-    scored : (n_v, N_v) per view, D_v
-    unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing
-        couples the views
-    bonds : as in `UnscoredRows`
+    index : (n_v,) per view, row numbers in X of the rows of its problem
+    scored : (n_v, N_v) per view, D_v; of comparisons its differences
+    unscored : (Σ N_v, Σ N_v), their disagreement: D̄ᵀ L̄ D̄ of all dictionaries side by side, times
+        the bonds of the views; None where nothing couples them
     """
 
     views: Sequence[ViewData]
+    index: Sequence[Index]
     scored: Sequence[Array]
     unscored: Array | None
-    bonds: FloatArray | None = None
 
     @classmethod
-    def of(cls, views: Sequence[ViewData], unscored: UnscoredRows | None) -> ViewAtoms:
+    def of(
+        cls, views: Sequence[ViewData], index: Sequence[Index], unscored: UnscoredRows | None
+    ) -> ViewAtoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one
         block at a time.
         """
-        scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
+        scored = []
+        for view in views:
+            values = view.basis.features(view.problem.features)
+            scored.append(view.problem.per_unit(finite_values(values)))
         if unscored is None or unscored.n_rows == 0 or len(views) == 1:
-            return cls(views, scored, None)
+            return cls(views, index, scored, None)
         bases = [
             replace(view.basis, own_whitening=UNWHITENED)
             for view in views
@@ -607,22 +598,27 @@ class ViewAtoms:
         ]
         columns = [view.columns for view in views]
         sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
-        return cls(views, scored, finite_values(sums.features), unscored.bonds)
+        matrix = finite_values(sums.features)
+        atoms = cls(views, index, scored, matrix)
+        factors = disagreements(len(views), unscored.bonds)
+        for (v, left), (u, right) in product(enumerate(atoms.spans), repeat=2):
+            matrix[left, right] *= float(factors[v, u])
+        return atoms
 
     @property
-    def problems(self) -> list[ScoredRows]:
-        """The scored rows of every view."""
-        return [view.problem for view in self.views if isinstance(view.problem, ScoredRows)]
+    def problems(self) -> list[Problem]:
+        """The scored rows of every view, or the comparisons."""
+        return [view.problem for view in self.views]
+
+    @cached_property
+    def rows(self) -> list[ScoredRows]:
+        """What every view is fitted to: its scored rows, or the comparisons as rows."""
+        return [problem.unit_rows for problem in self.problems]
 
     @property
     def numbers(self) -> list[Index]:
         """The row numbers of the atoms of every view: (N_v,)."""
         return [view.rows for view in self.views if view.rows is not None]
-
-    @cached_property
-    def differences(self) -> FloatArray:
-        """The disagreement of the views as a matrix (M, M)."""
-        return disagreements(len(self.views), self.bonds)
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -699,7 +695,7 @@ class KeptScores:
         self.atoms = atoms
         self.views = []
         absent = np.zeros(0) if held_out is None else held_out
-        for v, problem in enumerate(atoms.problems):
+        for v, problem in enumerate(atoms.rows):
             rows = RowSet(problem, len(problem))
             if kept is not None:
                 rows = replace(rows, problem=problem.take(kept[v]), rows=kept[v])
@@ -716,15 +712,10 @@ class KeptScores:
         spans = self.atoms.spans
         diagonal = namespace(unscored).linalg.diagonal(unscored)
         pairs = combinations(range(len(spans)), 2)
-        shared = {(v, u): unscored[spans[v], spans[u]] for v, u in pairs}
-        bonds = self.atoms.bonds
-        mean = self.atoms.differences.diagonal() / (len(spans) - 1)  # of a view's bonds
-        if bonds is not None:
-            shared = {pair: block * float(bonds[pair]) for pair, block in shared.items()}
         return Costs(
             scored=lengths,
-            unscored=[diagonal[span] * float(mean[v]) for v, span in enumerate(spans)],
-            shared=shared,
+            unscored=[diagonal[span] for span in spans],
+            shared={(v, u): unscored[spans[v], spans[u]] for v, u in pairs},
             agreement=agreement,
             floors=floors,
         )

@@ -42,7 +42,7 @@ from corank.core.basis import (
 from corank.core.folds import Splits, default_codes, fold_blocks, fold_splits, split_codes
 from corank.core.kernels import Kernel, finite_values
 from corank.core.loss import PairLoss, QueryLoss, WithinQueries
-from corank.core.observations import Problem, ScoredRows
+from corank.core.observations import Problem, ScoredRows, whitened_statistics
 from corank.core.sums import N_TARGETS, Gram, Statistics
 from corank.solve.column_path import (
     UNTUNED_COLUMNS,
@@ -65,7 +65,6 @@ from corank.solve.holdout import (
     unit_predictions,
 )
 from corank.solve.spectrum import in_place
-from corank.solve.systems import whitened_statistics
 from corank.solve.tuning import (
     KernelSettings,
     Path,
@@ -736,8 +735,7 @@ class SummedComponents:
         blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
-            coefficients, offset = self._without(fold, numbers, settings.centred)
-            return [coefficients], offset
+            return self._without(fold, numbers, settings.centred)
 
         if settings.scoring != "disagreement":
             tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
@@ -746,18 +744,18 @@ class SummedComponents:
         offsets = np.zeros(len(blocks))
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
 
-    def _without(self, fold: int, numbers: Index, centred: bool) -> tuple[Array, float]:
+    def _without(self, fold: int, numbers: Index, centred: bool) -> tuple[list[Array], float]:
         """Coefficients of components (p, len(numbers)) without a fold, and the mean taken out."""
         gram = self.statistics.without(fold)
         offset = gram.mean_score if centred else 0.0
-        return self._triangle(gram).coefficients(numbers, offset), offset
+        return [self._triangle(gram).coefficients(numbers, offset)], offset
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
         """Predictions (n_units, len(numbers)) of the blocks whose sums were gathered."""
         problem = self.problem
 
         def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
-            weights, offset = self._without(fold, numbers, centred)
+            (weights,), offset = self._without(fold, numbers, centred)
             return [self.components.predictions(problem, weights, left[0]) + offset]
 
         values_of = of_fold if problem.groups is not None else at_level([problem], of_fold)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, TypeAlias
@@ -36,8 +36,8 @@ from corank.core.arrays import (
 )
 from corank.core.basis import KernelBasis
 from corank.core.kernels import NATIVE, Kernel, finite_values
-from corank.core.loss import QueryLoss
-from corank.core.observations import ScoredRows
+from corank.core.loss import PairLoss, QueryLoss
+from corank.core.observations import ComparedRows, Problem, ScoredRows
 from corank.core.sums import CHUNK_ROWS, WRITE_ROWS
 
 # of kernel values that are kept; more of them are computed again in each pass
@@ -398,7 +398,28 @@ class SparseColumns:
         return np.stack(lengths)
 
 
-Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns
+class Differences(InBlocks):
+    """D at the winner less D at the loser of every comparison, from D at the rows."""
+
+    def __init__(self, at_rows: HeldValues | StreamedKernels, pairs: PairLoss) -> None:
+        self.size = at_rows.size
+        self._at_rows = at_rows
+        self._pairs = replace(pairs, weights=namespace(pairs.weights).ones_like(pairs.weights))
+
+    def block(self, atoms: slice) -> Array:
+        """Columns of the differences (p, b)."""
+        return self._pairs.root(self._at_rows.block(atoms))
+
+    def products(self, vectors: Array) -> Array:
+        """V times the differences (t, N), for V (t, p)."""
+        return self._at_rows.products(self._pairs.root_transposed(vectors.T).T)
+
+    def columns(self, atoms: Index) -> Array:
+        """The differences of some atoms, as rows: (t, p)."""
+        return self._pairs.root(self._at_rows.columns(atoms).T).T
+
+
+Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns | Differences
 
 
 # ---------------------------------------------------------------- what a learner was asked for
@@ -424,16 +445,28 @@ class Atoms:
         """N."""
         return int(self.points.shape[0] if self.points is not None else self.values.shape[1])  # type: ignore[union-attr]
 
+    def numbers(self, atoms: Index) -> Index:
+        """What some atoms are called: row numbers in X where they are rows of it."""
+        return atoms if self.index is None else self.index[atoms]
+
     def at(self, rows: Index) -> Index:
         """Numbers of the atoms at these rows of X."""
         if self.index is None:
             return np.zeros(0, dtype=np.int64)
         return np.flatnonzero(np.isin(self.index, rows))
 
-    def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
-        """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""
+    def dictionary(self, kernel: Kernel, problem: Problem) -> Dictionary:
+        """The dictionary at the units of a problem with features (n, d), in a form that fits into
+        memory.
+        """
         if is_sparse(self.values):
-            return SparseColumns(self.values)
+            return SparseColumns(problem.per_unit(self.values))
+        at_rows = self._at_rows(kernel, problem.features)
+        if isinstance(problem, ComparedRows):
+            return Differences(at_rows, problem.operator)
+        return at_rows
+
+    def _at_rows(self, kernel: Kernel, features: Array) -> HeldValues | StreamedKernels:
         if self.points is None:
             return HeldValues(float64(self.values))
         symmetric = self.points is features and kernel.name in NATIVE

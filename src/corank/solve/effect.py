@@ -26,7 +26,7 @@ from corank.solve.holdout import (
     view_errors,
 )
 from corank.solve.systems import DualSystem, PrimalSystem, mean_score
-from corank.solve.tuning import Grid, chosen_pair
+from corank.solve.tuning import Grid, Settings, Trial, chosen_pair
 
 
 def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
@@ -48,6 +48,14 @@ class Evidence:
     scoring: Scoring
     centred: bool
     seed: int
+
+    @classmethod
+    def of(
+        cls, trial: Trial, settings: Settings, source: Any, found: Any, folding: Folding | None
+    ) -> Evidence:
+        """What a trial leaves behind."""
+        scoring, centred, seed = settings.scoring, settings.centred, settings.seed
+        return cls(source, found, folding, trial.grid, scoring, centred, seed)
 
     @cached_property
     def cokernel(self) -> CoKernel | None:

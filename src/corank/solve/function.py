@@ -65,6 +65,14 @@ class Span:
         whitening = basis.whitening if whitened else None
         return cls(basis.kernel, basis.points, view.columns, view.rows, view.penalty, whitening)
 
+    def at(self, points: Array | None, atoms: Index) -> Span:
+        """The span of other points, which are atoms of that number."""
+        return replace(self, points=points, rows=atoms)
+
+    def is_like(self, other: Span) -> bool:
+        """Whether it is the same kernel at the same rows of X."""
+        return self.kernel is other.kernel and np.array_equal(self.rows, other.rows)  # type: ignore[arg-type]
+
     @property
     def of_columns(self) -> bool:
         """Whether it is the columns of X themselves."""
@@ -174,7 +182,7 @@ class Function:
     """A level and a sum of expansions: one, one per view, or one per kernel of a mixture."""
 
     parts: tuple[Expansion, ...]
-    level: float = 0.0
+    level: Any = 0.0  # (t,) for several columns of scores
 
     @classmethod
     def mean(cls, spans: Sequence[Span], coefficients: Sequence[Array], level: float) -> Function:
@@ -182,6 +190,29 @@ class Function:
         share = 1 / len(spans)
         pairs = zip(spans, coefficients, strict=True)
         return cls(tuple(Expansion(span, values, share) for span, values in pairs), level)
+
+    @classmethod
+    def of_targets(cls, functions: Sequence[Function]) -> Function:
+        """Functions of one part as one with values (n, t): those on one span share a part, which has
+        zeros for the others.
+        """
+        parts: list[Expansion] = []
+        singles = [function.parts[0] for function in functions]
+        for single in singles:
+            if any(part.span.is_like(single.span) for part in parts):
+                continue
+            columns = [
+                own.coefficients if own.span.is_like(single.span) else 0 * single.coefficients
+                for own in singles
+            ]
+            parts.append(Expansion(single.span, namespace(columns[0]).stack(columns, axis=1)))
+        return cls(tuple(parts), np.asarray([function.level for function in functions]))
+
+    def of_target(self, number: int) -> Function:
+        """One of the functions that `of_targets` put together."""
+        singles = [replace(part, coefficients=part.coefficients[:, number]) for part in self.parts]
+        used = [single for single in singles if to_numpy(single.coefficients).any()]
+        return Function(tuple(used or singles)[:1], float(self.level[number]))
 
     def with_coefficients(self, coefficients: Sequence[Array]) -> Function:
         """The function with other coefficients, one array per part."""
@@ -200,7 +231,8 @@ class Function:
         values = self.part_values(X)
         if len(values) > 1:
             values = [share * own for share, own in zip(shares, values, strict=True)]
-        return sum_of(values) + self.level
+        level = self.level if isinstance(self.level, float) else like(self.level, values[0])
+        return sum_of(values) + level
 
 
 def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:

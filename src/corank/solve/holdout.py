@@ -366,7 +366,7 @@ def left_out(
         return left_at(source, source.spectrum(shared), folding, alphas, offsets)
 
     residuals = list(in_order(residuals_at, groups, source.targets))
-    stacked = _in_order_of_pairs(residuals, groups)
+    stacked = residuals[0] if len(groups) == 1 else _in_order_of_pairs(residuals, groups)
     predictions, begin = [], 0
     for problem in source.problems:
         end = begin + problem.targets.shape[0]

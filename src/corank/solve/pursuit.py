@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -29,7 +30,7 @@ from corank.core.arrays import (
 )
 from corank.core.folds import default_codes, fold_splits
 from corank.core.kernels import Kernel
-from corank.core.observations import ScoredRows
+from corank.core.observations import Problem, ScoredRows
 from corank.solve.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import Atoms, Dictionary, RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, errors_of, pooled
@@ -54,6 +55,11 @@ NEGLIGIBLE_GAIN = 1e-20  # share of the loss at the start: a step that takes les
 # without a lower held-out error, after which a search for the number of atoms ends
 PATIENCE_STEPS = 10
 MAX_TUNED_STEPS = 1_000  # that such a search tries at most
+RUNS_PER_SOLUTION = 10  # that a search for near-optimal models makes at most
+LOSS_TIE = 1e-12  # share of a loss: others that differ by less are equal
+# share of the loss at the start: models that leave less of it all fit exactly, but for rounding
+NEGLIGIBLE_LOSS = 1e-20
+NOTHING = np.zeros(0, dtype=np.int64)
 # share of the level of the scores: scores that spread by less are alike but for rounding
 NO_SPREAD = 1e-14
 
@@ -70,6 +76,7 @@ class PursuitSettings(KernelSettings):
 
     n_atoms: int | tuple[int, ...] | str
     refit: Refit
+    wanted: Wanted
 
     @property
     def tunes(self) -> bool:
@@ -79,12 +86,13 @@ class PursuitSettings(KernelSettings):
 
 @dataclass(frozen=True)
 class PursuitSolution:
-    """A sparse model's numbers.
+    """A sparse model's numbers, and those of others that are near-optimal.
 
     steps : (p,) atoms in order of entry; atoms : (k,) the distinct ones
     weights : (k, p) of the distinct atoms after 1, 2, … steps
     losses : (p + 1,) of 0, 1, … steps
     asked : the number of steps that was to be taken; path : None where nothing was tuned
+    others : what the others have after the last step: atoms, weights and loss
     """
 
     kernel: Kernel
@@ -92,6 +100,7 @@ class PursuitSolution:
     atoms: Index
     weights: FloatArray
     losses: FloatArray
+    others: Sequence[tuple[Index, FloatArray, float]]
     intercept: float
     asked: int
     path: Path | None
@@ -111,17 +120,19 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
     """Choose by held-out error what is to be tuned; the model is the beginning of the run on all
     rows.
     """
-    problem = training.problem
-    assert isinstance(problem, ScoredRows)
-    whole = _whole(problem, centred=settings.centred)
+    whole = _whole(training.problem, centred=settings.centred)
     folds = []
-    if settings.tunes and not nothing_to_learn(problem, centred=settings.centred):
-        folds = _folds(problem, settings)
+    if settings.tunes and not nothing_to_learn(whole.problem, centred=settings.centred):
+        folds = _folds(training.problem, settings)
     kernels = _kernels(training, settings, atoms, tuned=bool(folds))
     trials = (_trial(training, settings, atoms, whole, folds, kernel) for kernel in kernels)
     best, path = best_of(trials)
     run = best.run
-    used = min(best.asked, len(best.run.steps))
+    used = min(best.asked, len(run.steps))
+    others: list[PursuitRun] = []
+    if settings.wanted.n_solutions > 1:
+        run, *others = _near_optimal_runs(training, settings, atoms, best, used)
+        used = len(run.steps)
     n_distinct = len(set(run.steps[:used]))
     return PursuitSolution(
         kernel=best.kernel,
@@ -129,10 +140,26 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
         atoms=np.asarray(run.entered[:n_distinct], dtype=np.int64),
         weights=run.weights()[:n_distinct, :used],
         losses=np.asarray(run.losses[: used + 1]),
+        others=[(np.asarray(own.entered), own.weights()[:, -1], own.losses[-1]) for own in others],
         intercept=whole.offset,
         asked=best.asked,
         path=path,
     )
+
+
+def _near_optimal_runs(
+    training: Training, settings: PursuitSettings, atoms: Atoms, best: _PursuitTrial, n_steps: int
+) -> list[PursuitRun]:
+    """The run of so many steps and others, the least loss first."""
+    dictionary = atoms.dictionary(best.kernel, training.problem)
+
+    def take_step(run: PursuitRun, barred: Sequence[Index]) -> None:
+        (run.barred,) = barred
+        advance(dictionary, [run], len(run.steps) + 1)
+
+    greedy = best.run.again()
+    advance(dictionary, [greedy], n_steps)
+    return near_optimal(greedy, best.run.again, take_step, settings.wanted)
 
 
 def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
@@ -144,8 +171,9 @@ def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
     return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
 
 
-def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
+def _whole(compared: Problem, *, centred: bool) -> PursuitFold:
     """All rows, none held out."""
+    problem = compared.unit_rows
     offset = problem.mean_score if centred else 0.0
     target = _target(problem, offset)
     if nothing_to_learn(problem, centred=centred):
@@ -155,7 +183,8 @@ def _whole(problem: ScoredRows, *, centred: bool) -> PursuitFold:
         n_rows=len(problem),
         target=target,
         offset=offset,
-        left=np.zeros(0, dtype=np.int64),
+        left=NOTHING,
+        absent=NOTHING,
         held_out=problem,
     )
 
@@ -183,12 +212,12 @@ def _trial(
     """The runs of one kernel, on all rows and on every fold, taken as far as they must go."""
     problem = whole.problem
     n_atoms = settings.n_atoms
-    dictionary = atoms.dictionary(kernel, problem.features)
+    dictionary = atoms.dictionary(kernel, training.problem)
     lengths = dictionary.squared_lengths([whole, *folds])
     runs = []
     for number, fold in enumerate([whole, *folds]):
         free = np.ones(atoms.size)
-        free[atoms.at(training.index[fold.left])] = 0.0  # such atoms may not enter
+        free[atoms.at(training.index[fold.absent])] = 0.0  # such atoms may not enter
         own_lengths = lengths[number, ...] * like(free, lengths)
         runs.append(PursuitRun(fold, own_lengths, settings.refit, alike=atoms.points is not None))
     carried = min(dictionary.size, problem.freedom())
@@ -301,6 +330,81 @@ def _end_of_search(means: FloatArray) -> int | None:
     return None
 
 
+# ---------------------------------------------------------------- several near-optimal models
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many models are wanted, the best included, and by which share of the least loss that of
+    the others may be larger.
+    """
+
+    n_solutions: int
+    tolerance: float
+
+
+# A pursuit on the way, of one view or several: its `losses` of 0, 1, … steps, whether it has `ended`
+# because no step gains anything, and the atoms of every view in order of entry, `chosen`.
+Run: TypeAlias = Any
+
+
+def near_optimal(
+    greedy: Run,
+    again: Callable[[], Run],
+    take_step: Callable[[Run, Sequence[Index]], None],
+    wanted: Wanted,
+) -> list[Run]:
+    """Greedy models whose losses are near that of the best, the least first.
+
+    Each one begins, in every view, with an atom that none before it began with, and shares at most
+    half as many atoms as there are steps with any of them (docs/mathematics.md, section 3.9).
+
+    Parameters
+    ----------
+    again : makes a run without steps
+    take_step : takes one step of a run with other atoms than those barred, one array per view
+    """
+    runs = [greedy]
+    n_steps = len(greedy.losses) - 1
+    most = RUNS_PER_SOLUTION * wanted.n_solutions
+    while len(_within(runs, wanted)) < wanted.n_solutions and len(runs) < most:
+        run = again()
+        while len(run.losses) <= n_steps and not run.ended:
+            take_step(run, _barred(run, runs, n_steps // 2))
+        if len(run.losses) == 1:
+            break  # no atom is left to begin with
+        runs.append(run)
+    return _within(runs, wanted)[: wanted.n_solutions]
+
+
+def _barred(run: Run, others: Sequence[Run], most: int) -> list[Index]:
+    """Atoms, per view, that may not enter next: none may begin as another model did, or share more
+    than `most` atoms with it.
+    """
+    barred = []
+    for v, entered in enumerate(run.chosen):
+        atoms = []
+        for other in others:
+            theirs = other.chosen[v]
+            if len(set(entered) & set(theirs)) >= most:
+                atoms += [atom for atom in theirs if atom not in entered]
+            elif not entered:
+                atoms.append(theirs[0])
+        barred.append(np.asarray(atoms, dtype=np.int64))
+    return barred
+
+
+def _within(runs: Sequence[Run], wanted: Wanted) -> list[Run]:
+    """The runs whose losses are near the least, in their order; the first found of equal ones leads."""
+    # what is left of a loss where it is no more than rounding is alike
+    negligible = NEGLIGIBLE_LOSS * runs[0].losses[0]
+    losses = np.asarray([max(run.losses[-1], negligible) for run in runs])
+    least = losses.min()
+    ranks = np.where(losses <= least * (1 + LOSS_TIE), least, losses)
+    order = np.argsort(ranks, kind="stable")
+    return [runs[k] for k in order if losses[k] <= (1 + wanted.tolerance) * least * (1 + LOSS_TIE)]
+
+
 # ---------------------------------------------------------------- what is held out
 
 
@@ -309,19 +413,21 @@ class PursuitFold(RowSet):
     """The rows that a run fits, all or those of a fold, and the rows that are held out.
 
     target : (k,) = J s, with the offset taken out of the scores
-    left : (m,) numbers of the rows held out; held_out : these rows, without their features
+    left : (m,) numbers of the rows, or comparisons, held out; held_out : these, without features
+    absent : numbers of the rows that are no atoms
     """
 
     target: Array
     offset: float
     left: Index
-    held_out: ScoredRows
+    absent: Index
+    held_out: Problem
 
     @classmethod
-    def of(cls, problem: ScoredRows, train: Index, test: Index, *, centred: bool) -> PursuitFold:
+    def of(cls, compared: Problem, train: Index, test: Index, *, centred: bool) -> PursuitFold:
         """A split of a problem."""
+        problem = compared.unit_rows
         kept = problem.take(train)
-        held_out = problem.take(test)
         offset = kept.mean_score if centred else 0.0
         return cls(
             problem=kept,
@@ -331,7 +437,8 @@ class PursuitFold(RowSet):
             target=_target(kept, offset),
             offset=offset,
             left=test,
-            held_out=held_out,
+            absent=compared.rows_without(train, test),
+            held_out=compared.take(test),
         )
 
     def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
@@ -359,7 +466,7 @@ def _cuts(problem: ScoredRows, rows: Index) -> bool:
     return len(np.unique(rows)) == len(rows) and bool(np.all(whole))
 
 
-def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
+def _folds(problem: Problem, settings: PursuitSettings) -> list[PursuitFold]:
     """Every split as what is kept and what is held out; none where no error can be told on what is
     held out.
     """
@@ -368,7 +475,7 @@ def _folds(problem: ScoredRows, settings: PursuitSettings) -> list[PursuitFold]:
         given = default_codes(problem, settings.seed, n_features=0)
     if given is None:
         return []
-    nothing = zeros_beside((len(problem), 0), problem.reference)
+    nothing = zeros_beside((problem.features.shape[0], 0), problem.reference)
     bare = replace(problem, features=nothing)  # kernels come from the dictionary
     folds = [
         PursuitFold.of(bare, train, test, centred=settings.centred)
@@ -410,11 +517,14 @@ class PursuitRun:
     entered : the distinct ones
     losses : ‖J (s − f)‖² of 0, 1, … steps
     predictions : (m,) at the rows held out, of 0, 1, … steps
+    barred : numbers of atoms that may not enter next
     """
 
     def __init__(self, fold: PursuitFold, lengths: Array, refit: Refit, *, alike: bool) -> None:
         xp = namespace(fold.target)
         target = fold.target
+        self.again = partial(PursuitRun, fold, lengths, refit, alike=alike)  # a run without steps
+        self.barred = NOTHING
         self._fold = fold
         self._refit = refit
         self._lengths = self._lengths_left = lengths
@@ -433,6 +543,11 @@ class PursuitRun:
         self.losses = [float(xp.sum(target * target))]
         self.predictions = [zeros_beside(len(fold.left), target)]
         self.ended = False
+
+    @property
+    def chosen(self) -> list[list[int]]:
+        """The atoms in order of entry."""
+        return [self.entered]
 
     @property
     def pending(self) -> Array | None:
@@ -467,6 +582,10 @@ class PursuitRun:
         correlations = self._correlations
         left = self._lengths_left > NEGLIGIBLE_SHARE * self._lengths
         live = (self._lengths > self._shortest) & left
+        if len(self.barred):
+            free = np.ones(len(self._numbers))
+            free[self.barred] = 0.0
+            live = live & (like(free, correlations) > 0)
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         ones = xp.ones_like(lengths)
         safe_lengths = xp.where(live, lengths, ones)

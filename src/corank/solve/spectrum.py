@@ -33,6 +33,7 @@ from corank.core.arrays import (
 from corank.core.sums import BLOCK_ENTRIES
 
 LEAST = 1e-300  # stands for 0 where it is divided by, or where a logarithm is taken
+ROUNDING = 2.0**-52  # share of the largest eigenvalue, per direction, below which another one is 0
 PRODUCT_ENTRIES = 2**16  # of products of vectors at a time, which stay in a cache
 FEW_ALPHAS = 8  # for which the systems of blocks are made one after the other
 SYSTEM_ENTRIES = 2**23  # of the systems of one block for as many alphas as fit: 64 MB
@@ -64,6 +65,15 @@ class Spectrum:
     def solve(self, right: Array, alphas: FloatArray) -> Array:
         """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
         return self.vectors @ ((self.vectors.T @ right) * self.inverse(alphas))
+
+    def refuse_open(self) -> None:
+        """Refuse alpha = 0 where an eigenvalue is 0, whose direction scores and agreement leave open."""
+        values = to_numpy(self.values)
+        if values[0] <= len(values) * ROUNDING * values[-1]:
+            raise ValueError(
+                "alpha = 0 needs scores and agreement that leave no function open, and these rows do:"
+                " use alpha greater than 0, basis='scored', or a smaller basis."
+            )
 
     def without(self, levels: Array) -> Spectrum:
         """With orthonormal directions (n, q) taken out of the vectors, which are then no longer

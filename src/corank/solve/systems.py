@@ -11,11 +11,12 @@ hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from corank.core.arrays import (
     add_diagonal,
     block_diagonal,
     block_of,
+    cholesky,
     eigh,
     first_appearance,
     float64,
@@ -33,6 +35,7 @@ from corank.core.arrays import (
     like,
     namespace,
     padded,
+    solve_factored,
     solve_positive,
     stack_rows,
     symmetrised,
@@ -40,28 +43,19 @@ from corank.core.arrays import (
     to_numpy,
     zeros_beside,
 )
-from corank.core.basis import Basis, FeatureBasis, FeatureMap
+from corank.core.basis import Basis, FeatureBasis
 from corank.core.folds import FEW_UNITS, Folding, same_scores
 from corank.core.kernels import finite_values
 from corank.core.loss import QueryLoss
-from corank.core.observations import Problem
+from corank.core.observations import Problem, target_statistics, whitened_statistics
 from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
 from corank.core.unscored import UnscoredRows
-from corank.core.views import SideBySide, disagreements
+from corank.core.views import JointFeatures, SideBySide, disagreements
 from corank.solve.co_kernel import CoKernel, SpectralCurve
 from corank.solve.spectrum import LogEvidence, Spectrum
 
 EPSILON = 2.0**-52
 NO_BOND = 1e-12  # share of the largest eigenvalue that rounding leaves where views have no bond
-
-
-def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
-    """(A + alpha I)⁻¹ right by Cholesky; a ValueError says why where there is none."""
-    try:
-        return solve_positive(add_diagonal(matrix, alpha), right)
-    except ValueError:
-        values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
-        raise ValueError(too_small(alpha, float(values[-1]))) from None
 
 
 def too_small(alpha: float, size: float) -> str:
@@ -105,8 +99,14 @@ class System:
     # of kernel values, before means are taken out: what negative eigenvalues are measured against;
     # None where the matrix is sums of squares
     _largest: float | None = None
+    # whether systems with other scores of the same rows take over what was made for this one
+    is_shared = False
 
     def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
+        self.cholesky_factors: dict[
+            float, Array
+        ] = {}  # of A + alpha I, by alpha, where it is shared
+        self.spectra: dict[int, Spectrum] = {}  # without a fold, by its number, where it is shared
         self.views = views
         self.problems: list[Any] = [view.problem for view in views]
         self.groups = [view.groups for view in views if view.groups is not None] or None
@@ -142,15 +142,51 @@ class System:
 
     def spectrum(self, agreement: float = 0.0) -> Spectrum:
         """The eigendecomposition of `matrix`."""
+        if self.is_shared and agreement == 0:
+            return self.kept_spectrum
         matrix = self.matrix(agreement)  # which finds the largest kernel value
         return Spectrum.of(matrix, self._largest if agreement == 0 else None)
 
     @cached_property
     def kept_spectrum(self) -> Spectrum:
         """The eigendecomposition without agreement, from which a posterior is made once the evidence
-        is known.
+        is known, and several columns of scores are solved for.
         """
-        return self.spectrum()
+        matrix = self.matrix()
+        return Spectrum.of(matrix, self._largest)
+
+    def with_each(self, targets: Sequence[Any], folds: Any) -> Iterator[Self]:
+        """This system, and others with other scores of its rows: they take over what it has made."""
+        self.is_shared = True
+        yield self
+        for problem in targets[1:]:
+            system = copy(self)
+            system.views, system.problems = [replace(self.views[0], problem=problem)], [problem]
+            for name in ("targets", "grams", "cokernel"):
+                vars(system).pop(name, None)
+            yield system
+
+    def forget(self) -> None:
+        """Let go of what the solution does not need."""
+        for name in ("scored", "kernels", "kept_spectrum", "all_unit_features"):
+            vars(self).pop(name, None)
+        self.cholesky_factors, self.spectra = {}, {}
+
+    def solved(self, matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
+        """(A + alpha I)⁻¹ right by Cholesky, or by what a system with other scores made of A; a
+        ValueError says why where there is none.
+        """
+        if self.is_shared and "kept_spectrum" in vars(self):
+            return self.kept_spectrum.solve(right, np.asarray([alpha]))
+        try:
+            if self.is_shared:
+                if alpha not in self.cholesky_factors:
+                    self.cholesky_factors[alpha] = cholesky(add_diagonal(matrix, alpha))
+                return solve_factored(self.cholesky_factors[alpha], right)
+            return solve_positive(add_diagonal(matrix, alpha), right)
+        except ValueError:
+            values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
+            raise ValueError(too_small(alpha, float(values[-1]))) from None
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
@@ -178,16 +214,6 @@ def contrasts(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
 
 
 # ---------------------------------------------------------------- primal
-
-
-def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:
-    """The sums of one pass over the whitened features of a problem; `folds` has one number per
-    unit. O(n r (r + d)).
-    """
-    features = FeatureMap(basis)
-    statistics = problem.statistics(features, features.size, folds)
-    white = basis.whitening
-    return statistics if white.inside or white.trivial else statistics.mapped(white.matrix)
 
 
 class PrimalSystem(System):
@@ -218,6 +244,20 @@ class PrimalSystem(System):
         self.ends = np.cumsum([0, *(white.shape[1] for white in self.maps)])
         self._statistics = statistics
         self._disagreement = disagreement
+
+    def with_each(self, targets: Sequence[Any], folds: Any) -> Iterator[Self]:
+        """As of any system; the sums of all of them from one pass, with folds where these do not
+        depend on scores.
+        """
+        codes = None
+        if self.has_fold_sums and not folds.items:
+            codes = _every_fold(folds.codes[0], folds.n_folds)
+        every = target_statistics(targets, self.views[0].basis, codes)
+        for system, sums in zip(super().with_each(targets, folds), every, strict=True):
+            system._statistics = [sums if codes is None else _with_folds(sums, folds.n_folds)]
+            if codes is None:
+                system.spectra = {}
+            yield system
 
     @property
     def spans(self) -> list[slice]:
@@ -366,7 +406,7 @@ class PrimalSystem(System):
         """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per
         view.
         """
-        return self.to_bases(solve_shifted(self.matrix(agreement), alpha, self.right(offset)))
+        return self.to_bases(self.solved(self.matrix(agreement), alpha, self.right(offset)))
 
     def solve_partitioned(self, alpha: float, agreement: float, offset: float) -> list[Array]:
         """Two views one after the other ([Brefeld2006] section 3.2): Cholesky of two halves instead
@@ -432,7 +472,10 @@ class PrimalSystem(System):
         paths = []
         for agreement in agreements:
             matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
-            paths.append(Spectrum.of(matrix).solve(right, alphas))
+            spectrum = self.spectra.get(fold) or Spectrum.of(matrix)
+            if self.is_shared:
+                self.spectra[fold] = spectrum
+            paths.append(spectrum.solve(right, alphas))
         roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
         return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
 
@@ -458,8 +501,10 @@ class PrimalSystem(System):
 
     @property
     def few_units(self) -> bool:
-        """Whether there are so few units that `cokernel` is the cheaper form."""
-        return self.n_units <= max(self.size, FEW_UNITS)
+        """Whether there are so few units that `cokernel` is the cheaper form, unless its
+        decomposition is of one column of scores only.
+        """
+        return self.n_units <= max(self.size, FEW_UNITS) and not self.is_shared
 
     @cached_property
     def cokernel(self) -> CoKernel:
@@ -514,42 +559,6 @@ def sum_unscored(
     for part in scanned:
         total += part.summed(unscored.comparison, features, columns).total()
     return total
-
-
-class JointFeatures:
-    """The features of all views side by side, from rows as every view sees them."""
-
-    def __init__(self, bases: Sequence[Basis]) -> None:
-        self.maps = [FeatureMap(basis) for basis in bases]
-        self.ends = np.cumsum([0, *(phi.size for phi in self.maps)])
-
-    @property
-    def size(self) -> int:
-        """Number of features."""
-        return int(self.ends[-1])
-
-    def __call__(self, rows: SideBySide) -> Array:
-        """(n, size)."""
-        blocks = [phi(features) for phi, features in zip(self.maps, rows.features(), strict=True)]
-        return namespace(blocks[0]).concat(blocks, axis=1)
-
-    def write(self, rows: SideBySide, out: Array) -> None:
-        """(n, size) into a NumPy array."""
-        for phi, features, (begin, end) in zip(
-            self.maps, rows.features(), pairwise(self.ends), strict=True
-        ):
-            phi.write(features, out[:, begin:end])
-
-    def whitened(self, statistics: Statistics) -> Statistics:
-        """Sums of these features as sums of whitened ones."""
-        if all(phi.whitened or phi.basis.whitening.trivial for phi in self.maps):
-            return statistics
-        reference = statistics.queries[0].matrix
-        blocks = [
-            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix
-            for phi in self.maps
-        ]
-        return statistics.mapped(block_diagonal(blocks))
 
 
 # ---------------------------------------------------------------- dual
@@ -705,7 +714,7 @@ class DualSystem(System):
             raise ValueError(too_small(alpha, self._largest))
         right = self._right(offset, matrix.shape[0])
         size = self._largest if agreement == 0 else None
-        return self._to_bases(solve_shifted(matrix, alpha, right, size), agreement)
+        return self._to_bases(self.solved(matrix, alpha, right, size), agreement)
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""

@@ -1,7 +1,8 @@
-"""Scores of unscored queries that make the leave-query-out error of all queries small.
+"""Scores of unscored queries that make the held-out error of all queries small, left out one by one
+or in folds.
 
 [Pahikkala2007] eqs. (10) and (11), in the forms of docs/mathematics.md, section 3.10. With S = (J K
-Jᵀ + alpha I)⁻¹ over all rows, scored and unscored, and z = J y, the model without query U leaves
+Jᵀ + alpha I)⁻¹ over all rows, scored and unscored, and z = J y, the model without fold U leaves
 the residuals (S_UU)⁻¹ (S z)_U: linear in the unknown scores, so (11) is least squares. Only z
 counts in it; the mean of an unscored query is that of the predictions it is pulled to. With d² the
 weight of a query in the loss, J y = d·(y − mean), the unknown z_V is pulled by pull/d² to z of
@@ -13,7 +14,7 @@ any number of rows (a basis of r functions).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -53,7 +54,7 @@ from corank.core.basis import (
     candidate_rows,
     make_basis,
 )
-from corank.core.folds import default_codes, split_codes
+from corank.core.folds import Folding, Layout, QueryRun, default_codes, split_codes
 from corank.core.kernels import Kernel, is_named
 from corank.core.observations import Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES
@@ -93,10 +94,12 @@ class TransductionSettings(KernelSettings):
 
     alpha, pull : a number, "tune" or candidates
     basis : what to take of all rows
+    in_folds : whether the objective leaves out the folds of `cv` instead of single queries
     """
 
     alpha: Candidates
     pull: Candidates
+    in_folds: bool
     basis: BasisSpec
     selection: Selection
 
@@ -159,7 +162,8 @@ def complete(
     if tunes_pull:
         folds = _folds(training.problem, settings)
     queries = to_numpy(everything.queries)
-    layout = Layout.of(queries, training.index, folds)
+    together = _left_out_together(queries, training, settings)
+    layout = Layout.of(queries, training.index, folds, together)
     problem = everything.take(layout.order)
     system = _system(settings, inductive, layout, problem)
     n = layout.n_scored
@@ -279,6 +283,32 @@ def _folds(problem: Problem, settings: TransductionSettings) -> Index:
     return folds
 
 
+def _left_out_together(queries: Index, training: Training, settings: TransductionSettings) -> Index:
+    """The fold of eq. (11) of every row (N,): its query, or that of `cv`; unscored queries are dealt
+    by chance to folds of as many.
+    """
+    if not settings.in_folds:
+        return queries
+    codes = None
+    if settings.splits is not None:
+        codes = split_codes(training.problem, settings.splits)
+    if codes is None:
+        raise ValueError(
+            "folds='cv' needs cv= with splits that leave out whole scored queries, none of them"
+            " twice, and train on all others."
+        )
+    n_folds = int(codes.max()) + 1
+    unscored = np.setdiff1d(np.arange(len(queries)), training.index)
+    labels = np.unique(queries[unscored], return_inverse=True)[1]
+    together = queries + n_folds  # queries that are never held out for themselves
+    together[training.index[codes >= 0]] = codes[codes >= 0]
+    per_fold = n_folds / training.problem.n_queries
+    unscored_folds = int(np.ceil((labels.max() + 1) * per_fold))
+    dealt = Folding([labels]).coarser(unscored_folds, settings.seed)
+    together[unscored] = int(together.max()) + 1 + dealt.codes[0]
+    return together
+
+
 def _basis_of(inductive: Solution, features: Array, rows: Index) -> KernelBasis:
     """Kernels of the width that was chosen at all rows, whose numbers are `rows`."""
     basis = inductive.system.views[0].basis
@@ -339,84 +369,6 @@ def _pull_path(
 
 
 # ---------------------------------------------------------------- what both forms share
-
-
-@dataclass(frozen=True)
-class QueryRun:
-    """Queries of one size in one part of a layout, one after the other, from row `begin`."""
-
-    part: int
-    begin: int
-    size: int
-    count: int
-
-    @property
-    def rows(self) -> slice:
-        """The rows of the queries."""
-        return slice(self.begin, self.begin + self.size * self.count)
-
-    def pieces(self, n_queries: int) -> Iterator[QueryRun]:
-        """The run cut into runs of at most `n_queries` queries."""
-        for first in range(0, self.count, max(n_queries, 1)):
-            count = min(max(n_queries, 1), self.count - first)
-            yield QueryRun(self.part, self.begin + first * self.size, self.size, count)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """All rows in the order of their parts, within a part by the size of queries, query by query.
-
-    The parts are the folds in which scored queries are held out to choose parameters, the scored
-    queries that never are, and, last, the unscored queries.
-
-    order : (N,) row numbers
-    bounds : (n_folds + 3,) first row of every part, and the end
-    runs : queries of one size in one part, in order
-    """
-
-    order: Index
-    bounds: Index
-    runs: tuple[QueryRun, ...]
-    n_folds: int
-
-    @classmethod
-    def of(cls, queries: Index, scored: Index, folds: Index) -> Layout:
-        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for
-        none. O(N log N).
-
-        All rows of a query are scored, in one fold, or none is.
-        """
-        n_folds = int(folds.max()) + 1
-        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
-        parts[scored] = np.where(folds < 0, n_folds, folds)
-        sizes = np.bincount(queries)[queries]
-        order = np.lexsort((queries, sizes, parts))
-        keys = np.stack([parts[order], sizes[order]])
-        changes = np.any(np.diff(keys, prepend=-1), axis=0)
-        starts = np.flatnonzero(changes).tolist()
-        runs = []
-        for begin, end in pairwise([*starts, len(order)]):
-            part, size = keys[:, begin].tolist()
-            count = (end - begin) // size
-            runs.append(QueryRun(part, begin, size, count))
-        bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
-        return cls(order, bounds, tuple(runs), n_folds)
-
-    @property
-    def n_scored(self) -> int:
-        """Number of scored rows; they come first."""
-        return int(self.bounds[-2])
-
-    @property
-    def folds(self) -> Index:
-        """Folds of the scored rows, −1 for none: (n,)."""
-        numbers = np.r_[np.arange(self.n_folds), -1]
-        sizes = np.diff(self.bounds[:-1])
-        return np.repeat(numbers, sizes)
-
-    def rows(self, part: int) -> Index:
-        """The rows of a part."""
-        return np.arange(self.bounds[part], self.bounds[part + 1])
 
 
 def row_weights(problem: ScoredRows) -> Array:
@@ -605,13 +557,19 @@ class PrimalTransduction:
         self.layout = layout
         step = max(64, BLOCK_ENTRIES // basis.size)
         blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
-        starts = [run.begin + run.size * np.arange(run.count) for run in layout.runs]
+        starts = np.flatnonzero(np.diff(to_numpy(problem.operator.queries), prepend=-1))
         xp = namespace(problem.reference)
         whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
-        rooted, _, _ = centre_runs(whitened, np.concatenate(starts), None)
+        rooted, _, _ = centre_runs(whitened, starts, None)
         rooted *= xp.sqrt(row_weights(problem))[:, None]
         self.features = rooted  # J Φ
         self.gram = rooted.T @ rooted
+        weights = to_numpy(row_weights(problem))
+        if any(np.ptp(weights[run.rows]) > EPSILON * weights[run.begin] for run in layout.runs):
+            raise ValueError(
+                "cv: folds of queries of several sizes need weighting='size' where some of the rows"
+                " are the basis; or take basis='all'."
+            )
 
     def _whitened(self, X: Array) -> Array:
         white = self.basis.whitening

@@ -24,8 +24,7 @@ from corank.core.arrays import (
     add_diagonal,
     cholesky,
     namespace,
-    solve_lower,
-    solve_upper,
+    solve_factored,
     sum_of,
     take,
 )
@@ -64,6 +63,7 @@ STEP = GRID[1] / GRID[0]
 # in units of where both losses weigh the same
 AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
+NO_NORM = "alpha = 0 has no held-out errors: give one number each as alpha, agreement and gamma."
 EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 # rows of the matrix of a system that a model keeps to judge fixed parameters with
 MAX_KEPT_SIZE = 2_000
@@ -255,7 +255,7 @@ def is_open(value: Any) -> bool:
 class KernelSettings(TuningSettings):
     """What a learner with one kernel was asked for, checked.
 
-    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
+    kernel : its width still open; gamma : a number, "scale", "mean-distance", "tune" or candidates
     """
 
     kernel: Kernel
@@ -290,7 +290,7 @@ def kernels_to_try(
         rows = candidate_rows(training.index, spec, seed)
         if len(rows) < len(training.index):
             features, weights = take(features, rows), take(weights, rows)
-        scale = kernel.scale_width(features, weights)
+        scale = kernel.scale_width(features, weights, gamma)
     return [replace(kernel, gamma=width) for width in widths_to_try(gamma, scale)]
 
 
@@ -338,16 +338,17 @@ class HeldProblem:
     holds_out: bool = True
 
     def prepared(
-        self, views: Sequence[ViewData], settings: Settings
+        self, views: Sequence[ViewData], settings: Settings, system: Any = None
     ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
-        """The system and its folds; sums of folds are gathered in the same pass as the system."""
+        """The system, unless it is there, and its folds; sums of folds take no pass of their own."""
         dual = self.dual
         if views[0].basis.grid is not None and is_by_factors(views[0], settings.splits):
-            pairs = GridSystem(views[0])
+            pairs = system or GridSystem(views[0])
             return pairs, pairs.folding if settings.tunes and self.holds_out else None
         if len(views) == 1:  # more comparisons than rows are cheaper by rows
             dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
-        system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
+        if system is None:
+            system = (DualSystem if dual else PrimalSystem)(views, self.unscored)
         if not (settings.tunes and self.holds_out):
             return system, None
         folds = self._folds(system, settings)
@@ -356,6 +357,7 @@ class HeldProblem:
             and isinstance(folds, Folding)
             and folds.n_folds <= MAX_FOLDS_WITH_SUMS
             and hold_out_way(system, folds) == "sums"
+            and not system.has_fold_sums
         ):
             system.gather(folds)
         return system, folds
@@ -391,24 +393,9 @@ class HeldProblem:
         source: Any = system if system.size <= MAX_KEPT_SIZE else None
         if errors is not None and (few or 0.0 in trial.grid.agreements):
             source = system.cokernel if few else None
-        return evidence_of(trial, settings, source, None if few else errors, folding)
+        from corank.solve.effect import Evidence  # few learners judge theirs
 
-
-def evidence_of(
-    trial: Trial, settings: Settings, source: Any, errors: HeldOut | None, folding: Folding | None
-) -> Evidence:
-    """What a trial leaves behind to judge its choice; see `Evidence`."""
-    from corank.solve.effect import Evidence  # few learners judge theirs
-
-    return Evidence(
-        source=source,
-        found=errors,
-        folding=folding,
-        grid=trial.grid,
-        scoring=settings.scoring,
-        centred=settings.centred,
-        seed=settings.seed,
-    )
+        return Evidence.of(trial, settings, source, None if few else errors, folding)
 
 
 class TuningProblem(Protocol):
@@ -574,18 +561,46 @@ def best_of(trials: Iterable[T]) -> tuple[T, Path | None]:
 
 def tune(problem: TuningProblem, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve."""
-    trials = (_trial(problem, views, settings) for views in problem.choices)
+    trials = (
+        _trial(problem, *problem.prepared(views, settings), settings) for views in problem.choices
+    )
     trial, path = best_of(trials)
     return _solved(trial, path, settings)
 
 
-def _trial(problem: TuningProblem, views: Sequence[ViewData], settings: Settings) -> Trial:
+def tune_each(
+    problem: HeldProblem, settings: Settings, targets: Sequence[Problem]
+) -> list[Solution]:
+    """What `tune` finds for every column of scores of the same rows, of which the problem has the
+    first.
+
+    What does not depend on scores is made once per kernel width, and kept for that width only.
+    """
+    tried = []
+    for views in problem.choices:
+        first, folds = problem.prepared(views, settings)
+        solutions = []
+        for system in first.with_each(targets, folds):
+            prepared = problem.prepared(system.views, settings, system)
+            trial = _trial(problem, *prepared, settings)
+            solutions.append(_solved(trial, trial.path, settings))
+        for solution in solutions:
+            solution.system.forget()
+        tried.append(solutions)
+    best = [best_of(by_width) for by_width in zip(*tried, strict=True)]
+    return [replace(solution, path=path) for solution, path in best]
+
+
+def _trial(
+    problem: TuningProblem, system: Any, folds: Folding | Splits | None, settings: Settings
+) -> Trial:
     """The system of one choice of kernel widths, and the errors of its pairs of parameters."""
-    system, folds = problem.prepared(views, settings)
     grid = parameter_grid(system, settings)
     trial = Trial(system, folds, grid, None)
     if folds is None:
         return trial
+    if not grid.alphas.all():
+        raise ValueError(NO_NORM)
     judge: Any = held_out_on_grid if isinstance(system, GridSystem) else held_out
     errors = judge(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
     if len(errors.sizes) == 0:  # nothing that was held out can be told apart
@@ -630,6 +645,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     if trial.errors is None and isinstance(settings.agreement, str):
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0
+    if alpha == 0:
+        system.spectrum(agreement).refuse_open()
     n_iter, gradient = 1, 0.0
     if settings.solver == "direct":
         coefficients = system.solve(alpha, agreement, offset)
@@ -652,10 +669,8 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
 
 @dataclass(frozen=True)
 class ChosenViews:
-    """What a fit leaves behind to hold rows out with the parameters that were chosen.
-
-    views : their bases without kernel matrices; dual : the form of the system
-    settings : with the splits of the fit
+    """What a fit leaves behind to hold rows out with what was chosen: views whose bases have no kernel
+    matrices, settings with the splits of the fit, and whether the system is `dual`.
     """
 
     views: Sequence[ViewData]
@@ -666,9 +681,11 @@ class ChosenViews:
     dual: bool = False
 
     def held_out(self, splits: Index | Splits | None) -> list[tuple[Problem, Array]]:
-        """Every problem with held-out predictions of its units (n_units,), the mean of views with
-        the same scores; by the folds of the fit where `splits` is None.
+        """Every problem with held-out predictions of its units (n_units,), the mean of views that
+        share it; None = the folds of the fit.
         """
+        if self.alpha == 0:
+            raise ValueError("alpha = 0 has no held-out predictions in closed form.")
         settings = replace(self.settings, compared=True)
         if splits is not None:
             settings = replace(settings, splits=splits)
@@ -677,8 +694,7 @@ class ChosenViews:
         if folds is None:
             raise ValueError(NOTHING_HELD_OUT)
         grid = Grid(np.full(1, self.alpha), np.full(1, self.agreement))
-        on_grid = isinstance(system, GridSystem)
-        told: Any = predictions_on_grid if on_grid else held_out_predictions
+        told: Any = predictions_on_grid if isinstance(system, GridSystem) else held_out_predictions
         parts = told(system, folds, grid, centred=settings.centred)
         if same_scores(system.problems):
             parts = [sum_of(parts) / len(parts)]
@@ -748,11 +764,6 @@ def _sweep(
         )
         parts[block.start] = solve_factored(factor, rest)
     return xp.concat([parts[key] for key in sorted(parts)], axis=0)
-
-
-def solve_factored(factor: Array, right: Array) -> Array:
-    """(L Lᵀ)⁻¹ right."""
-    return solve_upper(factor.T, solve_lower(factor, right))
 
 
 def _conjugate(

@@ -4,24 +4,39 @@ fitted from sums in one pass over all rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from corank.core.arrays import Array, FloatArray, digest, first_appearance, stack_rows
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    digest,
+    first_appearance,
+    run_starts,
+    stack_rows,
+    take,
+)
 from corank.core.loss import Loss
-from corank.core.sums import Statistics
+from corank.core.storable import storable
+from corank.core.sums import Spans, Statistics
 from corank.inputs import as_numbers
 from corank.learners.average.coefficients import PointFeatures
-from corank.learners.average.encoding import Encoding
+from corank.learners.average.encoding import WITHIN_QUERIES, Encoding, block_encoder
 from corank.learners.average.scored_table import ScoredTable
+from corank.learners.average.similarity import Encoded
 from corank.model_files.container import Packer
-from corank.streaming.passes import JointSumJob, JointSums, Passes, SumJob
+from corank.streaming.chunks import Chunk, Place, Runs
+from corank.streaming.passes import Passes, SumJob
 from corank.streaming.scan import Scan
 from corank.streaming.survey import (
     NO_SCORES,
+    RowPieces,
     SampledRows,
     Survey,
     SurveyJob,
@@ -31,6 +46,7 @@ from corank.streaming.survey import (
 
 SAMPLE_ROWS = 20_000  # scored rows at most, and unscored ones, from which an average is learned
 MAX_POINTS = 2_000  # of a function: sums take 32 MB each, of which there are three per model
+WIDE_COLUMNS, SPARSE_SHARE = 1_000, 0.1  # beyond, with so few entries that are not 0, rows are CSR
 FEWEST_QUERIES = 8  # a sample of fewer is one of single rows instead
 
 
@@ -75,6 +91,27 @@ class SampledScan:
         n_queries = survey.offsets()[1] if self.scan.has_queries else 1
         return survey.n_rows, survey.n_scored, survey.n_unscored, n_queries
 
+    @property
+    def is_by_query(self) -> bool:
+        """Whether the sample has whole queries."""
+        held = self.survey.held
+        return isinstance(held, SampledRows) and held.by_query
+
+    @property
+    def has_whole_queries(self) -> bool:
+        """Whether columns may be compared within queries, of which those fit into memory that chunks
+        may cut.
+        """
+        at_ends = sum(chunk.at_ends for chunk in self.survey.chunks)
+        return self.is_by_query and at_ends <= max_held_rows(self.scan.n_features)
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether rows become CSR: columns are many, and most entries 0."""
+        features = self._held[0]
+        is_wide = features.shape[1] > WIDE_COLUMNS
+        return bool(is_wide and np.count_nonzero(features) <= SPARSE_SHARE * features.size)
+
     @cached_property
     def table(self) -> ScoredTable:
         """The sample: scored rows, then unscored ones, each in a query of its own."""
@@ -87,8 +124,9 @@ class SampledScan:
         if self.scan.has_queries:
             codes, n_queries = first_appearance(ids)
             queries = np.concatenate([codes, n_queries + np.arange(n - n_scored)])
+        features = as_numbers(features)
         return ScoredTable(
-            as_numbers(features),
+            sparse.csr_array(features) if self.is_sparse else features,
             np.concatenate([scores, np.full(n - n_scored, np.nan)]),
             queries,
             all_rows=None if self.is_whole else partial(RowsOfSums, self),
@@ -124,62 +162,124 @@ class RowsOfSums:
     @property
     def has_whole_folds(self) -> bool:
         """Whether the sample has whole queries."""
-        held = self.sampled.survey.held
-        by_query = isinstance(held, SampledRows) and held.by_query
-        return by_query or not self.sampled.scan.has_queries
+        return self.sampled.is_by_query or not self.sampled.scan.has_queries
 
     def summed(
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> list[Statistics]:
         """The sums of all feature maps, in one pass."""
-        maps = [EncodedFeatures(each, self.encodings) for each in features]
-        jobs = tuple(PointSumJob(loss, each, "scored", None, level=level) for each in maps)
         sampled, what = self.sampled, "summing scored rows"
-        joint: JointSums = sampled.passes.run(
-            sampled.scan, JointSumJob(jobs), "sums-scored", what, sampled.survey.n_rows
+        names = {name for each in features for name in each.names}
+        used = [encoding for encoding in self.encodings if encoding.name in names]
+        job = PointSumJob(features, used, loss, level, is_csr=sampled.is_sparse)
+        found: PointSums = sampled.passes.run(
+            sampled.scan, job, "sums-scored", what, sampled.survey.n_rows
         )
-        return [spans.closed() for spans in joint.sums]
+        sums = [spans.closed() for spans in found.sums]
+        if found.cut.n_rows == 0:
+            return sums
+        of_cut = job.of_rows(*found.cut.joined())
+        both = zip(sums, of_cut, strict=True)
+        return [statistics.merged(spans.closed()) for statistics, spans in both]
+
+
+@storable("PointSums")
+@dataclass(frozen=True)
+class PointSums:
+    """Sums of every candidate, and the scored rows of queries that chunks may cut, where columns are
+    compared within queries.
+    """
+
+    sums: tuple[Spans, ...]
+    cut: RowPieces
+
+    def merged(self, other: PointSums) -> PointSums:
+        """The sums over these rows and the rows that follow them."""
+        both = zip(self.sums, other.sums, strict=True)
+        sums = tuple(before.merged(after) for before, after in both)
+        return PointSums(sums, self.cut.merged(other.cut))
+
+    def beside(self, reference: Array) -> PointSums:
+        """The sums in the library and on the device of a reference."""
+        sums = tuple(spans.beside(reference) for spans in self.sums)
+        return PointSums(sums, self.cut.beside(reference))
 
 
 @dataclass(frozen=True)
-class EncodedFeatures:
-    """What rows of a scan are summed as."""
+class NumberedFeatures:
+    """Features of rows by their numbers; `encode` as `block_encoder` gives it."""
 
     points: PointFeatures
-    encodings: Sequence[Encoding]
+    encode: Callable[[Any], Encoded]
 
     @property
     def size(self) -> int:
-        """The number of points."""
+        """How many there are."""
         return self.points.size
 
-    def __call__(self, X: Array) -> FloatArray:
-        """Features of the rows X: (n, size)."""
-        numbers, names = as_numbers(X), self.points.names
-        encoded = {
-            encoding.name: encoding.encode(numbers, None)
-            for encoding in self.encodings
-            if encoding.name in names
-        }
-        return self.points.of_rows(encoded)
+    def __call__(self, numbers: Index) -> FloatArray:
+        """Features of rows: (n, size)."""
+        return self.points.of_rows(self.encode(numbers))
 
 
 @dataclass(frozen=True)
-class PointSumJob(SumJob):
-    """Sums of the features of a candidate."""
+class PointSumJob:
+    """Sums of the features of candidates over scored rows, less a level; ranks within queries are
+    those among scored rows.
+    """
+
+    features: Sequence[PointFeatures]
+    encodings: Sequence[Encoding]
+    loss: Loss
+    level: float
+    is_csr: bool
+
+    def __call__(self, chunk: Chunk) -> PointSums:
+        """The sums of a chunk. O(n r (r + d)) per candidate."""
+        scored = chunk.is_scored
+        columns = chunk.features, chunk.scores, chunk.query_ids
+        may_be_cut = np.zeros(chunk.n_rows, dtype=bool)
+        if any(encoding.name in WITHIN_QUERIES for encoding in self.encodings):
+            may_be_cut[:] = True
+            may_be_cut[chunk.runs.inner(chunk.n_rows)] = False
+        cut, whole = (
+            [take(column, np.flatnonzero(scored & chosen)) for column in columns]
+            for chosen in (may_be_cut, ~may_be_cut)
+        )
+        return PointSums(self.of_rows(*whole), RowPieces((tuple(cut),)))
+
+    def of_rows(self, features: Array, scores: FloatArray, ids: Index) -> tuple[Spans, ...]:
+        """The sums over rows (n, d) of queries with ids (n,), whole where columns are compared within
+        them.
+        """
+        n = len(scores)
+        numbers = as_numbers(features)
+        codes = first_appearance(ids)[0] if self.loss.needs_queries else np.zeros(n, dtype=np.int64)
+        encode = block_encoder(
+            self.encodings, sparse.csr_array(numbers) if self.is_csr else numbers, codes
+        )
+        starts = run_starts(codes)[:n]
+        runs = Runs(starts, ids[starts].view(np.uint64))
+        of_numbers = Chunk(np.arange(n), scores, runs, 0, (0, 0), Place(""), None)
+        jobs = (
+            SumJob(self.loss, NumberedFeatures(each, encode), "scored", None, level=self.level)
+            for each in self.features
+        )
+        return tuple(job(of_numbers) for job in jobs)
 
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
-        points = self.features.points
-        about = {
-            "candidate": points.built.candidate,
-            "similarities": list(points.built.similarities),
-            "encodings": list(self.features.encodings),
-            "points": points.basis.scored,
-            "unscored": points.basis.unscored,
-            "directions": points.directions,
-            "centre": points.centre,
-            "level": self.level,
-        }
         packer = Packer()
-        return digest(self.comparison, packer.pack(about, "sums"), *packer.arrays.values())
+        about = [
+            {
+                "candidate": points.built.candidate,
+                "similarities": list(points.built.similarities),
+                "points": points.basis.scored,
+                "unscored": points.basis.unscored,
+                "directions": points.directions,
+                "centre": points.centre,
+            }
+            for points in self.features
+        ]
+        header = packer.pack([*about, list(self.encodings), self.level], "sums")
+        return digest(self.loss, header, *packer.arrays.values())

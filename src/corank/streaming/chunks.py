@@ -68,6 +68,11 @@ class Runs:
             return None
         return labels[0].as_py(), labels[-1].as_py()
 
+    def inner(self, n_rows: int) -> slice:
+        """The rows that are in neither the first nor the last run."""
+        bounds = [*self.starts.tolist(), n_rows]
+        return slice(bounds[1], bounds[-2])
+
     def codes(self, n_rows: int) -> Index:
         """The number of the run of every row: (n_rows,)."""
         lengths = np.diff(self.starts, append=n_rows)
@@ -96,6 +101,11 @@ class Chunk:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.features.shape[0])
+
+    @property
+    def query_ids(self) -> Index:
+        """The id of the query of every row: (n,)."""
+        return self.runs.ids.view(np.int64)[self.runs.codes(self.n_rows)]
 
     @property
     def is_scored(self) -> Mask:

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from corank.display import progress_bar
 from corank.streaming.chunks import label_kind
-from corank.streaming.passes import progress_bar
 from corank.streaming.scan import Scan
 from corank.streaming.sources import File, ParquetSource, RawRows, find_files
 from corank.tables import cast_like, columns_of

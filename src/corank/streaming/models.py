@@ -14,14 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from corank.core.arrays import Array, FloatArray, Index, stack_rows, take, to_numpy
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    first_appearance,
+    stack_rows,
+    take,
+    to_numpy,
+)
 from corank.core.folds import N_FOLDS, Folding
 from corank.core.loss import Loss
 from corank.core.messages import warn_user
@@ -29,13 +37,15 @@ from corank.core.observations import TIED, ScoredRows
 from corank.core.storable import ModelFileError
 from corank.core.sums import Spans, Statistics
 from corank.core.unscored import Part, Piece, Reservoir, UnscoredRows
+from corank.core.views import JointFeatures
+from corank.display import progress_bar
 from corank.inputs import is_scan
 from corank.learners.training import ViewBases
 from corank.metrics import disagreement_error
 from corank.solve.effect import Evidence
 from corank.solve.holdout import Scoring
-from corank.solve.systems import JointFeatures, PrimalSystem, ViewData
-from corank.solve.tuning import Settings, Trial, evidence_of
+from corank.solve.systems import PrimalSystem, ViewData
+from corank.solve.tuning import Settings, Trial
 from corank.streaming.averages import SampledScan  # noqa: F401 - asked for by learners
 from corank.streaming.checkpoint import Checkpoint, digest_of, in_words, stopping_at_sigterm
 from corank.streaming.chunks import Chunk, ClosedQueries
@@ -46,7 +56,6 @@ from corank.streaming.passes import (
     JointSums,
     Passes,
     SumJob,
-    progress_bar,
 )
 from corank.streaming.scan import Scan, with_extra
 from corank.streaming.survey import (
@@ -63,6 +72,10 @@ from corank.tables.write import table_writer
 
 NO_SPREAD = 1e-28  # of scores that are all the same: sum of squares per row
 NO_ROWS = "the scan has no rows."
+LONG_QUERY = (
+    "a query has more than {:,} rows, too many to compare columns within it in passes; apply the"
+    " model to a table in memory, or make the scan without query=."
+)
 
 
 # ---------------------------------------------------------------- fits
@@ -391,7 +404,7 @@ class ScannedProblem:
         folding = trial.folds if isinstance(trial.folds, Folding) else None
         if trial.errors is None:
             folding = None
-        return evidence_of(trial, settings, None, trial.errors, folding)
+        return Evidence.of(trial, settings, None, trial.errors, folding)
 
 
 # ---------------------------------------------------------------- predictions and scores
@@ -404,8 +417,10 @@ def fitted_scan(learner: Any, scan: Scan) -> Scan:
             "the model was saved with an encoder; make the scan with scan(...,"
             " encoder=model.encoder_)."
         )
-    if learner.remark_in_passes:
-        warn_user(learner.remark_in_passes)
+    queries = scan.has_queries and scan.client is None
+    remark = learner.remark_in_passes(queries=queries) if learner.is_average else ""
+    if remark:
+        warn_user(remark)
     return scan.seen_by(learner)
 
 
@@ -413,9 +428,44 @@ def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chun
     """Every chunk of a scan with its predictions, shown as it goes."""
     scan = fitted_scan(learner, scan)
     with progress_bar(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
-        for chunk in chunks:
-            yield chunk, learner.predicted(chunk.features)
+        predicted: Iterator[tuple[Chunk, Any]]
+        predicted = ((chunk, learner.predicted(chunk.features)) for chunk in chunks)
+        if learner.needs_whole_queries and scan.has_queries:
+            predicted = _by_whole_queries(learner, chunks, max_held_rows(scan.n_features))
+        for chunk, values in predicted:
+            yield chunk, values
             advance(chunk.n_rows)
+
+
+def _by_whole_queries(
+    learner: Any, chunks: Iterator[Chunk], most: int
+) -> Iterator[tuple[Chunk, Any]]:
+    """Every chunk with its predictions, which wait for the end of its last query; `most` : rows that
+    wait beside those of a chunk.
+    """
+    held: list[Chunk] = []
+    known: Any = None  # predictions of the first rows, by the query that began before them
+    for chunk in chain(chunks, (None,)):
+        goes_on = chunk is not None and held and chunk.runs.ids[0] == held[-1].runs.ids[-1]
+        if chunk is not None and (not held or (goes_on and len(chunk.runs.ids) == 1)):
+            held.append(chunk)
+            if sum(each.n_rows for each in held[1:]) > most:
+                raise ValueError(LONG_QUERY.format(most))
+            continue
+        if not held:
+            return
+        head = int(chunk.runs.starts[1]) if chunk is not None and goes_on else 0
+        parts = held if chunk is None or head == 0 else [*held, chunk]
+        ends = np.cumsum([0, *(each.n_rows for each in held)]).tolist()
+        rows = slice(0 if known is None else len(known), ends[-1] + head)
+        codes, _ = first_appearance(np.concatenate([each.query_ids for each in parts])[rows])
+        features = stack_rows([each.features for each in parts])
+        values = learner.predicted(take(features, rows), codes)
+        values = values if known is None else stack_rows([known, values])
+        for each, (begin, end) in zip(held, pairwise(ends), strict=True):
+            yield each, values[begin:end]
+        known = values[ends[-1] :] if head else None
+        held = [] if chunk is None else [chunk]
 
 
 def predict_scan(learner: Any, scan: Scan) -> Any:

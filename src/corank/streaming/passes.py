@@ -8,10 +8,9 @@ rows are read at a time, or who reads them: the bits of a result are always the 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
@@ -24,6 +23,7 @@ from corank.core.sampling import fold_numbers
 from corank.core.storable import ModelFileError, storable
 from corank.core.sums import Accumulator, Spans
 from corank.core.views import SideBySide
+from corank.display import progress_bar
 from corank.model_files.container import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint, in_words
 from corank.streaming.chunks import Chunk, Cursor, State
@@ -290,52 +290,3 @@ class JointSumJob:
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
         return digest(*(job.digest() for job in self.jobs))
-
-
-# ---- progress
-
-
-@contextmanager
-def progress_bar(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number of rows done since, for a bar on stderr; nothing is shown
-    off a terminal.
-    """
-    if not sys.stderr.isatty():
-        yield lambda rows: None
-        return
-    from rich.console import Console
-    from rich.errors import LiveError
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        """Rows, and rows per second."""
-
-        def render(self, task: Task) -> Text:
-            speed = "" if not task.speed else f", {task.speed:,.0f}/s"
-            return Text(f"{task.completed:,.0f} rows{speed}")
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        Speed(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    try:
-        bar.start()
-    except LiveError:  # another bar is shown already
-        yield lambda rows: None
-        return
-    try:
-        task = bar.add_task(what, total=total, completed=done)
-        yield lambda rows: bar.update(task, advance=rows)
-    finally:
-        bar.stop()

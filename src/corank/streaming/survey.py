@@ -53,6 +53,7 @@ class ChunkCounts:
     first, last : ids of the queries at the ends; first_scored, last_scored : whether those have a
         score here
     bounds : the labels at the ends where labels rise from run to run
+    at_ends : rows of the queries at the ends
     """
 
     cursor: Cursor
@@ -65,6 +66,7 @@ class ChunkCounts:
     first_scored: bool
     last_scored: bool
     bounds: tuple[Any, Any] | None = None
+    at_ends: int = 0
 
     @classmethod
     def of(cls, chunk: Chunk, scored: Mask) -> ChunkCounts:
@@ -82,6 +84,7 @@ class ChunkCounts:
             first_scored=bool(scored_runs[0]),
             last_scored=bool(scored_runs[-1]),
             bounds=runs.bounds,
+            at_ends=len(scored) - len(scored[runs.inner(len(scored))]),
         )
 
 
@@ -291,11 +294,9 @@ class SurveyJob:
         if len(rows):
             scores = take(chunk.scores, rows)
             level = float(namespace(scores).mean(scores))
-            codes = chunk.runs.codes(chunk.n_rows)[rows]
-            ids = chunk.runs.ids.view(np.int64)[codes]
             features = take(chunk.features, rows)
             numbers = self._numbers(chunk, rows)
-            held = replace(held, pieces=((features, scores, ids, numbers),)).cut()
+            held = replace(held, pieces=((features, scores, chunk.query_ids[rows], numbers),)).cut()
         return Survey(
             chunks=(ChunkCounts.of(chunk, is_scored),),
             scored=self._reservoir(chunk, is_scored),

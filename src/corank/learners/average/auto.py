@@ -83,7 +83,9 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     candidates, and by others they are shortlisted and widths per column learned; all rows then give
     the coefficients of those that carry weight. All rows are points of the model up to about
     12,000, and beyond as many as two candidates can have at a cost that grows with the rows. Of
-    more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
+    more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from. A fit
+    that will take more than about ten seconds says beforehand how long and how much memory, by the
+    logger "corank", and shows on a terminal how far it has come.
 
     Examples
     --------
@@ -182,7 +184,9 @@ class AutoRanker(RankerMixin, AverageLearner):
     most 1,000) weigh the candidates, and by others they are shortlisted; all rows then give the
     coefficients of those that carry weight. All rows are points of the model up to about 12,000,
     and beyond as many as two candidates can have at a cost that grows with the rows. Of more than
-    20,000 scored rows of a scan, such a sample is what all but coefficients comes from.
+    20,000 scored rows of a scan, such a sample is what all but coefficients comes from. A fit
+    that will take more than about ten seconds says beforehand how long and how much memory, by the
+    logger "corank", and shows on a terminal how far it has come.
 
     Examples
     --------

@@ -4,9 +4,9 @@ rows, or from sums over all rows in a basis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Protocol
 
@@ -109,12 +109,14 @@ class Fits:
 
     weighing : numbers of the units of that sample, whole folds, by which they are judged again; None
         where they are not
+    done : called with the share of every fit to all rows
     """
 
     judged: Sequence[Judged]
     mixtures: Sequence[Mixture]
     units: Observations
     weighing: Index | None = None
+    done: Callable[[float], None] = lambda share: None
 
     def _fitted(
         self,
@@ -172,8 +174,11 @@ class Fits:
             ]
 
         def fit(numbers: Sequence[int]) -> list[tuple[FittedCandidate, Judged]]:
-            shared = space.emptied()
-            return [self._dual(number, shared) for number in numbers]
+            shared, fitted = space.emptied(), []
+            for number in numbers:
+                fitted.append(self._dual(number, shared))
+                self.done(1 / len(chosen))
+            return fitted
 
         order = sorted(chosen, key=distances)
         groups = [list(numbers) for _, numbers in groupby(order, key=distances)]
@@ -339,10 +344,14 @@ class RowsToSum(Protocol):
 
 @dataclass(frozen=True)
 class UnitsToSum:
-    """Rows in memory, or comparisons between them."""
+    """Rows in memory, or comparisons between them.
+
+    done : called with the share of rows whose features were summed
+    """
 
     space: Space
     units: Observations
+    done: Callable[[float], None] = lambda share: None
 
     @property
     def n_rows(self) -> int:
@@ -383,7 +392,11 @@ class UnitsToSum:
         codes = units.groups if loss.needs_queries else None
         sums = []
         for each in features:
-            of_numbers = partial(self.features, each)
+
+            def of_numbers(rows: Index, each: PointFeatures = each) -> FloatArray:
+                self.done(len(rows) / (len(units) * len(features)))
+                return self.features(each, rows)
+
             scores = units.scores - level
             sums.append(gather(numbers, scores, codes, weights, loss, of_numbers, each.size))
         return sums

@@ -7,7 +7,7 @@ dropped. CSR columns are only scaled, so that the matrix stays sparse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
-from corank.core.arrays import Array, FloatArray, Index, is_sparse
+from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.storable import any_floats, floats, storable, whole
 
 STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
@@ -302,6 +302,27 @@ def fit_encoding(
             scaled = ScaledColumns.fit(X, name, groups=groups)
             encoding = EncodingBeside(name, plain, ranked, scaled.only(grouped))
     return encoding if len(encoding.columns) else None
+
+
+def block_encoder(
+    encodings: Sequence[Encoding], features: Array, queries: Index | None
+) -> Callable[[Any], dict[str, Array]]:
+    """A function that encodes some of the rows, by the name of the encoding; ranks within queries are
+    those among all rows, and left out where `queries` is None.
+    """
+    within = {
+        encoding.name: encoding.encode(features, queries)
+        for encoding in encodings
+        if encoding.name in WITHIN_QUERIES and queries is not None
+    }
+    others = [encoding for encoding in encodings if encoding.name not in WITHIN_QUERIES]
+
+    def encode(rows: slice | Index) -> dict[str, Array]:
+        block = take(features, rows)
+        encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
+        return encoded | {name: matrix[rows] for name, matrix in within.items()}
+
+    return encode
 
 
 def _ranks_within(queries: Index, values: FloatArray) -> FloatArray:

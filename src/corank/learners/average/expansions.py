@@ -132,26 +132,18 @@ class _ItemEffects:
     def __init__(self, summands: Sequence[_Summand], points: Encoded) -> None:
         self._sight = summands[0].similarity.sight
         self._candidates = [summand.candidate for summand in summands]
-        self._codes, places = np.unique(self._sight.rows(points), axis=0, return_inverse=True)
+        codes, places = np.unique(self._sight.rows(points), axis=0, return_inverse=True)
+        self._places = {tuple(code): place for place, code in enumerate(codes.tolist())}
         # the last one is that of other items
-        self._effects = np.zeros((len(summands), len(self._codes) + 1))
+        self._effects = np.zeros((len(summands), len(codes) + 1))
         for effects, summand in zip(self._effects, summands, strict=True):
             np.add.at(effects, np.ravel(places), summand.coefficients)
 
     def add(self, encoded: Encoded, values: FloatArray) -> None:
         """Add the functions at encoded rows to the values of their candidates: (C, n)."""
         codes = self._sight.rows(encoded)
-        if codes.shape[1] == 1:
-            places = np.minimum(
-                np.searchsorted(self._codes[:, 0], codes[:, 0]), len(self._codes) - 1
-            )
-            places = np.where(self._codes[places, 0] == codes[:, 0], places, len(self._codes))
-        else:
-            known = {tuple(code): place for place, code in enumerate(self._codes.tolist())}
-            places = np.asarray(
-                [known.get(tuple(code), len(known)) for code in codes.tolist()], dtype=np.int64
-            )
-        values[self._candidates] += self._effects[:, places]
+        places = [self._places.get(tuple(code), -1) for code in codes.tolist()]
+        values[self._candidates] += self._effects[:, np.asarray(places, dtype=np.int64)]
 
 
 class _Powers:

@@ -10,13 +10,19 @@ fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from timeit import repeat
+from typing import TypeAlias
 
 import numpy as np
 
 from corank.core.arrays import FloatArray, Index, in_one_thread, in_order
+from corank.core.messages import count as count_of
+from corank.core.messages import in_bytes, rounded
+from corank.display import progress_bar, say
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import (
@@ -59,11 +65,16 @@ LEAST_BASIS, MAX_BASIS = 1_000, 10_000
 MAX_BASIS_ENTRIES = 3e7  # of matrices of bases that stand in a file, 240 MB
 MAX_ENTRIES = 1e9  # of all matrices of an exact fit, 8 GB
 BASIS_COST = 3  # cubes of the number of points, to solve for their coefficients
+FEW_CARRIERS = 4  # candidates that carry weight in the end, as a rule
+LONG = 10.0  # seconds from which a fit says how many
+SLOWEST = 1e10  # operations per second: with fewer than that in LONG, time is not measured
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 # residuals as large as their standard deviation, added to those that were observed
 PRIOR_RESIDUALS = 3.0
 # whether rows come with query labels, with links
 SIDES = ((True, True), (False, True), (True, False), (False, False))
+
+Done: TypeAlias = Callable[[str, float], None]  # a step of a fit, and the share of it
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ class FittedAverage:
     held_out : (N,) held-out predictions of the average for the units that candidates were weighed
         by, each without its fold in weights, alphas and coefficients; NaN where too little is left
         without it
-    judged_units : those units
+    judged_units : those units; judged : their numbers, of scored rows those that they were given with
     """
 
     candidates: list[FittedCandidate]
@@ -89,6 +100,7 @@ class FittedAverage:
     residual_factor: float
     held_out: FloatArray
     judged_units: Observations
+    judged: Index
 
     @property
     def residuals(self) -> FloatArray:
@@ -106,6 +118,7 @@ def fit_average(
     seed: int,
     honest: bool = True,
     rows: RowsToSum | None = None,
+    done: Done = lambda step, share: None,
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
@@ -119,22 +132,22 @@ def fit_average(
     honest : whether held-out predictions of the average are wanted, which take most of the time;
         else they are NaN
     rows : what is fitted, where that is not in memory
+    done : called with steps of a fit and shares of them
     """
     weighing, teaching = split(units, seed)
     sampled, sample_space = _sample(space, units, weighing)
-    with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
-        candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
-        judged = judge(sample_space, candidates, sampled)
-        mixtures = _mixtures(judged, sampled, ranks=ranks)
-    chosen = _carriers(mixtures)
     folds = honest_folds(sampled) if honest else []
-    points = np.arange(units.n_points)
-    all_rows = rows or UnitsToSum(space, units)
+    all_rows = rows or UnitsToSum(space, units, partial(done, "coefficients"))
     # without whole folds that did not teach, weights and errors are those of the sample
     is_apart = len(teaching) > 0 and all_rows.has_whole_folds
-    if not is_apart:
-        with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
+    with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
+        candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
+        judged = judge(sample_space, candidates, sampled, done=partial(done, "weights"))
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        if not is_apart:
             held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    chosen = _carriers(mixtures)
+    points = np.arange(units.n_points)
     if rows is None and sampled is units:
         fits = Fits(judged, mixtures, units)
         fitted = [fits.closed(number, space) for number in chosen]
@@ -145,7 +158,8 @@ def fit_average(
         heaviest = _heaviest(mixtures, chosen, count)
         dropped = sorted(set(range(len(judged))) - set(heaviest))
         lines += [(each, 0.0, error) for each, _, error in _table(judged, mixtures[0], dropped)]
-        fits = Fits(judged, mixtures, units, weighing if is_apart else None)
+        judges = weighing if is_apart else None
+        fits = Fits(judged, mixtures, units, judges, partial(done, "coefficients"))
         if rows is None and n_points >= units.size and not _is_smaller_in_items(units):
             found = fits.all_dual(heaviest, space)
         else:
@@ -173,6 +187,7 @@ def fit_average(
         residual_factor=factor,
         held_out=held_out,
         judged_units=sampled,
+        judged=weighing,
     )
 
 
@@ -198,6 +213,52 @@ def affordable(n: int, n_parts: int = 1) -> tuple[int, int]:
     size = np.arange(1, MAX_BASIS + 1, dtype=np.float64)
     cost = FEW_IN_BASIS * (n * size**2 + BASIS_COST * size**3)
     return FEW_IN_BASIS, max(int(np.searchsorted(cost, work)), min(n, LEAST_BASIS))
+
+
+@contextmanager
+def told(
+    units: Observations, candidates: Sequence[Candidate], shape: tuple[int, int], most_points: int
+) -> Iterator[Done]:
+    """A function of a step of a fit and the share of it that was done since. A fit that will take
+    long says so beforehand, with the bytes that it takes, and shows how far it has come.
+
+    Operations are counted as fast as those of products of matrices, and right within a factor of
+    two: as a rule, half of the candidates carry weight by rows that teach, and a few in the end; of
+    the points of a basis, a rough kernel needs all and a smooth one few.
+
+    units : that weigh the candidates; shape : of the rows that are fitted, as candidates see them
+    """
+    n, d = shape
+    weighing, teaching = map(len, split(units, 0))
+    taught = min(teaching or weighing, MAX_TEACHING)
+    n_learned = len({candidate.rows for candidate in candidates if candidate.per_column})
+    count, points = affordable(n)
+    points = min(points, most_points)
+    each = 2 * n * points * (points + 4 * d) / 3 + 3 * points**3
+    if points == n:
+        count, each = min(count, FEW_CARRIERS), 1.75 * n**2 * (n / 3 + weighing + 4 * d)
+    steps = {
+        "widths": 200 * n_learned * taught**2 * (taught + 2 * d),
+        "weights": (5 if teaching else 25) * len(candidates) * weighing**3,
+        "coefficients": count * each,
+    }
+    work = sum(steps.values())
+    seconds = 0.0 if work < LONG * SLOWEST else work / product_rate()
+    if seconds < LONG:
+        yield lambda step, share: None
+        return
+    memory = 8 * (len(candidates) / 2 * weighing**2 + 5 * points**2 + 4 * n * d)
+    what = f"{count_of(n, 'row')} and {count_of(len(candidates), 'model')}"
+    size = f"about {rounded(seconds, 2)} s and {in_bytes(memory)} of memory"
+    say(f"corank: a fit to {what} takes {size}")
+    with progress_bar("fitting", work, of_rows=False) as advance:
+        yield lambda step, share: advance(steps[step] * share)
+
+
+def product_rate() -> float:
+    """Operations per second in products of matrices, measured."""
+    square = np.ones((1_000, 1_000))
+    return 2e9 / min(repeat(lambda: square @ square, number=1, repeat=3))
 
 
 def _heaviest_with_bases(fitted: Sequence[FittedCandidate]) -> list[FittedCandidate]:

@@ -38,7 +38,6 @@ from corank.core.storable import (
     stored,
 )
 from corank.core.views import View, encoded_views, read_views
-from corank.describe import Summary, summarise
 from corank.encode.encoder import TableEncoder
 from corank.inputs import (
     as_numbers,
@@ -54,7 +53,6 @@ from corank.inputs import (
     scans,
 )
 from corank.learners.average.candidates import KERNELS, Candidate
-from corank.learners.average.encoding import WITHIN_QUERIES
 from corank.learners.average.explanation import explain_average, shares_of_distance
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import AverageModel, extended, fit_table
@@ -74,6 +72,7 @@ from corank.tables import to_arrow
 from corank.tables.columns import stacked_tables
 
 MAX_REASONS = 3  # candidates that `reason_` names
+NOT_HELD_OUT = "held-out predictions of an average are of rows in memory, not of files or updates."
 
 
 @storable("WeighedCandidate")
@@ -194,9 +193,13 @@ class AverageLearner(Saveable, QueryEstimator):
             self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
         return self
 
+    def remark_in_passes(self, *, queries: bool) -> str:
+        """What is left out of predictions in passes; queries : whether rows come with their labels."""
+        return self._model.remark_in_passes(queries=queries)
+
     @property
-    def remark_in_passes(self) -> str:  # type: ignore[override]  # noqa: D102
-        return self._model.remark_in_passes()
+    def needs_whole_queries(self) -> bool:  # type: ignore[override]  # noqa: D102
+        return self._model.compares_within_queries
 
     def _fit_scan(self, scan: Any, given: Mapping[str, Any], checkpoint: Any) -> Self:
         """Fit the rows of a scan: all of them in memory where they are few, else a sample, and sums
@@ -214,8 +217,10 @@ class AverageLearner(Saveable, QueryEstimator):
             sampled = scans().SampledScan.of(scan, passes, settings.seed)
             self._with_queries, self._with_links = scan.has_queries, False
             table = sampled.table.ordered(settings)
-            # no ranks within queries, which chunks may cut
-            self.fit_scored(table, settings, EncodedTable(table.features, None, settings))
+            encoded = None
+            if not sampled.has_whole_queries:
+                encoded = EncodedTable(table.features, None, settings)
+            self.fit_scored(table, settings, encoded)
         self._n_seen, self._n_scored, self._n_unscored, self._n_queries = sampled.counts
         self._training, self.encoder_ = None, scan.encoder
         return self
@@ -506,9 +511,9 @@ class AverageLearner(Saveable, QueryEstimator):
             return mean
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
 
-    def predicted(self, features: Array) -> Array:
-        """Scores of checked features, by the candidates that need neither queries nor links."""
-        values = self._model.predict(as_numbers(features), None)
+    def predicted(self, features: Array, queries: Index | None = None) -> Array:
+        """Scores of checked features, by the candidates that need no links; queries : (n,) codes."""
+        values = self._model.predict(as_numbers(features), queries)
         return _beside(finite_predictions(values), features)
 
     def predict_encoded(self, items: EncodedTable) -> FloatArray:
@@ -529,11 +534,7 @@ class AverageLearner(Saveable, QueryEstimator):
         if qid is None:
             return None
         codes = to_numpy(encode_queries(qid, n)[0])
-        return (
-            codes
-            if any(encoding.name in WITHIN_QUERIES for encoding in self._model.encodings)
-            else None
-        )
+        return codes if self._model.compares_within_queries else None
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a is above row i of X_b.
@@ -689,16 +690,17 @@ class AverageLearner(Saveable, QueryEstimator):
             f" {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
         )
 
-    def summary(self) -> Summary:
-        """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
-
-        Returns
-        -------
-        Summary
-            Print it; notebooks show it as a table.
+    @property
+    def held_out_predictions_(self) -> FloatArray:
+        """(n,) predictions of the rows of `fit`, then of `unscored`, by averages without their fold;
+        NaN where none was held out. Queries that were left out whole have the mean 0.
         """
-        check_is_fitted(self)
-        return summarise(self)
+        table = self._training
+        if table is None or self._average is None:
+            raise AttributeError(NOT_HELD_OUT)
+        average, values = self._average, np.full(len(table.scores), np.nan)
+        values[average.judged] = average.held_out / average.judged_units.roots
+        return values
 
     @property
     def constant_error(self) -> float:

@@ -35,6 +35,7 @@ from corank.learners.average.encoding import (
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
+    block_encoder,
     fit_encoding,
     known_items,
     rows_over_links,
@@ -46,6 +47,7 @@ from corank.learners.average.fitting import (
     learned_widths,
     sees,
     side_of,
+    told,
 )
 from corank.learners.average.posterior import (
     CandidateProcess,
@@ -214,52 +216,36 @@ class AverageModel:
         """Rows by name: by every encoding, those within queries only with query codes, those over
         links only with links.
         """
-        encoded = {
-            encoding.name: encoding.encode(features, queries)
+        travels = {
+            (encoding.name, hops)
             for encoding in self.encodings
-            if queries is not None or encoding.name not in WITHIN_QUERIES
-        }
-        return encoded | rows_beyond(encoded, self._travels, links)
-
-    @property
-    def _travels(self) -> set[tuple[str, int]]:
-        """Encodings, and the number of links over which rows see them."""
-        names = [encoding.name for encoding in self.encodings]
-        return {
-            (name, hops)
-            for name in names
             for hops in self.hops
-            if rows_over_links(name, hops) in self.points
+            if rows_over_links(encoding.name, hops) in self.points
         }
+        return self._encoder(features, queries, links, travels)(slice(None))
 
     def _encoder(
-        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
-    ) -> Callable[[slice | Index], Encoded]:
+        self,
+        features: Array,
+        queries: Index | None,
+        links: sparse.csr_array | None = None,
+        travels: Collection[tuple[str, int]] | None = None,
+    ) -> Callable[[slice | Index], dict[str, Array]]:
         """A function that encodes a run of rows; columns that depend on other rows are encoded
         once, for all rows.
+
+        travels : encodings, and over how many links rows see them; None for those of candidates
         """
-        whole: dict[str, Array] = {
-            e.name: e.encode(features, queries)
-            for e in self.encodings
-            if e.name in WITHIN_QUERIES and queries is not None
-        }
-        used = {
-            (f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops
-        }
-        if links is not None:
-            spread = {name for name, _ in used}
-            encoded_whole = {
-                e.name: e.encode(features, None) for e in self.encodings if e.name in spread
-            }
-            whole |= rows_beyond(encoded_whole, used, links)
-        others = [encoding for encoding in self.encodings if encoding.name not in WITHIN_QUERIES]
-
-        def encode(rows: slice | Index) -> Encoded:
-            block = take(features, rows)
-            encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
-            return encoded | {name: matrix[rows] for name, matrix in whole.items()}
-
-        return encode
+        encode = block_encoder(self.encodings, features, queries)
+        if links is None:
+            return encode
+        if travels is None:
+            kinds = [fitted.candidate for fitted in self.candidates]
+            travels = {(each.encoding, each.hops) for each in kinds if each.hops}
+        spread = {name for name, _ in travels}
+        encoded = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
+        beyond = rows_beyond(encoded, travels, links)
+        return lambda rows: encode(rows) | {name: matrix[rows] for name, matrix in beyond.items()}
 
     @property
     def _block_rows(self) -> int:
@@ -284,20 +270,27 @@ class AverageModel:
             )
         return replace(self._processes[number], context=side)
 
-    def remark_in_passes(self) -> str:
-        """What is left out where rows come without query labels and links; empty if nothing is."""
+    def remark_in_passes(self, *, queries: bool) -> str:
+        """What is left out where rows come without links, and perhaps query labels; empty if nothing
+        is.
+        """
         share = sum(
             candidate.weights[0]
             for candidate in self.candidates
-            if not sees(candidate.candidate, queries=False, links=False)
+            if not sees(candidate.candidate, queries=queries, links=False)
         )
         if share < LEAST_REMARK:
             return ""
+        compared = "" if queries else "columns are not compared within queries and "
         return (
-            "rows are predicted in passes, where columns are not compared within queries and links"
-            f" are not known: models with {share:.0%} of the weight are left out, and"
-            " others take their place."
+            f"rows are predicted in passes, where {compared}links are not known: models with"
+            f" {share:.0%} of the weight are left out, and others take their place."
         )
+
+    @property
+    def compares_within_queries(self) -> bool:
+        """Whether columns of rows are compared within queries."""
+        return any(encoding.name in WITHIN_QUERIES for encoding in self.encodings)
 
     def posterior(
         self, features: Array, queries: Index | None = None, links: sparse.csr_array | None = None
@@ -419,6 +412,8 @@ def fit_table(
     if table.numbers is None:
         return model, average
     given = table.numbers[scored]
+    if average is not None:
+        average = replace(average, judged=given[average.judged])
     return model.as_given(average, given, given), average
 
 
@@ -494,37 +489,45 @@ def fit_space(
     """Fit the average to units between encoded rows; honest : as in `fit_average`; all_rows : as in
     `ScoredTable`.
     """
-    space.widths = learned_widths(space, candidates, units, settings.seed)
-    usable = [candidate for candidate in candidates if space.can_build(candidate)]
-    is_kept = all_rows is None and units.n_points <= MAX_KEPT
-    constant = AverageModel(
-        encodings=list(encodings),
-        points=space.scored,
-        unscored=space.unscored,
-        view_columns=space.view_columns,
-        candidates=[],
-        base=units.base,
-        low=-np.inf,
-        high=np.inf,
-        factor=1.0,
-        least_deviation=LEAST_DEVIATION * float(units.scores.std()),
-        units=units if is_kept else None,
-        scored=space.scored if is_kept else None,
-        hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
-    )
-    spread = float(np.max(np.abs(units.targets), initial=0.0))
-    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
-    if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
-        return constant, None
-    average = fit_average(
-        space,
-        usable,
-        units,
-        ranks=settings.ranks,
-        seed=settings.seed,
-        honest=honest,
-        rows=None if all_rows is None else all_rows(encodings),
-    )
+    rows = None if all_rows is None else all_rows(encodings)
+    n, most_points = max(len(units), units.n_points), units.n_points
+    if rows is not None:
+        n, most_points = rows.n_rows, rows.most_points
+    d = max((matrix.shape[1] for matrix in space.scored.values()), default=0)
+    with told(units, candidates, (n, d), most_points) as done:
+        space.widths = learned_widths(space, candidates, units, settings.seed)
+        done("widths", 1)
+        usable = [candidate for candidate in candidates if space.can_build(candidate)]
+        is_kept = all_rows is None and units.n_points <= MAX_KEPT
+        constant = AverageModel(
+            encodings=list(encodings),
+            points=space.scored,
+            unscored=space.unscored,
+            view_columns=space.view_columns,
+            candidates=[],
+            base=units.base,
+            low=-np.inf,
+            high=np.inf,
+            factor=1.0,
+            least_deviation=LEAST_DEVIATION * float(units.scores.std()),
+            units=units if is_kept else None,
+            scored=space.scored if is_kept else None,
+            hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
+        )
+        spread = float(np.max(np.abs(units.targets), initial=0.0))
+        tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
+        if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
+            return constant, None
+        average = fit_average(
+            space,
+            usable,
+            units,
+            ranks=settings.ranks,
+            seed=settings.seed,
+            honest=honest,
+            rows=rows,
+            done=done,
+        )
     # and one as large as the spread, should all be zero
     judged = average.residuals[np.isfinite(average.residuals)]
     squares = np.sum(judged**2) + np.var(units.scores)
@@ -623,8 +626,8 @@ def _candidates(
             )
         if not has_queries and all(c.encoding in WITHIN_QUERIES for c in settings.candidates):
             raise ValueError(
-                "candidates: all of them compare columns within queries, which takes a ranker, qid="
-                " and rows in memory."
+                "candidates: all of them compare columns within queries, which takes a ranker and"
+                " qid=, or a scan with many queries."
             )
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]

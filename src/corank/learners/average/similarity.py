@@ -252,7 +252,7 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self._scaled: tuple[FloatArray, Space] | None = None
+        self._scaled: dict[str, tuple[FloatArray, Space]] = {}
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
@@ -362,13 +362,15 @@ class Space:
         return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
 
     def _scaled_space(self, sight: Sight) -> Space:
-        """A space for the factors that were asked for last: they differ between folds, and distances
-        with them.
+        """A space for the factors of a sight that were asked for last: they differ between folds, and
+        distances with them.
         """
         assert sight.factors is not None
-        if self._scaled is None or not np.array_equal(self._scaled[0], sight.factors):
-            self._scaled = sight.factors, Space(self.scored)
-        return self._scaled[1]
+        factors, space = self._scaled.get(sight.name, (None, self))
+        if factors is None or not np.array_equal(factors, sight.factors):
+            space = Space(self.scored)
+            self._scaled[sight.name] = sight.factors, space
+        return space
 
     def _median(self, sight: Sight, kernel: str) -> float:
         """The median distance (rbf: squared) between scored rows that differ."""

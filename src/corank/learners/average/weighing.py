@@ -8,7 +8,7 @@ Gaussian process, and with many rows it would be sure of the wrong candidate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -151,10 +151,11 @@ def judge(
     units: Observations,
     *,
     with_variances: bool = True,
+    done: Callable[[float], None] = lambda share: None,
 ) -> list[Judged]:
     """The closed form and the held-out errors of every candidate. O(C N³).
 
-    with_variances : as in `solve_kernel`
+    with_variances : as in `solve_kernel`; done : called with the share of every candidate
     """
     judged = []
     cross_fitted = _cross_fitted(space, candidates, units)
@@ -168,6 +169,7 @@ def judge(
         if kernel.candidate.per_column and kernel.candidate in cross_fitted:
             form = _without_optimism(form, errors, units)
         judged.append(Judged(kernel.candidate, kernel.similarities, form, held_out, errors))
+        done(1 / len(candidates))
     return judged
 
 
