@@ -4,12 +4,14 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from brute_force import REGRESSION, Loss, fit_predict_comparisons, loss_rows, small_problem
 from brute_force.components import coefficients, components, nystrom, sizes_of
 from brute_force.views import Look, fit_views, item_folds, rbf, small_views
 from edited_files import round_trip
 from forced_way import forced
+from scipy import sparse
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
 from corank import (
@@ -340,3 +342,30 @@ def test_a_glance_does_not_hold_anything_out():
     model = RankRLS(ALPHA).fit(P.X, P.y, qid=P.qid)
     assert "held_out_predictions_" not in model._repr_html_() or model._fitted_rows is not None
     assert "predictions" not in vars(model._fitted_rows)
+
+
+@pytest.mark.parametrize("library", ["torch", "CSR", "frame"])
+def test_other_libraries_have_the_same(library):
+    expected = RankRLS(ALPHA, gamma=GAMMA).fit(P.X, P.y, qid=P.qid).held_out_predictions_
+    X, y = sparse.csr_array(P.X), P.y
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        X, y = torch.tensor(P.X), torch.tensor(P.y)
+    elif library == "frame":
+        X = pd.DataFrame(P.X, columns=list("abcdef"))
+    found = RankRLS(ALPHA, gamma=GAMMA).fit(X, y, qid=P.qid).held_out_predictions_
+    assert type(found).__name__ == ("Tensor" if library == "torch" else "ndarray")
+    np.testing.assert_allclose(np.asarray(found), expected, atol=1e-10)
+
+
+def test_views_with_bonds_of_pairs_and_chunks_of_unscored_rows():
+    bonds = np.asarray([[0, 1, 0], [1, 0, 2], [0, 2, 0.0]])
+    views = [View([0, 1], gamma=1.0), View([2, 3], gamma=1.0), View([4, 5], gamma=1.0)]
+    chunks = [P.apart[:3], P.apart[3:]]
+    model = CoRLS(views, ALPHA, bonds).fit(P.X, P.y, unscored=chunks)
+    found = model.held_out_predictions_
+    for row in SCORED[:3]:
+        y = P.y.copy()
+        kept = np.delete(np.arange(N), row)
+        again = CoRLS(views, ALPHA, bonds).fit(P.X[kept], y[kept], unscored=chunks)
+        np.testing.assert_allclose(again.predict(P.X[[row]]), found[row], atol=1e-8)

@@ -104,8 +104,7 @@ def test_a_search_that_began_on_few_rows_ends_at_the_best_widths_for_all():
     problem = make_problem(n=450, d=3)
     learned = learn_widths(problem)
     logs = np.log(learned.gammas)
-    value, slopes = evidence_of_widths(problem, np.append(logs, np.log(learned.alpha)))
-    assert value == learned.log_evidence
+    _, slopes = evidence_of_widths(problem, np.append(logs, np.log(learned.alpha)))
     slopes[:-1] -= PULL * (logs - logs.mean())
     assert np.abs(slopes).max() < 0.5  # of an evidence of hundreds
 
@@ -116,4 +115,3 @@ def test_weights_that_are_too_far_apart_keep_widths_within_their_range():
     apart = ScoredRows.of(problem.features, problem.reference, None, weights)
     learned = learn_widths(apart.under(WithinQueries()))
     assert np.isfinite(learned.gammas).all()
-    assert np.isfinite(learned.log_evidence)

@@ -158,15 +158,15 @@ def default_folding(
     """
     if groups is None:
         return _item_folding(problems, seed)
-    present = np.unique(np.concatenate(groups))
+    every = np.concatenate(groups)
+    present = np.unique(every[every >= 0])
     if len(present) < 2:
         return None
-    folding = Folding([np.searchsorted(present, codes) for codes in groups])
+    folding = Folding([np.where(c < 0, -1, np.searchsorted(present, c)) for c in groups])
     if n_features is None:
         return folding
     n_units = sum(len(codes) for codes in groups)
-    sizes = np.bincount(np.concatenate(folding.codes))
-    largest = int(sizes.max())
+    largest = max(len(block) for block in folding.blocks())
     if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
         return folding
     return folding.coarser(N_FOLDS, seed)
@@ -203,7 +203,10 @@ def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
     whole = [int(folds[at[0]]) for at in places if np.ptp(folds[at]) == 0]
     present = np.setdiff1d(folds, whole)
     folds = np.where(np.isin(folds, whole), -1, np.searchsorted(present, folds))
-    return Folding([folds[at] for at in places], items=True) if len(present) else None
+    units = [np.full(problem.targets.shape[0], -1) for problem in problems]
+    for own, at in zip(units, places, strict=True):
+        own[: len(at)] = folds[at]
+    return Folding(units, items=True) if len(present) else None
 
 
 def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:

@@ -196,6 +196,46 @@ class QueryLoss:
 
 
 @dataclass(frozen=True)
+class GraphLoss:
+    """The loss of scores plus that of comparisons between these rows and others: both roots below
+    each other.
+
+    places : (n,) int64, the rows with scores among all
+    """
+
+    scores: QueryLoss
+    edges: PairLoss
+    places: Array
+
+    @property
+    def n_roots(self) -> int:
+        """Number of scores and comparisons."""
+        return self.scores.n_roots + self.edges.n_roots
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of both."""
+        return self.scores.weight + self.edges.weight
+
+    def root(self, x: Array) -> Array:
+        """J x."""
+        return namespace(x).concat(
+            [self.scores.root(take(x, self.places)), self.edges.root(x)], axis=0
+        )
+
+    def root_transposed(self, z: Array) -> Array:
+        """Jᵀ z."""
+        n = self.scores.n_roots
+        scored = self.scores.root_transposed(z[:n, :])
+        of_edges = self.edges.root_transposed(z[n:, :])
+        return segment_sum(scored, self.places, self.edges.n_rows) + of_edges
+
+    def conjugate(self, matrix: Array) -> Array:
+        """J K Jᵀ for a symmetric K (n, n)."""
+        return symmetrised(self.root(self.root(matrix).T))
+
+
+@dataclass(frozen=True)
 class PairLoss:
     """The loss of explicit comparisons, Σ w (margin − (f_winner − f_loser))²: J = diag(w)^½ A.
 

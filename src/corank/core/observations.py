@@ -28,7 +28,7 @@ from corank.core.arrays import (
     zeros_beside,
 )
 from corank.core.basis import Basis, FeatureBasis, FeatureMap
-from corank.core.loss import Loss, PairLoss, Pointwise, QueryLoss
+from corank.core.loss import GraphLoss, Loss, PairLoss, Pointwise, QueryLoss
 from corank.core.messages import warn_user
 from corank.core.queries import RowsByQuery, encode_queries, misordered_shares, query_codes
 from corank.core.storable import (
@@ -473,6 +473,155 @@ class ComparedRows:
 
 
 Problem: TypeAlias = ScoredRows | ComparedRows
+
+
+@dataclass(frozen=True)
+class GraphRows(ComparedRows):
+    """Rows with scores and, beside them, comparisons between them and other rows: the losses add up.
+    Units are the scores, then the comparisons.
+
+    features : (n, d) of all rows; groups : (n_units,) codes, −1 is never held out; None for items of
+        one query
+    scored : the rows with scores, of which `features` are as they were before views; places : where
+        they are among all
+    """
+
+    scored: Any = None
+    places: Any = None
+
+    @cached_property
+    def edges(self) -> ComparedRows:
+        """The comparisons alone."""
+        ends = self.winners, self.losers, self.margins, self.weights
+        return ComparedRows(self.features, *ends, np.arange(len(self.winners)))
+
+    @cached_property
+    def rows(self) -> ScoredRows:
+        """The rows with scores alone."""
+        rows: ScoredRows = replace(self.scored, features=take(self.features, self.places))
+        return rows
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries of the scored rows."""
+        return int(self.scored.n_queries)
+
+    @property
+    def labels(self) -> tuple[Array, Index | None]:
+        """The scores and the queries."""
+        raise ValueError("cv does not go with edges; leave it out.")
+
+    @property
+    def reference(self) -> Array:
+        """The scores."""
+        return self.scored.scores
+
+    @property
+    def index(self) -> Array:
+        """The row numbers of the scored rows."""
+        return self.scored.index
+
+    @property
+    def mean_score(self) -> float:
+        """That of the scores: comparisons have no level."""
+        return float(self.scored.mean_score)
+
+    @cached_property
+    def operator(self) -> Any:
+        """The loss of both."""
+        places = like(self.places, self.reference, "int64")
+        return GraphLoss(self.scored.operator, self.edges.operator, places)
+
+    @cached_property
+    def targets(self) -> Array:
+        """J s and J 1."""
+        return self._both(self.scored.targets, self.edges.targets)
+
+    def _both(self, first: Array, second: Array) -> Array:
+        return namespace(first).concat([first, like(second, first)], axis=0)
+
+    def _split(self, units: Index) -> tuple[Index, Index]:
+        """Numbers of scores, and of comparisons."""
+        n = len(self.scored)
+        return units[units < n], units[units >= n] - n
+
+    def take(self, units: Index) -> GraphRows:
+        """The problem with the given scores and comparisons only, on all rows."""
+        first, second = self._split(units)
+        edges = self.edges.take(second)
+        return replace(
+            self,
+            winners=edges.winners,
+            losers=edges.losers,
+            margins=edges.margins,
+            weights=edges.weights,
+            groups=None if self.groups is None else self.groups[units],
+            scored=self.scored.take(first),
+            places=self.places[first],
+        )
+
+    def regrouped(self, codes: Index) -> GraphRows:
+        """The scored rows in other queries."""
+        return replace(self, scored=self.scored.regrouped(codes[: len(self.scored)]))
+
+    def statistics(self, features: Features, size: int, folds: Index | None) -> Statistics:
+        """The sums over both; comparisons have no constant."""
+        n = len(self.scored)
+        of_scores, of_edges = (None, None) if folds is None else (folds[:n], folds[n:])
+        scored = self.rows.statistics(features, size, of_scores)
+        edges = self.edges.statistics(features, size, of_edges)
+        kept = like(np.r_[np.ones(size + 1), 0.0], self.reference)
+        edges = edges.transformed(
+            lambda vector: vector * kept, lambda matrix: kept[:, None] * matrix * kept[None, :]
+        )
+        n_folds = max(scored.n_folds, edges.n_folds)
+        return scored.with_folds(n_folds).merged(edges.with_folds(n_folds))
+
+    def freedom(self, units: Index | None = None) -> int:
+        """The rank of the loss."""
+        if units is None:
+            return int(self.scored.freedom()) + len(self.winners)
+        first, second = self._split(units)
+        return int(self.scored.freedom(first)) + len(second)
+
+    def unit_features(self, features: Features, units: Index) -> Array:
+        """Φ of scored rows, and Φ(winner) − Φ(loser)."""
+        first, second = self._split(units)
+        scored = self.rows.unit_features(features, first)
+        return self._both(scored, self.edges.unit_features(features, second))
+
+    def residuals(self, predictions: Array) -> Array:
+        """J (s − predictions), w^½ (margin − predicted difference)."""
+        n = len(self.scored)
+        rest = self.edges.residuals(predictions[n:, :])
+        return self._both(self.scored.residuals(predictions[:n, :]), rest)
+
+    def predictions(self, residuals: Array) -> Array:
+        """Scores and margins less the residuals."""
+        n = len(self.scored)
+        rest = self.edges.predictions(residuals[n:, :])
+        return self._both(self.scored.predictions(residuals[:n, :]), rest)
+
+    def per_unit(self, rows: Array) -> Array:
+        """Values of scored rows, and winner less loser."""
+        return self._both(take(rows, self.places), self.edges.per_unit(rows))
+
+    def unit_root(self, x: Array) -> Array:
+        """J x, for values of units."""
+        n = len(self.scored)
+        return self._both(self.scored.unit_root(x[:n, :]), self.edges.unit_root(x[n:, :]))
+
+    def unit_root_transposed(self, z: Array) -> Array:
+        """Jᵀ z, for values of units."""
+        n = len(self.scored)
+        rest = self.edges.unit_root_transposed(z[n:, :])
+        return self._both(self.scored.unit_root_transposed(z[:n, :]), rest)
+
+    def misordered(self, predictions: Array) -> FloatArray:
+        """Shares of wrongly ordered pairs per query, then per comparison."""
+        n = len(self.scored)
+        shares = self.scored.misordered(predictions[:n, :])
+        return np.concatenate([shares, self.edges.misordered(predictions[n:, :])])
 
 
 def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:

@@ -240,6 +240,13 @@ class Statistics:
             total = total + gram
         return Statistics(self.comparison, (total,), (moments,))
 
+    def with_folds(self, n_folds: int) -> Statistics:
+        """The sums with empty folds at the end, up to a number of folds."""
+        missing = max(n_folds - self.n_folds, 0)
+        empty = Gram(0.0 * self.queries[0].matrix)
+        queries, parts = (*self.queries, *[empty] * missing), (*self.parts, *[None] * missing)
+        return Statistics(self.comparison, queries, parts)
+
     def merged(self, other: Statistics) -> Statistics:
         """The sums over the rows of both; without queries, all rows are one query."""
         pairs = zip(self.parts, other.parts, strict=True)

@@ -172,7 +172,7 @@ class ViewLearner(KernelLeastSquares):
     ) -> None:
         self._evidence = problem.evidence(solution.trial, settings)
         self.agreement_, self.n_iter_ = solution.agreement, solution.n_iter
-        self._compared = isinstance(data.problem, ComparedRows)
+        self._compared = type(data.problem) is ComparedRows
         self._n_unscored = data.n_unscored
         self._effect: UnscoredEffect | None = None
         self._warn_of_agreement(self._n_unscored)
@@ -338,6 +338,7 @@ class LeastSquaresOnViews(ViewLearner):
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
+        edges: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit on scored rows, with the views agreeing on unscored ones.
@@ -355,13 +356,14 @@ class LeastSquaresOnViews(ViewLearner):
             a time; a query may go on in the next one but not come back later. Or a `corank.scan`,
             which brings its queries
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        edges : as in `RLS.fit`, for every view; rows of X that they name are not unscored
         checkpoint : folder for the sums so far of scans; the same fit takes them up again
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint, edges)
 
     def _settings(self) -> Settings:
         check_choice(self.solver, "solver", SOLVERS)

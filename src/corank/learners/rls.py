@@ -29,6 +29,7 @@ from corank.inputs import (
     compared_rows,
     given_scores,
     is_scan,
+    read_edges,
     read_features,
     read_scanned_features,
     read_score_columns,
@@ -107,13 +108,14 @@ class KernelLeastSquares(Learner):
         unscored: Any = None,
         unscored_qid: Any = None,
         checkpoint: Any = None,
+        edges: Any = None,
     ) -> Self:
         """Fit rows in memory or of scans: the arguments of `fit`, checked one after the other."""
         settings = self._settings()
         check_weights(self.loss(), sample_weight)
         X, y, qid = as_scan(X, y, qid)
         unscored, _, unscored_qid = as_scan(unscored, None, unscored_qid)
-        given = {"y": y, "qid": qid, "sample_weight": sample_weight}
+        given = {"y": y, "qid": qid, "sample_weight": sample_weight, "edges": edges}
         others = (unscored, unscored_qid)
         if checkpoint is None and not is_scan(X) and not is_scan(unscored):
             return self._fit_rows(X, given, others, settings)
@@ -130,7 +132,7 @@ class KernelLeastSquares(Learner):
     def _fit_rows(
         self,
         X: Any,
-        given: Mapping[str, Any],
+        given: dict[str, Any],
         others: tuple[Any, Any],
         settings: Settings,
         passes: Any = None,
@@ -141,16 +143,33 @@ class KernelLeastSquares(Learner):
         passes : over `unscored`, where that is a scan
         """
         features = read_features(self, X, reset=True)
+        edges = given.pop("edges")
         rows = read_score_columns(features, **given, several=True)
         asked = self._asked_bases(features.shape[1], settings)
-        known = {"centred": settings.centred, "with_queries": given["qid"] is not None}
+        known: dict[str, Any] = {
+            "centred": settings.centred,
+            "with_queries": given["qid"] is not None,
+        }
+        if edges is not None:
+            known["edges"] = self._read_edges(edges, rows, X)
         if rows.scores.shape[1] > 1 and self.has_targets:
             return self._fit_targets(rows, features, asked, settings, known)
         views = [each.view for each in asked.views]
         data = scored_data(rows, features, views, self.loss(), **known)
         if self.has_views:
-            data = self._sharing(data, rows_without_scores(rows), others, asked, passes)
+            plain = rows_without_scores(rows, data.index)
+            data = self._sharing(data, plain, others, asked, passes)
         return self._fit_data(data, asked, settings)
+
+    def _read_edges(self, edges: Any, rows: ScoredRows, X: Any) -> tuple[Array, ...]:
+        """Preferences beside scores as checked comparisons."""
+        if rows.scores.shape[1] > 1:
+            raise ValueError("edges go with one column of y; fit one model per column.")
+        if self.cv is not None:
+            raise ValueError("cv does not go with edges; leave it out.")
+        if is_named(self.gamma, "columns"):
+            raise ValueError("gamma='columns' does not go with edges; give numbers, or 'tune'.")
+        return read_edges(edges, len(rows), X)
 
     def _fit_targets(
         self,
@@ -158,7 +177,7 @@ class KernelLeastSquares(Learner):
         features: Array,
         asked: AskedBases,
         settings: Settings,
-        known: Mapping[str, bool],
+        known: Mapping[str, Any],
     ) -> Self:
         """Fit every column of scores as it would be alone; those with the same rows scored share
         what does not depend on scores.
@@ -449,7 +468,7 @@ def fitted_function(
     system: DualSystem | PrimalSystem, coefficients: Sequence[Array], level: float
 ) -> Function:
     """The mean of the views of a system that was solved."""
-    compared = isinstance(system.views[0].problem, ComparedRows)
+    compared = type(system.views[0].problem) is ComparedRows
     whitened = isinstance(system, PrimalSystem) and not compared
     spans = [Span.of(view, whitened=whitened) for view in system.views]
     return Function.mean(spans, coefficients, level)
@@ -467,6 +486,7 @@ class LeastSquares(KernelLeastSquares):
         *,
         qid: Any = None,
         sample_weight: Any = None,
+        edges: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit on the rows that have a score.
@@ -481,13 +501,17 @@ class LeastSquares(KernelLeastSquares):
             the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of
             its two
+        edges : preferences beside the scores, between any rows of X, also of two queries or without
+            a score: (p, 2) rows (winner, loser), (p, 3) with a margin, (p, 4) with a weight; or a
+            sparse matrix (n, n) of weights, winners by row. They add
+            Σ weight (margin − (f(winner) − f(loser)))² to the loss
         checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, qid, sample_weight, checkpoint=checkpoint)
+        return self._fit(X, y, qid, sample_weight, checkpoint=checkpoint, edges=edges)
 
     def _restore(self, values: dict[str, Any]) -> None:
         alphas, paths, levels = values["alpha_"], values["path_"], values["intercept_"]

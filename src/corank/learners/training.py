@@ -28,7 +28,7 @@ from corank.core.kernels import (
     is_named,
 )
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, Problem, ScoredRows, warn_of_ties
+from corank.core.observations import ComparedRows, GraphRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.core.views import BlockKernel, View, select
@@ -105,6 +105,7 @@ def scored_data(
     *,
     centred: bool,
     with_queries: bool,
+    edges: tuple[Array, ...] | None = None,
 ) -> TrainingData:
     """Rows with scores as what views are fitted on.
 
@@ -113,10 +114,11 @@ def scored_data(
     rows : with scores (n, 1), or (n, M) one column per view; NaN = unscored
     features : (n, d) all rows of X
     centred : whether the mean of all given scores is taken out
+    edges : checked comparisons beside the scores, None for none
     """
     level = mean_of_given(rows) if centred else 0.0
     by_column: dict[int, ScoredRows] = {}
-    problems: list[ScoredRows] = []
+    problems: list[Any] = []
     for view, column in zip(views, columns_of_views(rows, len(views)), strict=True):
         if column not in by_column:
             scored = scored_rows(rows, column)
@@ -126,25 +128,60 @@ def scored_data(
                 scored = replace(scored, queries=None)
             by_column[column] = scored.under(loss, level)
         problems.append(by_column[column])
-    warn_of_ties(*problems)
-    shown = problems[0]
+    if edges is None:
+        warn_of_ties(*problems)
+    shown: Any = problems[0]
     if len(by_column) > 1:
         shown = scored_anywhere(rows).under(loss, level)
     numbers = [to_numpy(problem.index) for problem in problems]
-    index = to_numpy(shown.index)
+    index, n_units = to_numpy(shown.index), len(numbers[0])
+    n_scored, groups = len(index), _groups(shown, numbers)
+    if edges is not None:
+        shown, index = graph_rows(shown, index, features, edges, groups)
+        problems, numbers = [shown] * len(views), [index] * len(views)
+        n_units += len(shown.winners)
+        groups = None if shown.groups is None else [shown.groups] * len(views)
     return TrainingData(
         problem=shown,
         index=index,
         everything=features,
         problems=problems,
         numbers=numbers,
-        groups=_groups(shown, numbers),
-        n_units=len(numbers[0]),
-        n_scored=len(index),
+        groups=groups,
+        n_units=n_units,
+        n_scored=n_scored,
         weights=rows.weights,
         level=level,
         with_queries=with_queries,
     )
+
+
+def graph_rows(
+    scored: ScoredRows,
+    index: Index,
+    features: Array,
+    edges: tuple[Array, ...],
+    groups: Sequence[Index] | None,
+) -> tuple[GraphRows, Index]:
+    """Scored rows, numbered `index` in X, with comparisons beside them, and the numbers of all rows
+    that take part.
+
+    A comparison within a query is held out with it; all others stay.
+    """
+    winners, losers, margins, weights = edges
+    used = np.unique(np.concatenate([index, winners, losers]))
+    first: Any = np.searchsorted(used, winners)
+    second: Any = np.searchsorted(used, losers)
+    places = np.searchsorted(used, index)
+    codes: Any = None
+    if groups is not None:
+        of_rows = np.full(len(used), -1)
+        of_rows[places] = groups[0]
+        inside = of_rows[first] == of_rows[second]
+        codes = np.concatenate([groups[0], np.where(inside, of_rows[first], -1)])
+    items = features if len(used) == features.shape[0] else take(features, used)
+    graph = GraphRows(items, first, second, margins, weights, codes, scored=scored, places=places)
+    return graph, used
 
 
 def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool) -> TrainingData:
@@ -229,9 +266,10 @@ def mean_of_given(rows: ScoredRows) -> float:
     return float(np.average(scores[given], weights=every[given]))
 
 
-def rows_without_scores(rows: ScoredRows) -> list[HeldRows]:
-    """The rows of X that have a weight but no score in any column."""
-    without = ~given_scores(rows).any(axis=1)
+def rows_without_scores(rows: ScoredRows, used: Index) -> list[HeldRows]:
+    """The rows of X that have a weight but are not among those that are used."""
+    without = np.ones(len(rows), dtype=bool)
+    without[used] = False
     if rows.weights is not None:
         without &= to_numpy(rows.weights) > 0
     queries = None if rows.queries is None else to_numpy(rows.queries)

@@ -32,6 +32,7 @@ from corank.core.loss import Loss
 from corank.core.observations import (
     EVERY_ROW,
     ComparedRows,
+    GraphRows,
     Problem,
     ScoredRows,
     whitened_statistics,
@@ -45,7 +46,8 @@ from corank.solve.systems import DualSystem, PrimalSystem, ViewData
 from corank.solve.tuning import Training
 
 COMPARED = (
-    "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
+    "update adds scored rows, but this model was fitted on comparisons, or with edges; fit it again"
+    " instead."
 )
 FEDERATED = (
     "update cannot ask the sites that this model was agreed with; run the rounds again with the new"
@@ -60,7 +62,7 @@ MANY_PAIRS = (
 )
 CHUNKS = (
     "update cannot solve again with unscored rows that came in chunks; fit again, or take a number"
-    " of rows as basis, which keeps sums."
+    " of rows as basis, which keeps sums; so it is with edges."
 )
 
 
@@ -90,7 +92,9 @@ class Kept:
     def of(cls, system: DualSystem | PrimalSystem, unscored: UnscoredRows | None) -> Kept | None:
         """What is kept of a system that was solved; None where a model cannot be updated."""
         views = system.views
-        if isinstance(views[0].problem, ComparedRows):
+        problem = views[0].problem
+        in_sums = isinstance(problem, GraphRows) and isinstance(system, PrimalSystem)
+        if isinstance(problem, ComparedRows) and not in_sums:
             return None
         if isinstance(system, PrimalSystem):
             disagreement = system.disagreement if len(views) > 1 else None
@@ -254,6 +258,8 @@ def by_row(problem: Problem, values: Array, n_rows: int) -> Array:
     """Values of scored rows as those of the rows of X (n_rows,), NaN for the others; of comparisons
     as they are.
     """
+    if isinstance(problem, GraphRows):
+        problem = problem.scored
     if isinstance(problem, ScoredRows):
         places = np.full(n_rows, len(problem))
         places[to_numpy(problem.index)] = np.arange(len(problem))

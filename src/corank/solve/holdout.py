@@ -51,7 +51,7 @@ from corank.core.folds import (
     same_scores,
     split_units,
 )
-from corank.core.observations import Problem, ScoredRows
+from corank.core.observations import GraphRows, Problem, ScoredRows
 from corank.core.sums import BLOCK_ENTRIES, Statistics
 from corank.solve.co_kernel import CoKernel, grouped_by_ratio
 from corank.solve.spectrum import Spectrum, in_place, leave_out
@@ -295,6 +295,9 @@ def as_told(problem: Problem, values: Array, folds: Index) -> Array:
     """Held-out predictions (n_units,), for values (n_units, 1), without what the loss leaves open;
     see `held_out_predictions`.
     """
+    if isinstance(problem, GraphRows):  # comparisons come last
+        n, problem = len(problem.scored), problem.scored
+        values, folds = values[:n, :], folds[:n]
     if isinstance(problem, ScoredRows) and problem.groups is not None:
         values = problem.operator.unroot(problem.operator.root(values))
     return values[:, 0] + like(np.where(folds < 0, np.nan, 0.0), values)

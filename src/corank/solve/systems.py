@@ -156,7 +156,9 @@ class System:
         return Spectrum.of(matrix, self._largest)
 
     def with_each(self, targets: Sequence[Any], folds: Any) -> Iterator[Self]:
-        """This system, and others with other scores of its rows: they take over what it has made."""
+        """This system, and others with other scores of its rows: they take over what it has made.
+        Each is solved before the next one is asked for.
+        """
         self.is_shared = True
         yield self
         for problem in targets[1:]:
@@ -165,9 +167,11 @@ class System:
             for name in ("targets", "grams", "cokernel"):
                 vars(system).pop(name, None)
             yield system
+            system.forget()
+        self.forget()
 
     def forget(self) -> None:
-        """Let go of what the solution does not need."""
+        """Let go of what a solution does not need."""
         for name in ("scored", "kernels", "kept_spectrum", "all_unit_features"):
             vars(self).pop(name, None)
         self.cholesky_factors, self.spectra = {}, {}
@@ -254,7 +258,7 @@ class PrimalSystem(System):
             codes = _every_fold(folds.codes[0], folds.n_folds)
         every = target_statistics(targets, self.views[0].basis, codes)
         for system, sums in zip(super().with_each(targets, folds), every, strict=True):
-            system._statistics = [sums if codes is None else _with_folds(sums, folds.n_folds)]
+            system._statistics = [sums if codes is None else sums.with_folds(folds.n_folds)]
             if codes is None:
                 system.spectra = {}
             yield system
@@ -292,12 +296,9 @@ class PrimalSystem(System):
             ]
         else:
             self._statistics = [
-                _with_folds(
-                    whitened_statistics(
-                        view.problem, view.basis, _every_fold(codes, folding.n_folds)
-                    ),
-                    folding.n_folds,
-                )
+                whitened_statistics(
+                    view.problem, view.basis, _every_fold(codes, folding.n_folds)
+                ).with_folds(folding.n_folds)
                 for view, codes in zip(self.views, folding.codes, strict=True)
             ]
 
@@ -530,19 +531,6 @@ def _all_units(view: ViewData) -> Index:
 def _every_fold(codes: Index, n_folds: int) -> Index:
     """Fold numbers with units that are never held out in a fold of their own, after the others."""
     return np.where(codes < 0, n_folds, codes)
-
-
-def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
-    """Statistics with empty folds at the end: a view need not have scores in all of them."""
-    missing = n_folds - statistics.n_folds
-    if missing <= 0:
-        return statistics
-    empty = Gram(0.0 * statistics.queries[0].matrix)
-    return Statistics(
-        statistics.comparison,
-        (*statistics.queries, *[empty] * missing),
-        (*statistics.parts, *[None] * missing),
-    )
 
 
 def sum_unscored(

@@ -571,10 +571,8 @@ def tune(problem: TuningProblem, settings: Settings) -> Solution:
 def tune_each(
     problem: HeldProblem, settings: Settings, targets: Sequence[Problem]
 ) -> list[Solution]:
-    """What `tune` finds for every column of scores of the same rows, of which the problem has the
-    first.
-
-    What does not depend on scores is made once per kernel width, and kept for that width only.
+    """What `tune` finds for every column of scores of the same rows; what does not depend on scores
+    is made once per kernel width, and kept for that width only.
     """
     tried = []
     for views in problem.choices:
@@ -584,8 +582,6 @@ def tune_each(
             prepared = problem.prepared(system.views, settings, system)
             trial = _trial(problem, *prepared, settings)
             solutions.append(_solved(trial, trial.path, settings))
-        for solution in solutions:
-            solution.system.forget()
         tried.append(solutions)
     best = [best_of(by_width) for by_width in zip(*tried, strict=True)]
     return [replace(solution, path=path) for solution, path in best]

@@ -53,13 +53,11 @@ class ColumnWidths:
 
     gammas : (d,) as in `Kernel.with_widths`
     alpha : noise over the amplitude of the function
-    log_evidence : up to a constant
     start : of the search that found them
     """
 
     gammas: FloatArray
     alpha: float
-    log_evidence: float
     start: tuple[float, float]
 
 
@@ -127,8 +125,7 @@ def learn_widths(
         ends = [_search(problem, kernel, place, LAST_STEPS) for place, _ in ends]
     number = int(np.argmin([np.nan_to_num(objective, nan=np.inf) for _, objective in ends]))
     best = ends[number][0]
-    value, _ = _evidence_or_least(problem, kernel, best)
-    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), value, starts[number])
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), starts[number])
 
 
 def _search(

@@ -57,7 +57,8 @@ def literal(candidate, left, right):
 def test_kernels_are_those_of_columns_and_of_the_same_item(candidate):
     built = SPACE.built(candidate)
     np.testing.assert_allclose(SPACE.kernel(built), literal(candidate, SCORED, SCORED))
-    np.testing.assert_allclose(SPACE.cross_kernel(built, NEW), literal(candidate, NEW, SCORED))
+    cross = SPACE.kernel_to_scored(built, Distances(NEW, SCORED), Distances(NEW, {}))
+    np.testing.assert_allclose(cross, literal(candidate, NEW, SCORED))
     square = literal(candidate, NEW, NEW)
     np.testing.assert_allclose(SPACE.square_kernel(built, NEW), square)
     np.testing.assert_allclose(SPACE.variances(built, NEW), np.diag(square))

@@ -231,15 +231,15 @@ def told(
     n, d = shape
     weighing, teaching = map(len, split(units, 0))
     taught = min(teaching or weighing, MAX_TEACHING)
-    n_learned = len({candidate.rows for candidate in candidates if candidate.per_column})
+    learned = {each.rows for each in candidates if each.per_column and d <= MAX_WIDTHS}
     count, points = affordable(n)
     points = min(points, most_points)
     each = 2 * n * points * (points + 4 * d) / 3 + 3 * points**3
     if points == n:
         count, each = min(count, FEW_CARRIERS), 1.75 * n**2 * (n / 3 + weighing + 4 * d)
     steps = {
-        "widths": 200 * n_learned * taught**2 * (taught + 2 * d),
-        "weights": (5 if teaching else 25) * len(candidates) * weighing**3,
+        "widths": 200 * len(learned) * taught**2 * (taught + 2 * d),
+        "weights": (5 if teaching else 25) * len(candidates) * weighing**2 * (weighing + d),
         "coefficients": count * each,
     }
     work = sum(steps.values())

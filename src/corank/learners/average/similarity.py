@@ -25,9 +25,9 @@ from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ScoredRows
 from corank.core.storable import Finite, floats, storable, whole
-from corank.learners.average.candidates import WIDE_KERNELS, Candidate
+from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.encoding import IDENTITY, Encoding
+from corank.learners.average.encoding import IDENTITY, WIDE_KERNELS, Encoding
 from corank.solve.systems import contrasts
 from corank.solve.widths import STARTS, ColumnWidths, learn_widths
 
@@ -430,12 +430,6 @@ class Space:
             else self
         )
         return self._between(built, space.distances, self.to_unscored, self.to_unscored)
-
-    def cross_kernel(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
-        """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        return self.kernel_to_scored(
-            built, Distances(rows, self.scored), Distances(rows, self.unscored)
-        )
 
     def kernel_to_scored(
         self, built: CandidateKernel, distances: Distances, to_unscored: Distances
