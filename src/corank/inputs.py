@@ -41,6 +41,7 @@ from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows, refuse_lost_differences
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
+from corank.core.views import View, takes_objects
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
 SMALLEST_SIZE = 1e-60  # … and must not become zero
@@ -75,6 +76,15 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
             " CoRLS and CoRankRLS, and to unscored= of the last two."
         )
     refuse_masked(X, "X", MASKED_FEATURES)
+    if not isinstance(X, np.ndarray) or X.dtype.kind == "O":
+        objects = _read_objects(estimator, X, reset=reset)
+        if objects is not None:
+            return objects
+        if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str):
+            raise ValueError(
+                "X holds texts, which need a kernel function of two lists of them; or a table with a"
+                " column of texts and corank.TableEncoder."
+            )
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
     if is_frame(X):
@@ -99,6 +109,7 @@ def warn_of_scales(features: Array, kernel: Any) -> None:
         not isinstance(features, np.ndarray)
         or not isinstance(kernel, str)
         or kernel == "precomputed"
+        or features.dtype == object
     ):
         return
     ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
@@ -150,6 +161,8 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
             rows = read_features(estimator, unscored, reset=False)
         except ValueError as error:
             raise ValueError(f"unscored does not fit X: {error}") from error
+    if features.dtype == object:
+        return rows
     if is_sparse(features):
         return rows if is_sparse(rows) else sparse.csr_array(rows)
     if is_sparse(rows):
@@ -159,6 +172,48 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
         features,
         dtype_name(rows) if dtype_name(rows) in ("float32", "float64") else "float64",
     )
+
+
+def _read_objects(estimator: Any, X: Any, *, reset: bool) -> NumpyArray | None:
+    """Objects for a kernel function as an object array (n, d): one per entry of a list, or the cells
+    of an array. None where X is something else, or a table of numbers.
+    """
+    parameters = vars(estimator)
+    views = parameters.get("views")
+    of_views = (
+        [each.kernel for each in views if isinstance(each, View)]
+        if isinstance(views, list | tuple)
+        else []
+    )
+    may_take = any(map(takes_objects, [parameters.get("kernel"), *of_views]))
+    if not may_take or not isinstance(X, list | tuple | np.ndarray):
+        return None
+    try:
+        if np.asarray(X, dtype=np.float64).ndim == 2:
+            return None
+    except (TypeError, ValueError):
+        pass
+    cells: NumpyArray = np.empty(len(X), dtype=object)
+    if isinstance(X, np.ndarray):
+        cells = X
+    else:
+        for number, item in enumerate(X):
+            cells[number] = item
+    cells = cells[:, None] if cells.ndim == 1 else cells
+    if cells.ndim != 2 or cells.size == 0:
+        raise ValueError(
+            "X must be a list of objects, or an object array with one or two dimensions, and not"
+            f" empty; got shape {cells.shape}."
+        )
+    if reset:
+        estimator.n_features_in_ = cells.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+    elif cells.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {cells.shape[1]} objects per row, but {type(estimator).__name__} was fitted on"
+            f" {estimator.n_features_in_}."
+        )
+    return cells
 
 
 def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:

@@ -436,11 +436,12 @@ class LearnerOptions:
         "Strength of regularisation: tune, mean-length, a number, or several to try."
     )
     agreement: Word = tuned(
-        "How strongly views must agree on unscored rows: tune, a number, or several to try."
+        "How strongly the views of corankrls, corls and copursuit must agree on unscored rows: tune,"
+        " a number, or several to try."
     )
     beta: Word = setting(
-        "Share of the squared errors of the scores themselves in what a ranker learns from, from 0"
-        " to 1.",
+        "Share of the squared errors of the scores themselves in what rankrls, corankrls, pursuit and"
+        " copursuit learn from, from 0 to 1.",
         shown="0",
     )
     scoring: Word = setting(

@@ -137,7 +137,9 @@ def to_numpy(x: Any) -> NumpyArray:
 
 
 def like(values: Any, reference: Array, dtype: str = "float64") -> Array:
-    """`values` as an array of the same library and device as `reference`."""
+    """`values` as an array of the same library and device as `reference`; objects as they are."""
+    if dtype == "object":
+        return values
     xp = namespace(reference)
     if not array_api_compat.is_array_api_obj(values) or namespace(values) is not xp:
         values = np.asarray(to_numpy(values), dtype=dtype)
@@ -161,7 +163,9 @@ def sum_of(arrays: Sequence[Array]) -> Array:
 
 
 def with_precision_of(features: Array, values: Array) -> Array:
-    """Values with the precision of features."""
+    """Values with the precision of features, where these are numbers."""
+    if features.dtype == object:
+        return values
     precision = features.dtype if is_foreign(features) else features.dtype.type
     return namespace(values).astype(values, precision, copy=False)
 
@@ -238,7 +242,10 @@ def float64(x: Array) -> Array:
     if is_sparse(x):
         return x if x.dtype == np.float64 else x.astype(np.float64)
     xp = namespace(x)
-    return xp.astype(x, xp.float64, copy=False)
+    try:
+        return xp.astype(x, xp.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{error}: objects need a kernel function of two lists of them.") from None
 
 
 def segment_sum(

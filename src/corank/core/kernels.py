@@ -71,7 +71,8 @@ def register_kernel(name: str, function: KernelFunction) -> None:
     name : str
         Used as ``kernel=name``; must not be that of a built-in kernel.
     function : callable
-        ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values.
+        ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values, of arrays
+        or, where X holds objects such as texts or graphs, of lists of them.
     """
     if name in BUILT_IN_KERNELS or name == "precomputed":
         raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
@@ -164,7 +165,7 @@ class Kernel:
         if self.precomputed:
             return _columns(X, Z)
         function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
-        if function is not None and X.dtype == object:
+        if function is not None and object in (X.dtype, Z.dtype):
             return self._custom(function, objects_of(X), objects_of(Z))
         is_same = X is Z
         X = self.seen(float64(X))
@@ -346,6 +347,10 @@ def finite_values(values: Array) -> Array:
 
 def objects_of(X: NumpyArray) -> list[Any]:
     """The objects of rows (n, d) as a kernel function takes them; tuples of them where d > 1."""
+    if X.dtype != object:
+        raise ValueError(
+            "X holds numbers where the other rows are objects: fit and predict on the same kind."
+        )
     return X[:, 0].tolist() if X.shape[1] == 1 else list(map(tuple, X.tolist()))
 
 

@@ -210,8 +210,12 @@ def are_below(numbers: NumpyArray | None, end: int) -> bool:
 
 
 def feature_rows(rows: str, columns: str) -> Kind:
-    """Features of rows: a matrix of float64 or float32, or CSR, without NaN and infinity."""
-    dense = floats(rows, columns) | finite("float32", rows, columns)
+    """Features of rows: a matrix of float64 or float32, or CSR, without NaN and infinity; or of
+    objects.
+    """
+    dense = (
+        floats(rows, columns) | finite("float32", rows, columns) | array("object", rows, columns)
+    )
 
     def fits(value: Any, sizes: Sizes) -> bool:
         if not is_sparse(value):

@@ -37,7 +37,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import Basis, FeatureMap
-from corank.core.kernels import Kernel, kernel_names
+from corank.core.kernels import Kernel, is_registered, kernel_names
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.sampling import row_digests
 from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
@@ -306,6 +306,20 @@ def disagreements(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
 # ---------------------------------------------------------------- columns of views
 
 
+def are_by_name(views: Any) -> bool:
+    """Whether views, where there are any, name their columns."""
+    columns = (
+        [view.columns for view in views if isinstance(view, View)]
+        if isinstance(views, list | tuple)
+        else []
+    )
+    return any(
+        isinstance(column, str)
+        for chosen in columns
+        for column in np.ravel(np.asarray(chosen, dtype=object))
+    )
+
+
 def select(X: Array, columns: NumpyArray | None) -> Array:
     """The columns of a view, None for all, CSR where X is CSR; nothing is copied where they lie
     together.
@@ -332,6 +346,13 @@ class JointKernel:
     def kernel(self, **settings: Any) -> BlockKernel:
         """The kernel, its columns and widths still open; settings : of all kernels without a width."""
         return BlockKernel(self.name, views=self.views, **settings)
+
+
+def takes_objects(kernel: Any) -> bool:
+    """Whether a parameter `kernel` stands for a function, which may take objects."""
+    if isinstance(kernel, JointKernel):
+        return any(takes_objects(view.kernel) for view in kernel.views)
+    return callable(kernel) or (isinstance(kernel, str) and is_registered(kernel))
 
 
 @storable("ProductKernel")

@@ -337,6 +337,8 @@ def _read_row(read: Reader, row: Any, name: str) -> tuple[Array, str]:
     elif not is_sparse(row):
         refuse_masked(row, name, "fill in or leave out such entries")
         row = np.atleast_2d(np.asarray(row))
+        if row.dtype.kind == "U":
+            raise ValueError(f"{name} is an object: explain_pair speaks of columns of numbers.")
     features = float64(read(row))
     if features.shape[0] != 1:
         raise ValueError(f"{name} must be one row, got {features.shape[0]}.")

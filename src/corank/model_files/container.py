@@ -255,7 +255,10 @@ class Packer:
                     " hold: call corank.register_kernel('a name', function), then save again."
                 )
             return registered
-        raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
+        raise TypeError(
+            f"{name} holds a {type(value).__name__}, which a model file cannot hold; it can hold text,"
+            " numbers, and lists, tuples and dicts of them."
+        )
 
     def _pack_once(self, value: Any, name: str) -> Json:
         """An array or a CSR matrix."""
@@ -275,6 +278,9 @@ class Packer:
 
     def _pack_array(self, values: Any, name: str) -> Json:
         array = to_numpy(values)
+        if array.dtype == object and array.ndim == 2:
+            rows = enumerate(array.tolist())
+            return {"objects": [self.pack(row, f"{name}.{number}") for number, row in rows]}
         if array.dtype.kind in "OUT":
             if array.ndim != 1 or not all(isinstance(item, str) for item in array):
                 raise TypeError(
@@ -342,6 +348,12 @@ class Unpacker:
             return dict(self.unpack(content))
         if tag == "names" and is_list and all(isinstance(item, str) for item in content):
             return np.array(content, dtype=object)
+        if tag == "objects" and is_list and len({len(row) for row in content}) == 1:
+            cells = np.empty((len(content), len(content[0])), dtype=object)
+            for row, values in enumerate(content):
+                for column, cell in enumerate(values):
+                    cells[row, column] = self.unpack(cell)
+            return cells
         if tag == "array":
             return self._array(content)
         if tag == "by_columns":

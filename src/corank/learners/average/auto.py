@@ -14,13 +14,12 @@ from sklearn.base import RegressorMixin
 from corank.core.arrays import Array, FloatArray, Index, first_appearance, stack_rows, take
 from corank.core.sampling import Digests, canonical_order
 from corank.inputs import (
-    as_numbers,
     comparison_groups,
     read_comparisons,
     read_features,
     read_unscored,
 )
-from corank.learners.average.encoding import STANDARD
+from corank.learners.average.encoding import STANDARD, kernel_columns
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner
 from corank.learners.average.model import compared_units, fit_encoded
@@ -248,12 +247,14 @@ class AutoRanker(RankerMixin, AverageLearner):
         table = X
         X, unscored, encoder = self._encoded(X, unscored)
         features = read_features(self, X, reset=True)
+        self._kernel_columns = self.views and kernel_columns(self, features)
         n = features.shape[0]
         pairs = read_comparisons(winners, losers, margins, weights, n, table)
         groups = comparison_groups(pairs[0], pairs[1], n, qid)
-        numbers = as_numbers(features)
+        numbers = self._numbers(features)
         if unscored is not None:
-            numbers = stack_rows([numbers, as_numbers(read_unscored(self, features, unscored))])
+            more = self._numbers(read_unscored(self, features, unscored))
+            numbers = stack_rows([numbers, more])
         matrix = read_link_matrix(links, numbers.shape[0])
         self._with_queries = qid is not None
         self._with_links = links is not None

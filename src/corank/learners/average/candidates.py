@@ -15,17 +15,18 @@ from corank.learners.average.encoding import (
     BOTH_RANKS,
     ENCODINGS,
     IDENTITY,
+    KERNELS,
+    OWN_KERNEL,
     QUERY_RANKS,
     RANKS,
     STANDARD,
+    WIDE_KERNELS,
     WITHIN_QUERIES,
     rows_over_links,
 )
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
-WIDE_KERNELS = ("rbf", "exponential", "laplacian")  # those that have a width
-KERNELS = ("linear", "cosine", *WIDE_KERNELS)
 PRODUCT_KERNELS = ("rbf", "laplacian")  # that are products of kernels of single columns
 KERNELS_OF_NUMBERS = ("linear", "rbf", "laplacian")
 KERNELS_OF_TEXT = ("linear", "cosine", "rbf")  # and of CSR
@@ -130,6 +131,8 @@ class Candidate:
                 f" ({self.identity:.0%})"
             )
         text = f"{self.kernel}, {self.encoding} columns"
+        if self.encoding == OWN_KERNEL:
+            text = "a kernel of your own"
         if self.per_column:
             text = f"{self.kernel} with one width per column, {self.encoding} columns"
         elif self.kernel in WIDE_KERNELS:
@@ -358,10 +361,15 @@ def _own_candidates(
             Candidate(encoding, "cosine", second_order=True) for encoding in encodings if agree
         ]
     declared = {kernel for kernel in view_kernels if kernel != "rbf"}
+    if "precomputed" in declared:  # which stands for all kernels of the user's own
+        encodings, declared = [OWN_KERNEL], {"linear"}
     if len(declared) == 1 and "rbf" not in view_kernels:
         families = tuple(declared)
         if "linear" in declared or "cosine" in declared:
-            encodings = [encoding for encoding in encodings if encoding in (STANDARD, AS_GIVEN)]
+            unranked = (STANDARD, AS_GIVEN, OWN_KERNEL)
+            encodings = [encoding for encoding in encodings if encoding in unranked]
+    if encodings == [OWN_KERNEL] and len(view_kernels) == 1:
+        return [Candidate(OWN_KERNEL, "linear")]
     candidates = []
     for encoding in encodings:
         for kernel in families:

@@ -8,7 +8,8 @@ dropped. CSR columns are only scaled, so that the matrix stays sparse.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -16,7 +17,10 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
-from corank.core.storable import any_floats, floats, storable, whole
+from corank.core.basis import KernelBasis, make_basis
+from corank.core.kernels import Kernel, check_precomputed, is_named
+from corank.core.storable import any_floats, feature_rows, floats, storable, stored, whole
+from corank.core.views import SumKernel, View, numbered_views, select
 
 STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
     "standardised",
@@ -25,11 +29,15 @@ STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
     "normal scores overall and within queries",
     "as given",
 )
-ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN)
+OWN_KERNEL = "by a kernel of their own"  # columns whose products are its values
+ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN, OWN_KERNEL)
 WITHIN_QUERIES = (QUERY_RANKS, BOTH_RANKS)  # those that only rows with query labels have
+WIDE_KERNELS = ("rbf", "exponential", "laplacian")  # those that have a width
+KERNELS = ("linear", "cosine", *WIDE_KERNELS)  # of encoded columns
 IDENTITY = "identity"  # of rows by the item that they are
 NAMELESS = -(2.0**50)  # codes from here on down are no row's but those of models
 
+MAX_KERNEL_POINTS = 2_000  # rows of a kernel of the user's own by which all rows are known
 MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
 MAX_RANKED_ENTRIES = 5e7  # of a matrix whose columns are sorted; a larger one is only standardised
 REACH = 10.0  # spans between the 5 % and the 95 % quantile beyond which a value is cut off
@@ -65,6 +73,9 @@ class ScaledColumns:
         groups : numbers of the columns that share one scale
         """
         d = X.shape[1]
+        if name == OWN_KERNEL:
+            far = np.full(d, np.inf)
+            return cls(name, np.arange(d), -far, far, np.zeros(d), np.ones(d))
         if is_sparse(X):
             size = np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
             columns = np.flatnonzero(size > 0)
@@ -241,6 +252,98 @@ def known_items(codes: FloatArray) -> FloatArray:
     return np.where(codes < 0, NAMELESS - np.arange(len(codes))[:, None], codes)
 
 
+@storable("KernelColumns")
+@dataclass(frozen=True)
+class KernelColumns:
+    """Rows, or objects, as columns whose products are the values of a kernel: exact where one of two
+    rows is a point, and for every row with itself unless the kernel is precomputed.
+
+    columns : of X that the kernel sees; points : (r, _) as in `KernelBasis`; whitening : (r, k)
+    """
+
+    kernel: Annotated[Kernel, stored("Kernel")]
+    columns: Annotated[Index, whole("_")]
+    points: Annotated[Array, feature_rows(".r", "_") | whole(".r")]
+    whitening: Annotated[FloatArray, floats(".r", ".k")]
+
+    @classmethod
+    def fit(cls, kernel: Kernel, columns: Index, X: Array) -> KernelColumns:
+        """Points among rows X (n, d): all of them, or as many as there may be. O(n²) kernel values."""
+        seen = select(X, columns)
+        if kernel.precomputed:
+            check_precomputed(seen)
+        spec: Any = "all" if X.shape[0] <= MAX_KERNEL_POINTS else MAX_KERNEL_POINTS
+        basis, _ = make_basis(spec, kernel, seen, np.arange(X.shape[0]), "pivoted", 0)
+        assert isinstance(basis, KernelBasis)
+        return cls(kernel, columns, basis.points, basis.whitening.matrix)
+
+    @property
+    def n_columns(self) -> int:
+        """How many there are."""
+        return int(self.whitening.shape[1]) + (not self.kernel.precomputed)
+
+    def encode(self, X: Array) -> FloatArray:
+        """The columns of rows X (n, d): (n, k), and one for what the points do not explain."""
+        seen = select(X, self.columns)
+        cells: FloatArray = self.kernel.block(seen, self.points) @ self.whitening
+        if self.kernel.precomputed:
+            return cells
+        rest = self.kernel.diagonal(seen) - np.einsum("ij,ij->i", cells, cells)
+        return np.column_stack([cells, np.sqrt(np.maximum(rest, 0.0))])
+
+
+def as_columns(parts: Sequence[KernelColumns], features: Array) -> FloatArray:
+    """Checked features (n, d) as columns of kernels."""
+    return np.hstack([part.encode(features) for part in parts])
+
+
+def kernel_columns(learner: Any, X: Array) -> list[KernelColumns] | None:
+    """The columns for the kernels of the views of a learner, where these are functions, precomputed
+    or made of several; None where they are not. X : (n, d) rows of the fit
+    """
+    given = learner.views if isinstance(learner.views, list | tuple) else []
+    names = learner.feature_names
+    own = [has_own_kernel(view) for view in given if isinstance(view, View)]
+    if not any(own):
+        return None
+    if not all(own):
+        raise ValueError(
+            f"views: kernel {given[own.index(True)].kernel!r} does not go with built-in ones of other"
+            " views here; give all of them as functions, or fit CoRankRLS or CoRLS."
+        )
+    parts = []
+    for view in numbered_views(given, X.shape[1], names):
+        kernel = Kernel("precomputed")
+        if not is_named(view.kernel, "precomputed"):  # its widths, too
+            kernel = (
+                SumKernel([replace(view, columns=None)])
+                .kernel()
+                .seen_by(select(X, view.columns), take(names, view.columns))
+            )
+        parts.append(KernelColumns.fit(kernel, view.columns, X))
+    return parts
+
+
+def has_own_kernel(view: View) -> bool:
+    """Whether the kernel of a view is none of those that encoded columns can have."""
+    return not isinstance(view.kernel, str) or view.kernel not in KERNELS
+
+
+def views_of_kernels(
+    views: Sequence[View], parts: Sequence[KernelColumns] | None
+) -> Sequence[View]:
+    """Views of the columns of their kernels; as they are where they have none of their own."""
+    if parts is None:
+        for view in filter(has_own_kernel, views):
+            raise ValueError(f"views: kernel {view.kernel!r} of {view.name} needs rows in memory.")
+        return views
+    ends = np.cumsum([0, *(part.n_columns for part in parts)])
+    spans = [np.arange(first, end) for first, end in pairwise(ends)]
+    return [
+        View(span, "precomputed", name=view.name) for view, span in zip(views, spans, strict=True)
+    ]
+
+
 Encoding: TypeAlias = (
     ScaledColumns
     | NormalScores
@@ -277,7 +380,7 @@ def fit_encoding(
         ranked
     """
     encoding: Encoding
-    if name in (STANDARD, AS_GIVEN):
+    if name in (STANDARD, AS_GIVEN, OWN_KERNEL):
         encoding = ScaledColumns.fit(X, name, centred=centred, groups=groups)
     elif (
         is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name in WITHIN_QUERIES and queries is None)

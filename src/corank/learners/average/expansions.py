@@ -16,9 +16,8 @@ import numpy as np
 
 from corank.core.arrays import Array, FloatArray, Index
 from corank.core.kernels import Kernel, RbfPoints, unit_rows
-from corank.learners.average.candidates import WIDE_KERNELS
 from corank.learners.average.coefficients import FittedCandidate
-from corank.learners.average.encoding import IDENTITY
+from corank.learners.average.encoding import IDENTITY, WIDE_KERNELS
 from corank.learners.average.similarity import (
     Distances,
     Encoded,

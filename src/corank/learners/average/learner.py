@@ -30,6 +30,7 @@ from corank.core.storable import (
     FLAG,
     NUMBER,
     TEXT,
+    later,
     names,
     per_view,
     several,
@@ -37,7 +38,7 @@ from corank.core.storable import (
     storable,
     stored,
 )
-from corank.core.views import View, encoded_views, read_views
+from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import (
     as_numbers,
@@ -52,7 +53,12 @@ from corank.inputs import (
     read_weights,
     scans,
 )
-from corank.learners.average.candidates import KERNELS, Candidate
+from corank.learners.average.candidates import Candidate
+from corank.learners.average.encoding import (
+    as_columns,
+    kernel_columns,
+    views_of_kernels,
+)
 from corank.learners.average.explanation import explain_average, shares_of_distance
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import AverageModel, extended, fit_table
@@ -107,6 +113,7 @@ class AverageLearner(Saveable, QueryEstimator):
     _ranks: ClassVar[bool]
     fit_intercept = True  # whether the level of the scores is free
     _training: ScoredTable | None = None  # is not in a file
+    _kernel_columns: Any = None  # for kernels of the user's own
 
     contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
@@ -125,6 +132,7 @@ class AverageLearner(Saveable, QueryEstimator):
         "queries": ("_n_queries", COUNT),
         "n_comparisons": ("_n_comparisons", COUNT),
         "effect": ("_effect", stored("UnscoredEffect") | None),
+        "kernel_columns": ("_kernel_columns", later(several(stored("KernelColumns")))),
     }
 
     # ---------------------------------------------------------------- fit
@@ -173,6 +181,7 @@ class AverageLearner(Saveable, QueryEstimator):
         given = X
         X, unscored, encoder = self._encoded(given, unscored)
         features = read_features(self, X, reset=True)
+        self._kernel_columns = self.views and kernel_columns(self, features)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
@@ -340,13 +349,7 @@ class AverageLearner(Saveable, QueryEstimator):
         elif any(group.kind != "table" for group in groups):
             views = found
             kinds = [group.kind for group in groups]
-        for view in views:
-            if view.kernel not in KERNELS:
-                raise ValueError(
-                    f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use"
-                    " 'linear', 'cosine', 'rbf' (which stands for several kernels), 'exponential'"
-                    " or 'laplacian', or fit CoRankRLS or CoRLS."
-                )
+        views = views and views_of_kernels(views, self._kernel_columns)
         return AverageSettings(
             ranks=self._ranks,
             fit_intercept=bool(self.fit_intercept),
@@ -360,13 +363,21 @@ class AverageLearner(Saveable, QueryEstimator):
             ],
         )
 
+    def _numbers(self, features: Array) -> Array:
+        parts = self._kernel_columns
+        return as_columns(parts, features) if parts else as_numbers(features)
+
+    @property
+    def _calls_functions(self) -> bool:
+        return any(part.kernel.calls_function for part in self._kernel_columns or ())
+
     def _declared_views(
         self, encoder: TableEncoder | None, rng: np.random.Generator
     ) -> Sequence[View]:
         """The views that were given, by columns of the features; names are those of a table's
         columns.
         """
-        if encoder is None or not _by_name(self.views):
+        if encoder is None or not are_by_name(self.views):
             names = self.feature_names
             return read_views(self.views, self.n_features_in_, names, rng)
         names = encoder.feature_names_in_
@@ -383,7 +394,7 @@ class AverageLearner(Saveable, QueryEstimator):
         if self._ranks and queries is not None:
             scored = ~np.isnan(scores)
             refuse_lost_differences(scores[scored], queries[scored])
-        return ScoredTable(as_numbers(features), scores, queries, weights)
+        return ScoredTable(self._numbers(features), scores, queries, weights)
 
     def _with_unscored(
         self, table: ScoredTable, features: Array, unscored: Any, labels: Any
@@ -393,7 +404,7 @@ class AverageLearner(Saveable, QueryEstimator):
             if labels is not None:
                 raise ValueError("unscored_qid was given without unscored.")
             return table
-        more = as_numbers(read_unscored(self, features, unscored))
+        more = self._numbers(read_unscored(self, features, unscored))
         m = more.shape[0]
         queries = table.queries
         if queries is not None:
@@ -503,7 +514,7 @@ class AverageLearner(Saveable, QueryEstimator):
             check_is_fitted(self)
             return scans().predict_scan(self, X)
         features = self._read(X)
-        numbers = as_numbers(features)
+        numbers = self._numbers(features)
         queries = self._read_queries(qid, features.shape[0])
         matrix = self._read_links(links, features.shape[0])
         mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
@@ -513,7 +524,7 @@ class AverageLearner(Saveable, QueryEstimator):
 
     def predicted(self, features: Array, queries: Index | None = None) -> Array:
         """Scores of checked features, by the candidates that need no links; queries : (n,) codes."""
-        values = self._model.predict(as_numbers(features), queries)
+        values = self._model.predict(self._numbers(features), queries)
         return _beside(finite_predictions(values), features)
 
     def predict_encoded(self, items: EncodedTable) -> FloatArray:
@@ -557,7 +568,7 @@ class AverageLearner(Saveable, QueryEstimator):
                 " row i."
             )
         (posterior, rows), (_, others) = map(
-            self._model.posterior, map(as_numbers, (first, second))
+            self._model.posterior, map(self._numbers, (first, second))
         )
         return _beside(posterior.chances(rows, others, observed=observed), first)
 
@@ -588,6 +599,8 @@ class AverageLearner(Saveable, QueryEstimator):
             Three lists of parts, each of which sums to the difference of the two predictions.
         """
         check_is_fitted(self)
+        if self._kernel_columns:
+            raise ValueError("explain_pair speaks of columns, of which your kernels know nothing.")
         pair = read_pair(self._read, a, b, items, names)
         if pair.numbers is None and not (qid is None and links is None):
             given = "qid" if links is None else "links"
@@ -635,7 +648,7 @@ class AverageLearner(Saveable, QueryEstimator):
         ----------
         X, links : as in `predict`
         """
-        features = as_numbers(self._read(X))
+        features = self._numbers(self._read(X))
         matrix = self._read_links(links, features.shape[0])
         return self._model.posterior(features, None, matrix)
 
@@ -692,9 +705,7 @@ class AverageLearner(Saveable, QueryEstimator):
 
     @property
     def held_out_predictions_(self) -> FloatArray:
-        """(n,) predictions of the rows of `fit`, then of `unscored`, by averages without their fold;
-        NaN where none was held out. Queries that were left out whole have the mean 0.
-        """
+        """(n,) of the rows of `fit`, then `unscored`, without their fold (queries: mean 0), or NaN."""
         table = self._training
         if table is None or self._average is None:
             raise AttributeError(NOT_HELD_OUT)
@@ -759,7 +770,7 @@ class AverageLearner(Saveable, QueryEstimator):
         by_number = (
             self.views is not None
             and not is_named(self.views, "kinds")
-            and not _by_name(self.views)
+            and not are_by_name(self.views)
         )
         if encoder is not None and self._scored_rows is not None and not by_number:
             from sklearn.base import clone
@@ -780,20 +791,6 @@ class AverageLearner(Saveable, QueryEstimator):
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
         """Held-out errors per row or query: (units,)."""
         raise AssertionError("a learner says what its error is")
-
-
-def _by_name(views: Any) -> bool:
-    """Whether views name their columns."""
-    columns = (
-        [view.columns for view in views if isinstance(view, View)]
-        if isinstance(views, list | tuple)
-        else []
-    )
-    return any(
-        isinstance(column, str)
-        for chosen in columns
-        for column in np.ravel(np.asarray(chosen, dtype=object))
-    )
 
 
 def _beside(values: FloatArray, features: Array) -> Array:

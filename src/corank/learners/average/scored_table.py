@@ -24,6 +24,7 @@ from corank.learners.average.encoding import (
     known_items,
 )
 
+LEAST, DIGITS = 1e-300, 9  # of numbers that are computed in any order of the rows
 # all rows of a scan, by the encodings that a sample of them gave
 RowsOfScan: TypeAlias = Callable[[Sequence[Encoding]], RowsToSum]
 
@@ -127,6 +128,8 @@ class AverageSettings:
         """Digests of features (n, d) that do not depend on the units of dense columns, and in which
         rows without a name are not told apart by where they stand.
         """
+        if any(view.kernel == "precomputed" for view in self.views):
+            features = _whatever_directions(features)
         if self.identity:
             features = features.copy()
             features[:, self.identity] = np.maximum(features[:, self.identity], -1.0)
@@ -134,6 +137,15 @@ class AverageSettings:
             places = [np.unique(column, return_inverse=True)[1] for column in features.T]
             features = np.column_stack(places).astype(np.float64) if places else features
         return row_digests(features, self.seed)
+
+
+def _whatever_directions(rows: FloatArray) -> FloatArray:
+    """What of rows (n, k) does not change when all are turned: (n, 2)."""
+    turned = [np.einsum("ij,ij->i", rows, rows), rows @ rows.sum(axis=0)]
+    sizes = [max(float(np.abs(values).max()), LEAST) for values in turned]
+    return np.column_stack(
+        [np.round(v / size, DIGITS) for v, size in zip(turned, sizes, strict=True)]
+    )
 
 
 class EncodedTable:

@@ -25,9 +25,9 @@ from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ScoredRows
 from corank.core.storable import Finite, floats, storable, whole
-from corank.learners.average.candidates import WIDE_KERNELS, Candidate
+from corank.learners.average.candidates import Candidate
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.encoding import IDENTITY, Encoding
+from corank.learners.average.encoding import IDENTITY, WIDE_KERNELS, Encoding
 from corank.solve.systems import contrasts
 from corank.solve.widths import STARTS, ColumnWidths, learn_widths
 
