@@ -151,7 +151,9 @@ class SparseLearner(Learner):
             parts = zip(self.function_.parts, model.solutions, strict=True)
             values = []
             for part, solution in parts:
-                span = part.span.at(solution.points, solution.atoms)
+                points = solution.points
+                changed = {"columns": solution.atoms} if points is None else {"points": points}
+                span = replace(part.span, **changed)
                 values.append(Expansion(span, solution.coefficients).values(features))
             models.append(namespace(values[0]).stack(values, axis=1))
         return namespace(models[0]).stack(models, axis=1) + self.function_.level
@@ -626,10 +628,6 @@ class AtomSpan(Span):
             function=atoms.function,
             size=atoms.size,
         )
-
-    def at(self, points: Array | None, atoms: Index) -> AtomSpan:
-        """The span of other atoms of the same dictionary."""
-        return replace(self, points=points, columns=atoms if points is None else None)
 
     @property
     def of_columns(self) -> bool:

@@ -65,10 +65,6 @@ class Span:
         whitening = basis.whitening if whitened else None
         return cls(basis.kernel, basis.points, view.columns, view.rows, view.penalty, whitening)
 
-    def at(self, points: Array | None, atoms: Index) -> Span:
-        """The span of other points, which are atoms of that number."""
-        return replace(self, points=points, rows=atoms)
-
     def is_like(self, other: Span) -> bool:
         """Whether it is the same kernel at the same rows of X."""
         return self.kernel is other.kernel and np.array_equal(self.rows, other.rows)  # type: ignore[arg-type]

@@ -705,9 +705,7 @@ class AverageLearner(Saveable, QueryEstimator):
 
     @property
     def held_out_predictions_(self) -> FloatArray:
-        """(n,) predictions of the rows of `fit`, then of `unscored`, by averages without their fold;
-        NaN where none was held out. Queries that were left out whole have the mean 0.
-        """
+        """(n,) of the rows of `fit`, then `unscored`, without their fold (queries: mean 0), or NaN."""
         table = self._training
         if table is None or self._average is None:
             raise AttributeError(NOT_HELD_OUT)
