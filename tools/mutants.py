@@ -129,7 +129,8 @@ MUTANTS = [
     ),
     Mutant("average", CLOSED_FORM, "variance=variances * amplitude", "variance=variances"),
     # weights
-    Mutant("average", WEIGHING, "exponent = np.sqrt(int(units.folds.max()) + 1)", "exponent = 1.0"),
+    Mutant("average", WEIGHING, "max(np.sqrt(m), m / 2", "max(1.0, m / 2"),
+    Mutant("average", WEIGHING, "m / 2 * m / (m + FEW_ERRORS)", "0.0"),
     Mutant("average", WEIGHING, "LEAST_SLOPE = 0.1", "LEAST_SLOPE = 0.0"),
     Mutant("average", WEIGHING, "reach = (1 + trust) *", "reach = (1 + 0 * trust) *"),
     Mutant("average", WEIGHING, "ALMOST_RIGHT = 0.2", "ALMOST_RIGHT = 0.0"),
@@ -138,9 +139,9 @@ MUTANTS = [
     Mutant("average", WEIGHING, "N_BOOTSTRAPS = 100", "N_BOOTSTRAPS = 1"),
     Mutant("average", WEIGHING, "BELIEF = 0.5", "BELIEF = 0.05"),
     Mutant("average", WEIGHING, "against = gaps.sum() > ", "against = gaps.sum() > len(gaps) * "),
-    Mutant("average", WEIGHING, "(0.0 if marks else 0.5) * softmax", "0.5 * softmax"),
+    Mutant("average", WEIGHING, "share = 0.0 if marks else", "share = 0.5 if marks else"),
     Mutant("average", WEIGHING, "softmax(log_evidence / 2 +", "softmax(0 * log_evidence +"),
-    Mutant("average", WEIGHING, "STACKED_UNITS = 500", "STACKED_UNITS = 500_000"),
+    Mutant("average", WEIGHING, "EVIDENT_UNITS = 25", "EVIDENT_UNITS = 25_000"),
     Mutant(
         "average", WEIGHING, "cross_fitted.get(kernel.candidate, form.held_out)", "form.held_out"
     ),

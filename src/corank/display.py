@@ -188,6 +188,16 @@ def is_watched() -> bool:
     return wanted and sys.stderr.isatty()
 
 
+@contextmanager
+def silence(*, wanted: bool = True) -> Iterator[None]:
+    """Neither lines nor bars of long work inside the block."""
+    before, LOGGER.disabled = LOGGER.disabled, LOGGER.disabled or wanted
+    try:
+        yield
+    finally:
+        LOGGER.disabled = before
+
+
 def say(message: str) -> None:
     """A line on stderr, off a terminal by the logger "corank"; nothing from other processes."""
     if is_watched():

@@ -417,24 +417,23 @@ def read_score_columns(
     return rows
 
 
-def score_columns(y: Any) -> list[Any]:
-    """The columns of y, or y itself where it has one."""
+def score_columns(y: Any, fitted: int | None = None) -> list[Any]:
+    """The columns of y, or y itself where it has one; as many as a model was `fitted` on."""
     y = masked_as_nan(y)
     array = y if is_foreign(y) else _as_floats(y, "y")
+    columns = [y]
     if array.ndim == 2 and array.shape[1] > 1:
-        return [array[:, column] for column in range(array.shape[1])]
-    return [y]
+        columns = [array[:, column] for column in range(array.shape[1])]
+    if fitted not in (None, len(columns)):
+        raise ValueError(f"y has {len(columns)} columns, but the model was fitted on {fitted}.")
+    return columns
 
 
 def mean_over_targets(measure: Callable[..., float], y: Any, predictions: Array) -> float:
     """The mean over the columns of y of what a measure says of scores and predictions."""
     if predictions.ndim == 1:
         return float(measure(y, predictions))
-    columns = score_columns(y)
-    if len(columns) != predictions.shape[1]:
-        raise ValueError(
-            f"y has {len(columns)} columns, but the model was fitted on {predictions.shape[1]}."
-        )
+    columns = score_columns(y, predictions.shape[1])
     return float(np.mean([measure(own, predictions[:, j]) for j, own in enumerate(columns)]))
 
 

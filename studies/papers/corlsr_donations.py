@@ -46,7 +46,7 @@ from studies.verdicts import (
 )
 
 N_LABELLED, N_HOLDOUT = 100, 200
-AMOUNTS, QUICK_AMOUNTS = (0, 100, 300, 1000, 3000, 9000), (0, 100, 300, 1000)
+AMOUNTS, QUICK_AMOUNTS = (0, 100, 300, 1000, 3000, 9000), (0, 300, 1000)
 TIMED, QUICK_TIMED = (100, 1000, 3000, 10_000, 90_000), (100, 500, 1000, 3000, 30_000)
 # with more rows only what scales is timed; beyond the rows that there are, they are drawn again
 TIMED_IN_FULL = 3000

@@ -54,7 +54,8 @@ from studies.study import (
 )
 from studies.verdicts import LEVEL, NORMAL, Gap, standard_error
 
-# users of a repetition, as the paper has them: what its tests say of fewer would say less
+# users of a repetition, and to choose parameters on, as the paper has them. With fewer, as in a
+# quick run, tests say less and other parameters are chosen: no verdict follows from that
 PAPERS_USERS = 300
 ONCE = 0.5  # of the repetitions, in which a difference that is there shows
 WRONG = "share of pairs in the wrong order"
@@ -136,8 +137,15 @@ class MethodPair:
         """Whether the first errs less; only partly where it does by less than half of what is
         printed.
         """
+        if self.is_small:
+            return CANNOT_BE_TESTED
         printed_gain = self.published is not None and self.published < 0
         return self.gap.verdict(self.published if printed_gain else None, LEVEL)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it comes from fewer users than the paper's."""
+        return self.n_once < PAPERS_USERS
 
     @property
     def case(self) -> str:
@@ -154,7 +162,8 @@ class MethodPair:
         self, source: str, claim: str, verdict: Verdict, more: str = "", kind: Kind = OWN
     ) -> Finding:
         """What became of a claim about the pair."""
-        evidence = f"difference {self.shown}{more}."
+        few = f"; {self.n_once} users of a repetition are too few" if self.is_small else ""
+        evidence = f"difference {self.shown}{more}{few}."
         return Finding(source, claim, verdict, evidence, self.case, kind, self.gap.interval)
 
 
@@ -218,8 +227,7 @@ def err_alike(source: str, claim: str, pairs: Sequence[MethodPair]) -> list[Find
     findings = []
     for pair in pairs:
         verdict: Verdict = HOLDS if pair.once <= ONCE else DOES_NOT_HOLD
-        if pair.n_once < PAPERS_USERS:
-            verdict = CANNOT_BE_TESTED
+        verdict = CANNOT_BE_TESTED if pair.is_small else verdict
         more = (
             f"; p < {LEVEL} in {pair.once:.0%} of {pair.n_repetitions} repetitions of"
             f" {pair.n_once} users each"
@@ -246,6 +254,7 @@ def not_worse(
         verdict = (
             HOLDS if gap.high <= limit else DOES_NOT_HOLD if gap.low > limit else CANNOT_BE_TESTED
         )
+        verdict = CANNOT_BE_TESTED if pair.is_small else verdict
         more = f"; as good up to {limit:+.4f}, half of what the paper prints for RLS and RankRLS"
         findings.append(pair.finding(source, claim, verdict, more))
     return findings
@@ -259,6 +268,7 @@ def not_better(source: str, claim: str, pairs: Sequence[MethodPair]) -> list[Fin
         verdict: Verdict = (
             DOES_NOT_HOLD if errs_less else HOLDS if pair.gap.low > 0 else CANNOT_BE_TESTED
         )
+        verdict = CANNOT_BE_TESTED if pair.is_small else verdict
         findings.append(pair.finding(source, claim, verdict))
     return findings
 
@@ -370,9 +380,11 @@ def fewer_scores_findings(source: str, supervised: PaperTable, semi: PaperTable)
         for method in TABLED:
             published = supervised.published[method][at] - semi.published[method][at]
             gap = user_gap(supervised.errors(group, method), semi.errors(group, method))
-            pairs.append(
-                MethodPair(group, f"{method} with all", "with half of them", gap, published)
+            shape = supervised.in_repetitions(group, method).shape
+            pair = MethodPair(
+                group, f"{method} with all", "with half of them", gap, published, np.nan, *shape
             )
+            pairs.append(pair)
     return err_less(source, "Every supervised method errs more with half of the scores", pairs)
 
 

@@ -97,9 +97,8 @@ def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch
 def a_pair(
     mean: float, p: float, published: float | None = -0.01, reach: float = 0.0009, at: int = 0
 ) -> MethodPair:
-    return MethodPair(
-        GROUPS[at], "one", "other", Gap(mean, mean - reach, mean + reach, p, 500, 1), published
-    )
+    gap = Gap(mean, mean - reach, mean + reach, p, 500, 1)
+    return MethodPair(GROUPS[at], "one", "other", gap, published, np.nan, 10, 300)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +110,8 @@ def a_pair(
         (a_pair(-0.001, 0.3), DOES_NOT_HOLD),
         (a_pair(-0.005, 0.3, reach=0.02), CANNOT_BE_TESTED),
         (a_pair(-0.005, 0.3, reach=0.02, published=None), CANNOT_BE_TESTED),
+        (replace(a_pair(-0.02, 0.001), n_once=50), CANNOT_BE_TESTED),  # a quick run
+        (replace(a_pair(0.01, 0.001), n_once=50), CANNOT_BE_TESTED),
     ],
 )
 def test_verdict_on_who_errs_less(pair: MethodPair, verdict: str) -> None:

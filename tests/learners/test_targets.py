@@ -8,7 +8,17 @@ import pytest
 from brute_force import REGRESSION, Loss, fit_predict
 from brute_force.views import rbf
 
-from corank import KPCR, RLS, AutoRanker, CoRankRLS, KPCRank, RankRLS, load
+from corank import (
+    KPCR,
+    RLS,
+    AutoRanker,
+    CoRankRLS,
+    KPCRank,
+    ProductKernel,
+    RankRLS,
+    View,
+    load,
+)
 from corank.solve import spectrum, systems
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -218,3 +228,15 @@ def test_held_out_predictions_have_a_column_per_target(make):
     folds = [(REST, HALF), (HALF, REST)]
     columns = [each.predict_held_out(folds) for each in expected]
     np.testing.assert_allclose(model.predict_held_out(folds), np.stack(columns, axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [RLS, RankRLS])
+def test_complete_grids_of_pairs_have_several_columns(make):
+    left, right = RNG.normal(size=(7, 2)), RNG.normal(size=(5, 2))
+    rows = np.concatenate([np.repeat(left, 5, axis=0), np.tile(right, (7, 1))], axis=1)
+    y = np.stack([np.sin(rows[:, 0] * rows[:, 2]), rows[:, 1] + rows[:, 3]], axis=1)
+    kernel = ProductKernel([View([0, 1], gamma=0.5), View([2, 3], gamma=0.4)])
+    qid = None if make is RLS else np.repeat(np.arange(7), 5)
+    model = make(kernel=kernel).fit(rows, y, qid=qid)
+    expected = [make(kernel=kernel).fit(rows, column, qid=qid) for column in y.T]
+    np.testing.assert_allclose(model.predict(rows), predictions(expected, rows), atol=1e-9)

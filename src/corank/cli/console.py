@@ -14,7 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property, partial, wraps
 from importlib import import_module
@@ -31,7 +31,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from corank.core.messages import ArgumentError, did_you_mean, in_bytes, near_names
-from corank.display import LOGGER, terminal, visible
+from corank.display import silence, terminal, visible
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -410,9 +410,8 @@ def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[s
     `quiet`: nothing is shown, no notes either. Without `status` no steps are shown, as passes show
     their own progress.
     """
-    errors, LOGGER.disabled = terminal(), quiet
-    with warnings.catch_warnings(), ExitStack() as after:
-        after.callback(setattr, LOGGER, "disabled", False)
+    errors = terminal()
+    with warnings.catch_warnings(), silence(wanted=quiet):
         if quiet:
             warnings.simplefilter("ignore")
         if quiet or not status or not errors.is_terminal:

@@ -6,7 +6,7 @@ scored row, or one comparison. Units of one group (query) go together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
@@ -540,6 +540,11 @@ class GraphRows(ComparedRows):
     def _both(self, first: Array, second: Array) -> Array:
         return namespace(first).concat([first, like(second, first)], axis=0)
 
+    def _each(self, act: Callable[[Any, Array], Array], values: Array) -> Array:
+        """What is made of values of the scores, and of those of the comparisons."""
+        n = len(self.scored)
+        return self._both(act(self.scored, values[:n, :]), act(self.edges, values[n:, :]))
+
     def _split(self, units: Index) -> tuple[Index, Index]:
         """Numbers of scores, and of comparisons."""
         n = len(self.scored)
@@ -548,13 +553,12 @@ class GraphRows(ComparedRows):
     def take(self, units: Index) -> GraphRows:
         """The problem with the given scores and comparisons only, on all rows."""
         first, second = self._split(units)
-        edges = self.edges.take(second)
         return replace(
             self,
-            winners=edges.winners,
-            losers=edges.losers,
-            margins=edges.margins,
-            weights=edges.weights,
+            winners=self.winners[second],
+            losers=self.losers[second],
+            margins=self.margins[second],
+            weights=self.weights[second],
             groups=None if self.groups is None else self.groups[units],
             scored=self.scored.take(first),
             places=self.places[first],
@@ -579,9 +583,8 @@ class GraphRows(ComparedRows):
 
     def freedom(self, units: Index | None = None) -> int:
         """The rank of the loss."""
-        if units is None:
-            return int(self.scored.freedom()) + len(self.winners)
-        first, second = self._split(units)
+        every = np.arange(len(self.scored) + len(self.winners))
+        first, second = self._split(every if units is None else units)
         return int(self.scored.freedom(first)) + len(second)
 
     def unit_features(self, features: Features, units: Index) -> Array:
@@ -592,15 +595,11 @@ class GraphRows(ComparedRows):
 
     def residuals(self, predictions: Array) -> Array:
         """J (s − predictions), w^½ (margin − predicted difference)."""
-        n = len(self.scored)
-        rest = self.edges.residuals(predictions[n:, :])
-        return self._both(self.scored.residuals(predictions[:n, :]), rest)
+        return self._each(lambda problem, values: problem.residuals(values), predictions)
 
     def predictions(self, residuals: Array) -> Array:
         """Scores and margins less the residuals."""
-        n = len(self.scored)
-        rest = self.edges.predictions(residuals[n:, :])
-        return self._both(self.scored.predictions(residuals[:n, :]), rest)
+        return self._each(lambda problem, values: problem.predictions(values), residuals)
 
     def per_unit(self, rows: Array) -> Array:
         """Values of scored rows, and winner less loser."""
@@ -608,20 +607,16 @@ class GraphRows(ComparedRows):
 
     def unit_root(self, x: Array) -> Array:
         """J x, for values of units."""
-        n = len(self.scored)
-        return self._both(self.scored.unit_root(x[:n, :]), self.edges.unit_root(x[n:, :]))
+        return self._each(lambda problem, values: problem.unit_root(values), x)
 
     def unit_root_transposed(self, z: Array) -> Array:
         """Jᵀ z, for values of units."""
-        n = len(self.scored)
-        rest = self.edges.unit_root_transposed(z[n:, :])
-        return self._both(self.scored.unit_root_transposed(z[:n, :]), rest)
+        return self._each(lambda problem, values: problem.unit_root_transposed(values), z)
 
     def misordered(self, predictions: Array) -> FloatArray:
         """Shares of wrongly ordered pairs per query, then per comparison."""
-        n = len(self.scored)
-        shares = self.scored.misordered(predictions[:n, :])
-        return np.concatenate([shares, self.edges.misordered(predictions[n:, :])])
+        shares: FloatArray = self._each(lambda own, values: own.misordered(values), predictions)
+        return shares
 
 
 def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:

@@ -41,6 +41,7 @@ from rich.progress import (
 from threadpoolctl import threadpool_limits
 
 import corank
+from corank.display import silence
 from corank.tables import replacing
 
 # shared data, a job → a result that JSON can hold
@@ -208,7 +209,7 @@ def _attempt_shared(run: Run, job: Any) -> Done | str:
 
 def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
     """Run a job and record its time and warnings."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, silence():
         warnings.simplefilter("always")
         begin = time.perf_counter()
         try:

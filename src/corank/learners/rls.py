@@ -448,13 +448,10 @@ class KernelLeastSquares(Learner):
 
     def _grow_targets(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         """Add rows to the model of every column of scores."""
-        columns, models = score_columns(y), [copy(model) for model in self.targets_]
+        models = [copy(model) for model in self.targets_]
         if any(model._kept is None for model in models):
             raise ValueError(self._why_fixed())
-        if len(columns) != len(models):
-            raise ValueError(
-                f"y has {len(columns)} columns, but the model was fitted on {len(models)}."
-            )
+        columns = score_columns(y, len(models))
         for model, scores in zip(models, columns, strict=True):
             model.update(X, scores, qid=qid, sample_weight=sample_weight)
         self._keep_targets(models)

@@ -6,7 +6,7 @@ With M = J K Jᵀ and t = J s, the log evidence for alpha, the amplitude at its 
 
 on the N directions in which the loss does not vanish. One Cholesky factor gives it with all its
 slopes. It has several maxima: a column that plays no part at first may never be picked up. So the
-search begins at several places, on few rows, and goes on from the best of them on all rows.
+search begins at several places, on few rows, and goes on from where each of them led, on all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ComparedRows, Problem
 from corank.solve.posterior import weighted_distances
 
-FIRST_ROWS = 300  # by which the places to begin at are compared
+FIRST_ROWS = 300  # by which the search begins
 # gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
 STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
 FIRST_STEPS, LAST_STEPS = 25, 30  # of L-BFGS, on few rows and on all
@@ -120,20 +120,22 @@ def learn_widths(
     n, d = len(problem.targets), problem.features.shape[1]
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
     places = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in starts]
-    best, start = _search(few, kernel, places, FIRST_STEPS)
+    ends = [_search(few, kernel, place, FIRST_STEPS) for place in places]
     if n > FIRST_ROWS:
-        best, _ = _search(problem, kernel, [best], LAST_STEPS)
-    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), starts[start])
+        ends = [_search(problem, kernel, place, LAST_STEPS) for place, _ in ends]
+    number = int(np.argmin([np.nan_to_num(objective, nan=np.inf) for _, objective in ends]))
+    best = ends[number][0]
+    return ColumnWidths(np.exp(best[:-1]), float(np.exp(best[-1])), starts[number])
 
 
 def _search(
-    problem: Problem, kernel: str, starts: Sequence[FloatArray], steps: int
-) -> tuple[FloatArray, int]:
-    """The best end of the searches from some places: (d + 1,) logarithms of gammas and alpha, and
-    the number of its place.
+    problem: Problem, kernel: str, start: FloatArray, steps: int
+) -> tuple[FloatArray, float]:
+    """The end of the search from a place: (d + 1,) logarithms of gammas and alpha; and the objective
+    there, which is least at the best place.
     """
     low, high = np.log(ALPHA_RANGE)
-    reach = [(-LOG_REACH, LOG_REACH)] * (len(starts[0]) - 1)
+    reach = [(-LOG_REACH, LOG_REACH)] * (len(start) - 1)
 
     def descent(place: FloatArray) -> tuple[float, FloatArray]:
         value, slopes = _evidence_or_least(problem, kernel, place)
@@ -141,19 +143,15 @@ def _search(
         slopes[:-1] -= PULL * apart
         return 0.5 * PULL * float(apart @ apart) - value, -slopes
 
-    ends = [
-        minimize(
-            descent,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[*reach, (low, high)],
-            options={"maxiter": steps},
-        )
-        for start in starts
-    ]
-    best = int(np.argmin([np.nan_to_num(end.fun, nan=np.inf) for end in ends]))
-    return np.asarray(ends[best].x), best
+    end = minimize(
+        descent,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[*reach, (low, high)],
+        options={"maxiter": steps},
+    )
+    return np.asarray(end.x), float(end.fun)
 
 
 def _evidence_or_least(

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from corank import AutoRanker, AutoRegressor, Candidate, display
 from corank.cli import app
+from corank.experiments.jobs import _attempt
 from corank.learners.average import fitting
 from corank.learners.average.model import score_units
 from corank.learners.average.scored_table import AverageSettings
@@ -104,6 +105,16 @@ def test_a_terminal_shows_a_line_and_a_bar(capsys, monkeypatch):
     shown = capsys.readouterr().err
     assert shown.startswith("corank: a fit to 60 rows and 3 models takes about")
     assert "fitting" in shown
+
+
+@pytest.mark.usefixtures("every_fit_is_long")
+def test_fits_that_are_compared_say_nothing(caplog):
+    X, y = rows_and_scores(60)
+    done = _attempt(lambda X, y: AutoRegressor(candidates=CANDIDATES).fit(X, y).score(X, y), X, y)
+    assert done.result > 0.5
+    assert not done.warnings
+    assert not caplog.messages
+    assert not display.LOGGER.disabled
 
 
 @pytest.mark.usefixtures("every_fit_is_long")

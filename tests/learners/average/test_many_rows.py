@@ -11,7 +11,6 @@ from corank import AutoRanker, AutoRegressor, Candidate, load
 from corank.core.arrays import take
 from corank.learners.average import fitting
 from corank.learners.average.encoding import STANDARD
-from corank.learners.average.weighing import convex_weights
 
 NARROW = [Candidate(kernel="rbf", width=0.5), Candidate(kernel="laplacian", width=2.0)]
 
@@ -56,20 +55,6 @@ def test_the_posterior_on_a_basis_has_one_covariance(learner, monkeypatch):
     np.testing.assert_allclose(np.diag(covariance), variances, rtol=1e-6)
     assert np.linalg.eigvalsh(covariance).min() > -1e-9 * np.trace(covariance)
     np.testing.assert_allclose(model.predict(X), mean, atol=1e-9)
-
-
-def test_convex_weights_have_the_least_squared_error():
-    rng = np.random.default_rng(5)
-    truth = rng.standard_normal(60)
-    predictions = np.stack(
-        [truth + noise * rng.standard_normal(60) for noise in (0.5, 0.7, 1.0, 4.0)]
-    )
-    weights = convex_weights(predictions, truth)
-    assert weights.min() >= 0
-    assert weights.sum() == pytest.approx(1)
-    least = np.sum((truth - weights @ predictions) ** 2)
-    others = rng.dirichlet(np.full(4, 0.7), 20_000)
-    assert least <= np.min(np.sum((truth - others @ predictions) ** 2, axis=1))
 
 
 def test_one_good_model_keeps_its_weight_among_many_that_explain_nothing():

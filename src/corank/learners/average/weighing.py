@@ -1,8 +1,9 @@
 """What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors
 (ranking).
 
-With few units every candidate is weighed by its own error; with many, regression weighs candidates
-as they go together, and ranking by how often they win bootstraps over queries.
+Errors are those of bootstraps over what is held out, so that a few rows that are hard to predict do
+not decide alone. The more rows there are, the less the evidence counts: its noise is that of a
+Gaussian process, and with many rows it would be sure of the wrong candidate.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import logsumexp, softmax
 
 from corank.core.arrays import FloatArray, Index, Mask, in_order
@@ -40,9 +40,9 @@ ALMOST_ORDERED = 0.02  # and the share of misordered pairs that is
 FEW_FOLDS, MANY_FOLDS = 30, 60
 N_BOOTSTRAPS = 100
 ROUNDING = 1e-9  # relative difference of errors that says nothing
-# from which held-out errors tell which candidates go well together, and not each by itself alone
-STACKED_UNITS = 500
-SUM_TO_ONE = 1e3  # how much heavier the sum of weights counts than all predictions
+MOST_BY_EVIDENCE = 0.5  # share of the weights that follows from the evidence, with few units
+EVIDENT_UNITS = 25  # over their number, the share with more
+FEW_ERRORS = 300  # held-out errors of regression up to which they are mostly chance
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
 
@@ -288,17 +288,14 @@ def mix(
     marks = len(np.unique(units.scores)) <= 2  # yes and no: their noise is not that of the evidence
     floor = ALMOST_RIGHT * _variance(units) if marks else 0.0
     held_out = np.stack([c.held_out[:, c.best] for c in judged])
-    if len(units) >= STACKED_UNITS:
-        by_error = np.zeros(len(judged))
-        by_error[mask] = convex_weights(held_out[mask], units.truth)
-    else:
-        by_error = _error_weights(judged, least + floor, units, mask)
+    squares = (units.truth - held_out) ** 2
+    by_error = _error_weights(judged, squares, floor, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
     log_evidence[~mask] = -np.inf
-    shares = (0.0 if marks else 0.5) * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
+    share = 0.0 if marks else min(MOST_BY_EVIDENCE, EVIDENT_UNITS / len(units))
+    shares = share * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
     for number, candidate in enumerate(judged):
-        shares[number, candidate.best] += (1.0 if marks else 0.5) * by_error[number]
-    squares = (units.truth - held_out) ** 2
+        shares[number, candidate.best] += (1 - share) * by_error[number]
     shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
     return Mixture(shares, np.ones(len(judged)), least)
 
@@ -364,15 +361,9 @@ def _order_weights(
     squares : (C, N) held-out errors; shares : (C, m) of misordered pairs, None where rows are held
         out one by one
     """
-    n_folds = len(units.blocks)
-    sizes = np.bincount(units.folds, units.roots**2)
-    sums = np.stack([np.bincount(units.folds, each) for each in squares])
-    # drawn for folds in the order of their errors, so that the order of rows does not matter
-    counts = np.empty((n_folds, N_BOOTSTRAPS))
-    by_error = np.argsort(sums[mask].sum(axis=0), kind="stable")
-    counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
-    errors = sums @ counts / (sizes @ counts) + ALMOST_RIGHT * _variance(units)
-    logarithms = np.log(np.maximum(errors, LEAST))
+    errors, counts = _bootstrapped(squares, units, mask)
+    n_folds = len(counts)
+    logarithms = np.log(np.maximum(errors + ALMOST_RIGHT * _variance(units), LEAST))
     if shares is not None:
         misordered = shares @ counts / counts.sum(axis=0) + ALMOST_ORDERED
         of_order = n_folds / (n_folds + MANY_FOLDS)
@@ -387,23 +378,39 @@ def _log_priors(judged: Sequence[Judged]) -> FloatArray:
 
 
 def _error_weights(
-    judged: Sequence[Judged], errors: FloatArray, units: Observations, mask: Mask
+    judged: Sequence[Judged],
+    squares: FloatArray,
+    floor: float,
+    units: Observations,
+    mask: Mask,
 ) -> FloatArray:
-    """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
-    exponent = np.sqrt(int(units.folds.max()) + 1)
-    logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST))
-    return softmax(np.where(mask, logarithms, -np.inf))
+    """Weights (C,), 0 where not allowed, whose sum is 1: the mean over Bayesian bootstraps of the
+    folds of prior · (error + floor)^(−exponent), for squared held-out errors (C, N).
 
-
-def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
-    """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for
-    predictions (C, N).
+    The exponent is half the number m of folds, as in a likelihood, times m / (m + FEW_ERRORS), and
+    √m at least.
     """
-    size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST)
-    ones = np.full(len(predictions), size)
-    weights, _ = nnls(np.column_stack([predictions, ones]).T, np.append(truth, size))
-    total = float(weights.sum())
-    return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+    errors, counts = _bootstrapped(squares, units, mask)
+    m = len(counts)
+    exponent = max(np.sqrt(m), m / 2 * m / (m + FEW_ERRORS))
+    logarithms = _log_priors(judged)[:, None] - exponent * np.log(np.maximum(errors + floor, LEAST))
+    return np.asarray(softmax(np.where(mask[:, None], logarithms, -np.inf), axis=0).mean(axis=1))
+
+
+def _bootstrapped(
+    squares: FloatArray, units: Observations, mask: Mask
+) -> tuple[FloatArray, FloatArray]:
+    """Mean squared errors (C, b) in Bayesian bootstraps of the folds, and how often these count:
+    (m, b).
+    """
+    n_folds = int(units.folds.max()) + 1
+    sizes = np.bincount(units.folds, units.roots**2, minlength=n_folds)
+    sums = np.stack([np.bincount(units.folds, each, minlength=n_folds) for each in squares])
+    # drawn for folds in the order of their errors, so that the order of rows does not matter
+    counts = np.empty((n_folds, N_BOOTSTRAPS))
+    by_error = np.argsort(sums[mask].sum(axis=0), kind="stable")
+    counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
+    return sums @ counts / (sizes @ counts), counts
 
 
 def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
