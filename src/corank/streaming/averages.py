@@ -24,7 +24,7 @@ from corank.core.arrays import (
 )
 from corank.core.loss import Loss
 from corank.core.storable import storable
-from corank.core.sums import Spans, Statistics
+from corank.core.sums import Statistics
 from corank.inputs import as_numbers
 from corank.learners.average.coefficients import PointFeatures
 from corank.learners.average.encoding import WITHIN_QUERIES, Encoding, block_encoder
@@ -32,7 +32,7 @@ from corank.learners.average.scored_table import ScoredTable
 from corank.learners.average.similarity import Encoded
 from corank.model_files.container import Packer
 from corank.streaming.chunks import Chunk, Place, Runs
-from corank.streaming.passes import Passes, SumJob
+from corank.streaming.passes import JointSumJob, JointSums, Passes, SumJob
 from corank.streaming.scan import Scan
 from corank.streaming.survey import (
     NO_SCORES,
@@ -175,12 +175,10 @@ class RowsOfSums:
         found: PointSums = sampled.passes.run(
             sampled.scan, job, "sums-scored", what, sampled.survey.n_rows
         )
-        sums = [spans.closed() for spans in found.sums]
-        if found.cut.n_rows == 0:
-            return sums
-        of_cut = job.of_rows(*found.cut.joined())
-        both = zip(sums, of_cut, strict=True)
-        return [statistics.merged(spans.closed()) for statistics, spans in both]
+        sums = found.joint
+        if found.cut.n_rows:
+            sums = sums.merged(job.of_rows(*found.cut.joined()))
+        return [spans.closed() for spans in sums.sums]
 
 
 @storable("PointSums")
@@ -190,19 +188,16 @@ class PointSums:
     compared within queries.
     """
 
-    sums: tuple[Spans, ...]
+    joint: JointSums
     cut: RowPieces
 
     def merged(self, other: PointSums) -> PointSums:
         """The sums over these rows and the rows that follow them."""
-        both = zip(self.sums, other.sums, strict=True)
-        sums = tuple(before.merged(after) for before, after in both)
-        return PointSums(sums, self.cut.merged(other.cut))
+        return PointSums(self.joint.merged(other.joint), self.cut.merged(other.cut))
 
     def beside(self, reference: Array) -> PointSums:
         """The sums in the library and on the device of a reference."""
-        sums = tuple(spans.beside(reference) for spans in self.sums)
-        return PointSums(sums, self.cut.beside(reference))
+        return PointSums(self.joint.beside(reference), self.cut.beside(reference))
 
 
 @dataclass(frozen=True)
@@ -248,7 +243,7 @@ class PointSumJob:
         )
         return PointSums(self.of_rows(*whole), RowPieces((tuple(cut),)))
 
-    def of_rows(self, features: Array, scores: FloatArray, ids: Index) -> tuple[Spans, ...]:
+    def of_rows(self, features: Array, scores: FloatArray, ids: Index) -> JointSums:
         """The sums over rows (n, d) of queries with ids (n,), whole where columns are compared within
         them.
         """
@@ -265,7 +260,7 @@ class PointSumJob:
             SumJob(self.loss, NumberedFeatures(each, encode), "scored", None, level=self.level)
             for each in self.features
         )
-        return tuple(job(of_numbers) for job in jobs)
+        return JointSumJob(tuple(jobs))(of_numbers)
 
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""

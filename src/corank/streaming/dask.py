@@ -29,6 +29,7 @@ from corank.core.arrays import (
 from corank.core.queries import as_labels
 from corank.inputs import MASKED_FEATURES, is_collection, is_frame
 from corank.streaming.chunks import (
+    Chunk,
     Place,
     State,
     check_finite,
@@ -227,9 +228,8 @@ def _client() -> Any:
 def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> State:
     """The state after one unit. Runs on a worker."""
     state = State(cursor=(number, 0))
-    with in_one_thread(scan.reference(), with_jobs=True):
-        for chunk in scan.unit_chunks(number, first_row):
-            state = state.after_chunk(job(chunk), chunk)
+    for step in chunk_states(scan, scan.unit_chunks(number, first_row), job, state):
+        state = step
     return replace(state.closed(), cursor=(number + 1, 0))
 
 
@@ -294,15 +294,9 @@ def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
 
 
 def chunk_states(
-    scan: Scan, job: Any, state: State, *, within_unit: bool = False
+    scan: Scan, chunks: Generator[Chunk, None, None], job: Any, state: State
 ) -> Generator[State, None, None]:
-    """The states after one chunk after the other, in this process; of the unit at the cursor, or of
-    all that follow.
-    """
-    (unit, skipped), first_row = state.cursor, state.rows
-    chunks = scan.chunks(state.cursor, first_row)
-    if within_unit:
-        chunks = scan.unit_chunks(unit, first_row, skipped=skipped)
+    """The states after one chunk after the other, in this process."""
     with closing(chunks), in_one_thread(scan.reference(), with_jobs=True):
         for chunk in chunks:
             state = state.after_chunk(job(chunk), chunk)
@@ -322,7 +316,8 @@ def batches(scan: Scan, job: Any, state: State) -> Generator[State, None, None]:
     offsets = list(accumulate((int(count or 0) for count in counts), initial=0))
     first, skipped = state.cursor
     if skipped:
-        for step in chunk_states(scan, job, state, within_unit=True):
+        chunks = scan.unit_chunks(first, state.rows, skipped=skipped)
+        for step in chunk_states(scan, chunks, job, state):
             state = step
             yield state
         first += 1

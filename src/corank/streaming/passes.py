@@ -82,11 +82,14 @@ class Passes:
         total = scan.n_rows if total is None else total
         if scan.roles.features is not None:
             self._readings[id(scan.source)] += scan.read_share  # type: ignore[assignment]
-        run = chunk_states if scan.client is None else batches
+        if scan.client is None:
+            steps = chunk_states(scan, scan.chunks(state.cursor, state.rows), job, state)
+        else:
+            steps = batches(scan, job, state)
         try:
             with (
                 progress_bar(what, total, state.rows) as advance,
-                closing(run(scan, job, state)) as states,
+                closing(steps) as states,
             ):
                 for next_state in states:
                     advance(next_state.rows - state.rows)

@@ -226,10 +226,8 @@ class AverageLearner(Saveable, QueryEstimator):
             sampled = scans().SampledScan.of(scan, passes, settings.seed)
             self._with_queries, self._with_links = scan.has_queries, False
             table = sampled.table.ordered(settings)
-            encoded = None
-            if not sampled.has_whole_queries:
-                encoded = EncodedTable(table.features, None, settings)
-            self.fit_scored(table, settings, encoded)
+            alone = EncodedTable(table.features, None, settings)
+            self.fit_scored(table, settings, None if sampled.has_whole_queries else alone)
         self._n_seen, self._n_scored, self._n_unscored, self._n_queries = sampled.counts
         self._training, self.encoder_ = None, scan.encoder
         return self
