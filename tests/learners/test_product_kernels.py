@@ -114,6 +114,29 @@ def test_a_grid_needs_every_pair_once_and_queries_that_are_its_rows():
     np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("flat", [0.0, 1.0])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("qid", [None, PERSON, ITEM], ids=["pairs", "people", "items"])
+def test_grids_whose_one_kernel_says_nothing(flat, side, qid):
+    def constant(A, B):
+        return np.full((len(A), len(B)), flat)
+
+    views = list(PAIRS.views)
+    views[side] = View(views[side].columns, constant)
+    learner = (RLS if qid is None else RankRLS)(0.5, kernel=ProductKernel(views), gamma="scale")
+
+    def values(A, B):
+        parts = [FACTORS[0](A[:, :2], B[:, :2]), FACTORS[1](A[:, 2:], B[:, 2:])]
+        return flat * parts[1 - side]
+
+    loss = REGRESSION if qid is None else Loss()
+    expected = fit_predict(X, Y, NEW, values, 0.5, loss, qid=qid, intercept=qid is None)
+    fitted = learner.fit(X, Y, qid=qid)
+    np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-7, atol=1e-8)
+    path = learner.set_params(alpha="tune").fit(X, Y, qid=qid).path_
+    assert np.isfinite(path.error).all()
+
+
 def test_held_out_predictions_of_a_grid_are_those_of_refits():
     model = RLS(0.3, kernel=PAIRS, gamma="scale").fit(X, Y)
     expected = [

@@ -92,7 +92,8 @@ class GridSystem(DualSystem):
         problem, kernel = self.problems[0], self.views[0].basis.kernel
         assert isinstance(kernel, BlockKernel)
         left, right = map(finite_values, kernel.factors(self.grid))
-        self._largest = float(np.max(np.diagonal(left)) * np.max(np.diagonal(right)))
+        self._sizes = [float(np.max(np.abs(np.diagonal(part)))) for part in (left, right)]
+        self._largest = self._sizes[0] * self._sizes[1]
         n = len(right)
         loss = QueryLoss(problem.comparison, None, 1, None, problem.reference, n)
         return [left / self.views[0].penalty, loss.conjugate(right)]
@@ -114,15 +115,17 @@ class GridSystem(DualSystem):
 
     @property
     def scale(self) -> float:
-        """What alpha is measured against."""
+        """What alpha is measured against, 1 where that is rounding."""
         left, right = (float(np.trace(factor)) for factor in self.factors)
-        return left * right / self.problems[0].operator.weight or 1.0
+        scale = left * right / self.problems[0].operator.weight
+        assert self._largest is not None
+        return scale if scale > 16 * EPSILON * self._largest else 1.0
 
     @cached_property
     def grid_spectrum(self) -> GridSpectrum:
         """The eigendecompositions of both factors."""
-        sizes = [float(np.max(np.abs(np.diagonal(factor)))) for factor in self.factors]
-        return GridSpectrum(*map(Spectrum.of, self.factors, sizes))
+        factors = self.factors  # which find the sizes of the kernel values
+        return GridSpectrum(*map(Spectrum.of, factors, self._sizes))
 
     def centred_targets(self, *, centred: bool) -> tuple[FloatArray, FloatArray]:
         """J s (a, b) less what is taken out of it for every fold, in the directions of residuals; and
@@ -239,9 +242,9 @@ def _representatives(
     """Numbers (k,) of values λ (a,), and (k, a): all functions 1/(λ μ + alpha) of λ are sums of the
     columns, times what they are at those values.
     """
-    largest = max(float(values.max() * others.max()), LEAST)
+    largest = max(float(values.max() * others.max()), LOST * min(alphas))
     first, last = np.log10([min(alphas) / largest, 1e3 * max(1.0, max(alphas) / largest)])
-    shifts = values.max() * np.logspace(first, last, SAMPLED_SHIFTS)[:, None]
+    shifts = max(values.max(), LOST) * np.logspace(first, last, SAMPLED_SHIFTS)[:, None]
     samples = (values.min() + shifts) / (values + shifts)
     _, triangle, order = qr(samples, mode="economic", pivoting=True)
     sizes = np.abs(np.diagonal(triangle))
