@@ -37,7 +37,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import Basis, FeatureMap
-from corank.core.kernels import Kernel, is_registered, kernel_names
+from corank.core.kernels import Kernel, is_named, is_registered, kernel_names
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.sampling import row_digests
 from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
@@ -362,13 +362,13 @@ class ProductKernel(JointKernel):
 
     A value for `kernel=`. On a complete grid of pairs, every x with every y, RLS, and RankRLS with
     one query per x or per y, learn from millions of pairs by the eigenvectors of the two kernels
-    (docs/mathematics.md, section 3.19).
+    (docs/mathematics.md, section 3.19); of more than 5,000 x or y with basis="all" only.
 
     Parameters
     ----------
     views : list of View, of which columns, kernel and gamma count; kernels may be products again.
-        The learner's `gamma` multiplies all widths: "scale" leaves them as they are, "tune" tries
-        seven factors
+        The learner's `gamma` multiplies all widths: "scale" and "mean-distance" leave them as they
+        are, "tune" tries seven factors
 
     Examples
     --------
@@ -432,10 +432,29 @@ class PairGrid:
 
 
 def distinct_rows(X: NumpyArray) -> tuple[Index, Index]:
-    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,)."""
-    keys: Any = row_digests(float64(X), 0) if X.dtype != object else list(map(repr, X.tolist()))
+    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,).
+    O(n d log n).
+    """
+    if X.dtype == object:
+        numbers: dict[Any, int] = {}
+        keys: Any = [numbers.setdefault(_key(row), len(numbers)) for row in X.tolist()]
+    else:
+        keys = row_digests(float64(X), 0)
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
     return first, codes
+
+
+def _key(cell: Any) -> Any:
+    """What stands for an object: its value or, where that has no hash, the object itself."""
+    if isinstance(cell, dict):
+        cell = list(cell.items())
+    if isinstance(cell, list | tuple):
+        return type(cell), *map(_key, cell)
+    try:
+        hash(cell)
+    except TypeError:
+        return id, id(cell)
+    return type(cell), cell
 
 
 @storable("BlockKernel")
@@ -496,10 +515,11 @@ class BlockKernel(Kernel):
                 f"kernel {view.kernel!r} of {view.name} cannot be multiplied or added; give another"
                 " name, or a function that looks the values up."
             )
-        if isinstance(view.gamma, str) and view.gamma != "scale":
+        is_width = isinstance(view.gamma, Real) and 0 < view.gamma < np.inf
+        if not is_width and not is_named(view.gamma, "scale"):
             raise ValueError(
-                f"gamma of {view.name} must be 'scale' or a number, got {view.gamma!r}; tune"
-                " the gamma of the learner, which multiplies it."
+                f"gamma of {view.name} must be 'scale' or a number above 0, got"
+                f" {view.gamma!r}; tune the gamma of the learner, which multiplies it."
             )
         return Kernel(view.kernel, None, **settings)
 
