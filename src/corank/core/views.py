@@ -515,7 +515,7 @@ class BlockKernel(Kernel):
                 f"kernel {view.kernel!r} of {view.name} cannot be multiplied or added; give another"
                 " name, or a function that looks the values up."
             )
-        is_width = isinstance(view.gamma, Real) and 0 < view.gamma < np.inf
+        is_width = isinstance(view.gamma, Real) and 0 < float(view.gamma) < np.inf
         if not is_width and not is_named(view.gamma, "scale"):
             raise ValueError(
                 f"gamma of {view.name} must be 'scale' or a number above 0, got"
