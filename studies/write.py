@@ -527,15 +527,18 @@ def size_of(figure: Figure) -> tuple[float, float]:
 
 
 def draw_panels(figure: Figure, whole: Any) -> None:
-    """All panels of a figure on a matplotlib figure; panels with the same series share the legend
-    of the last one.
+    """All panels of a figure on a matplotlib figure; several panels with the same series share a
+    legend below them.
     """
     axes = whole.subplots(1, len(figure.panels), squeeze=False)[0]
     names = [tuple(series.name for series in panel.series) for panel in figure.panels]
-    shared = len(set(names)) == 1
+    shared = len(set(names)) == 1 and len(names) > 1
     for panel, ax in zip(figure.panels, axes, strict=True):
-        has_legend = len(panel.series) > 1 and (not shared or panel is figure.panels[-1])
-        _draw_panel(panel, axis(ax), has_legend=has_legend)
+        _draw_panel(panel, axis(ax), has_legend=len(panel.series) > 1 and not shared)
+    if shared and len(names[0]) > 1:
+        handles, labels = axes[0].get_legend_handles_labels()
+        place = {"loc": "outside lower center", "ncols": len(labels)}
+        whole.legend(handles, labels, frameon=False, fontsize="small", **place)
 
 
 def _draw_panel(panel: Panel, ax: Axes, *, has_legend: bool) -> None:

@@ -2,8 +2,8 @@
 docs/results/paper-items.toml (what of the papers corank has) → the second half of
 docs/results/papers.md.
 
-The table of items names tests, and each of them must be there. Items that are in work have no row;
-the page and this command say which they are.
+The table of items names tests, and each of them must be there. Items that are in work have no row:
+a sentence below the tables names them, and this command counts them.
 """
 
 from __future__ import annotations
@@ -225,9 +225,13 @@ def item_sections(items: Sequence[Entry], papers: Mapping[str, str]) -> list[str
         if rows:
             title = f"**{key}**: {proposal}" if key in papers else f"**{proposal.capitalize()}**"
             lines += [title, "", *_grid(("#", "what", "call", "test"), rows), ""]
-    waiting = [str(item["number"]) for item in items if item["status"] == IN_WORK]
+    waiting = [
+        f"{item['words']} ({item['number']}, {item['paper']})"
+        for item in items
+        if item["status"] == IN_WORK
+    ]
     if waiting:
-        lines += [f"Not in these tables yet: {', '.join(waiting)}.", ""]
+        lines += [f"corank does not have: {'; '.join(waiting)}.", ""]
     return lines
 
 

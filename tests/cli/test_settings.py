@@ -148,18 +148,13 @@ def test_wrong_settings(folder, refused, case):
     refused("fit", "books.csv", *ROLES, "--out", "m.corank", *words, mentions=mentions)
 
 
-def test_the_installed_command_knows_them(folder):
-    words = (
-        "fit",
-        "books.csv",
-        *ROLES,
-        "--method",
-        "copursuit",
-        "--atoms",
-        "2",
-        "--refit",
-        "basic",
-    )
-    done = shell(*words, "--agreement", "0.5", "--beta", "0.1", "--out", "m.corank")
+@pytest.mark.parametrize("method", ["pursuit", "copursuit", "transductive"])
+def test_the_installed_command_knows_them(folder, method):
+    asked, more = SETTINGS[method]
+    settings = asked | more
+    words = ("fit", "books.csv", *ROLES, "--method", method, *words_of(settings))
+    done = shell(*words, "--out", "m.corank")
     assert done.exit_code == 0, done.output
-    assert "CoRankingPursuit fitted on books.csv" in done.stdout
+    assert f"{METHODS[method]} fitted on books.csv" in done.stdout
+    parameters = load("m.corank").get_params(deep=False)
+    assert {name: parameters[name] for name in settings} == settings

@@ -5,6 +5,7 @@ import tomllib
 import pytest
 from tools.make_findings import (
     ITEMS,
+    PAGE,
     ROOT,
     _left_out,
     _says_whose,
@@ -13,6 +14,7 @@ from tools.make_findings import (
     claim_sections,
     evidence_of,
     item_sections,
+    page,
 )
 
 from studies.papers import PAPERS
@@ -41,10 +43,17 @@ def test_every_item_of_the_papers_is_there_and_its_test_too():
     assert len(items) == 69
     assert {item["paper"] for item in items} == {*PAPERS, "several"}
     text = "\n".join(item_sections(items, PAPERS))
+    missing = text.split("corank does not have: ")[1]
     for item in items:
         number = item["number"]
         there = item["status"] != "in work"
         assert (f"| {number} | {item['words'].replace('|', chr(92) + '|')} |" in text) == there
+        assert (f"{item['words']} ({number}, " in missing) != there
+
+
+def test_the_page_is_what_the_command_writes():
+    written = PAGE.read_text(encoding="utf-8")
+    assert page(written) == written
 
 
 @pytest.mark.parametrize(
