@@ -277,9 +277,13 @@ def test_blocks_by_names_of_columns_and_by_the_scale_of_their_rows():
     [
         ([View([0], "precomputed")], "'precomputed' of view 1 cannot be multiplied or added"),
         ([View([0], "nothing")], "'nothing' of view 1"),
-        ([View([0], gamma="tune")], "gamma of view 1 must be 'scale' or a number"),
-        ([View([0], gamma=-1.0)], "gamma of view 1 must be 'scale' or a number above 0, got -1.0"),
-        ([View([0], gamma=[0.1, 1.0])], "gamma of view 1 must be 'scale' or a number"),
+        *(
+            (
+                [View([0], gamma=gamma)],
+                "gamma of view 1 must be 'scale', 'mean-distance' or a number",
+            )
+            for gamma in ("tune", 0, -1.0, np.nan, None, np.ones(1))
+        ),
         ([View([9])], "columns of view 1 lie outside X"),
         ([View("a_*")], "columns of view 1 are given by name"),
         ([], "list of View"),
@@ -300,6 +304,16 @@ def test_a_long_grid_is_taken_whole_only_when_asked(monkeypatch):
         assert len(learner.fit(rows, rows[:, 3]).coef_) == 10
     assert len(learner.set_params(basis="all").fit(rows, rows[:, 3]).coef_) == 30
     assert len(learner.set_params(basis="auto").fit(X, Y).coef_) == len(X)
+
+
+def test_mean_distance_is_a_width_of_the_views_of_a_joint_kernel():
+    kernel = ProductKernel([View([0, 1], gamma="mean-distance"), View([2, 3, 4])])
+    fitted = RankRLS(kernel=kernel, alpha=1.0, gamma=1.0).fit(X, Y, qid=PERSON)
+    (part,) = fitted.function_.parts
+    alone = RankRLS(alpha=1.0, gamma="mean-distance").fit(X[:, :2], Y, qid=PERSON)
+    np.testing.assert_allclose(part.span.kernel.parts[0].gamma, alone.gamma_, rtol=1e-9)
+    with pytest.raises(ValueError, match="gamma='mean-distance' is for the views of a product"):
+        RankRLS(kernel=kernel, alpha=1.0, gamma="mean-distance").fit(X, Y, qid=PERSON)
 
 
 def test_an_incomplete_grid_is_learned_from_in_passes(tmp_path):

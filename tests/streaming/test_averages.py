@@ -15,6 +15,7 @@ from corank.learners.average.candidates import Candidate
 from corank.learners.average.encoding import AS_GIVEN, BOTH_RANKS, QUERY_RANKS, RANKS
 from corank.metrics import disagreement_error
 from corank.streaming import averages, models
+from corank.tables import TableError
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -270,6 +271,19 @@ def test_few_queries_in_passes_are_compared_as_in_memory(tmp_path):
     found = AutoRanker(candidates=candidates).fit(rows)
     close(found.predict(X, qid=QID), expected.predict(X, qid=QID))
     close(found.predict(rows), expected.predict(X, qid=QID))
+
+
+def test_columns_are_not_compared_within_queries_that_come_back(tmp_path, few_sampled):
+    model = AutoRanker(candidates=CANDIDATES).fit(rows_of(tmp_path / "rows"))
+    row = int(np.flatnonzero(QID[1:] == QID[:-1])[0])
+    order = np.append(np.delete(np.arange(600), row), row)
+    write_parts(table(X[order], Y[order], QID[order]), tmp_path / "apart", [300])
+    for chunk_rows in (7, 1_000):
+        apart = scan(tmp_path / "apart", chunk_rows, features=NAMES, query="q")
+        with pytest.raises(TableError, match=f"query {QID[row]} comes back .* sort the files"):
+            model.predict(apart)
+        without = scan(tmp_path / "apart", chunk_rows, features=NAMES)
+        close(model.predict(without), model.predict(X[order]))
 
 
 def test_queries_too_long_to_compare_columns_within_them(tmp_path, few_sampled, monkeypatch):

@@ -270,7 +270,7 @@ def test_files_that_are_no_checkpoints_are_refused(folders, tmp_path):
         else:
             saved, arrays = read_model(file)
             write_model(file, {"job": saved["job"], **header}, arrays, overwrite=True)
-        with pytest.raises(ValueError, match=r"delete (it|the folder)"):
+        with pytest.raises(ValueError, match=r"delete it|an earlier corank wrote it; delete"):
             single(folders, Breaks(), tmp_path / "kept")
         shutil.rmtree(tmp_path / "kept")
 

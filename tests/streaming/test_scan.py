@@ -23,6 +23,7 @@ from corank.core.sampling import fold_numbers
 from corank.metrics import disagreement_error
 from corank.streaming import group_queries, survey
 from corank.streaming.passes import Passes, SumJob
+from corank.streaming.scan import sampled_table
 from corank.streaming.sources import ParquetSource
 from corank.tables import TableError, read_table
 
@@ -147,6 +148,23 @@ def test_rows_that_are_read_at_a_time_change_no_bit(learner, kind, tmp_path, not
     models = [SINGLE[learner]().fit(rows) for rows in scans]
     for model in models[1:]:
         np.testing.assert_array_equal(model.coef_, models[0].coef_)
+
+
+def test_row_groups_without_rows_change_nothing(tmp_path, nothing_held):
+    rows = table(X, Y, QID)
+    write_parts(rows, tmp_path / "plain", [90])
+    (tmp_path / "gaps").mkdir()
+    for number, (begin, end) in enumerate([(0, 90), (90, 90), (90, 150)]):
+        with parquet.ParquetWriter(tmp_path / "gaps" / f"{number}.parquet", rows.schema) as writer:
+            for part in (rows[:0], rows[begin:end], rows[:0]):
+                writer.write_table(part)
+    plain, gaps = (
+        SINGLE["rank"]().fit(scan(tmp_path / name, 50, score="y", query="q"))
+        for name in ("plain", "gaps")
+    )
+    np.testing.assert_array_equal(gaps.coef_, plain.coef_)
+    found = sampled_table(tmp_path / "gaps", 10, [])
+    np.testing.assert_array_equal(found["x0"], X[[*range(5), *range(90, 95)], 0])
 
 
 class Products:

@@ -382,7 +382,8 @@ class PursuitLearner(SparseLearner, OneViewLearner):
 
         Returns
         -------
-        (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
+        (n, steps), column p − 1 with the first p steps of the best model; the last one is `predict`
+        with combine="best". O(n k (d + p)).
         """
         features = self._read(X)
         function = self.function_.with_coefficients([like(self._weights, features)])

@@ -445,7 +445,10 @@ def _by_whole_queries(
     """
     held: list[Chunk] = []
     known: Any = None  # predictions of the first rows, by the query that began before them
+    closed = ClosedQueries()
     for chunk in chain(chunks, (None,)):
+        if chunk is not None:
+            closed.add(chunk.runs, chunk.place)
         goes_on = chunk is not None and held and chunk.runs.ids[0] == held[-1].runs.ids[-1]
         if chunk is not None and (not held or (goes_on and len(chunk.runs.ids) == 1)):
             held.append(chunk)

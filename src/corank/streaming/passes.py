@@ -138,8 +138,8 @@ class Passes:
             AttributeError,
         ) as error:
             raise ModelFileError(
-                f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder"
-                " to start again"
+                f"{name} in the checkpoint {self.checkpoint.folder} is damaged, or an earlier"
+                " corank wrote it; delete the folder to start again"
             ) from error
 
     def _save(self, state: State, job: Job, name: str, *, done: bool = False) -> None:

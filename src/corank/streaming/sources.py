@@ -476,7 +476,7 @@ class ParquetSource(TableSource):
             first = 0
             bundle: list[int] = []
             for group, count in enumerate(group_rows):
-                if bundle and rows + count > chunk_rows:
+                if rows and rows + count > chunk_rows:
                     units.append(Unit(file, tuple(bundle), rows, first))
                     bundle = []
                     first = first + rows

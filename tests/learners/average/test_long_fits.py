@@ -52,11 +52,11 @@ def shown(monkeypatch):
     return shown
 
 
-def work(shown, n, d=20, candidates=CANDIDATES):
-    """The operations that a fit to n rows is said to take."""
+def work(shown, n, d=20, candidates=CANDIDATES, sampled=None):
+    """The operations that a fit to n rows, or a sample of them, is said to take."""
     settings = AverageSettings(ranks=False)
-    units = score_units(np.arange(float(n)), None, None, settings)
-    with fitting.told(units, candidates, (n, d), n):
+    units = score_units(np.arange(float(sampled or n)), None, None, settings)
+    with fitting.told(units, candidates, (n, d), sampled or n):
         return shown[-1][0]
 
 
@@ -71,6 +71,13 @@ def test_what_is_said_grows_with_rows_columns_and_models(shown):
     said = [message for message in shown if isinstance(message, str)]
     assert "5,000 rows and 3 models" in said[2]
     assert "1.0 GB of memory" in said[2]
+
+
+@pytest.mark.usefixtures("every_fit_is_long")
+def test_rows_that_are_read_in_passes_take_time_and_no_memory(shown):
+    assert work(shown, 10**9, sampled=2_000) > 5 * work(shown, 10**8, sampled=2_000)
+    said = [message.split(" and ")[-1] for message in shown if isinstance(message, str)]
+    assert said[0] == said[1]
 
 
 @pytest.mark.usefixtures("every_fit_is_long")

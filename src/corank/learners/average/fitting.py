@@ -247,7 +247,7 @@ def told(
     if seconds < LONG:
         yield lambda step, share: None
         return
-    memory = 8 * (len(candidates) / 2 * weighing**2 + 5 * points**2 + 4 * n * d)
+    memory = 8 * (len(candidates) / 2 * weighing**2 + 5 * points**2 + 4 * units.n_points * d)
     what = f"{count_of(n, 'row')} and {count_of(len(candidates), 'model')}"
     size = f"about {rounded(seconds, 2)} s and {in_bytes(memory)} of memory"
     say(f"corank: a fit to {what} takes {size}")

@@ -265,7 +265,7 @@ def coarse_folds(units: Observations, n_folds: int) -> list[Index]:
     """At most so many unions of folds, neighbours by score kept apart, each the numbers of its
     units.
     """
-    count = int(units.folds.max()) + 1
+    count = _n_folds(units)
     n_folds = min(n_folds, count)
     means = np.bincount(units.folds, units.scores) / np.bincount(units.folds)
     ranks = np.argsort(np.argsort(means, kind="stable"), kind="stable")
@@ -289,7 +289,10 @@ def mix(
     floor = ALMOST_RIGHT * _variance(units) if marks else 0.0
     held_out = np.stack([c.held_out[:, c.best] for c in judged])
     squares = (units.truth - held_out) ** 2
-    by_error = _error_weights(judged, squares, floor, units, mask)
+    m = _n_folds(units)
+    # half the number of folds, as in a likelihood, where they are many
+    exponent = max(np.sqrt(m), m / 2 * m / (m + FEW_ERRORS))
+    by_error = _bootstrapped_weights(judged, squares, floor, exponent, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
     log_evidence[~mask] = -np.inf
     share = 0.0 if marks else min(MOST_BY_EVIDENCE, EVIDENT_UNITS / len(units))
@@ -312,7 +315,10 @@ def _mix_by_order(judged: Sequence[Judged], units: Observations, mask: Mask) -> 
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
     shares = _misordered(scaled / units.roots, units) if units.whole else None
-    weights = _order_weights(judged, squares, shares, units, usable)
+    n_folds, floor = _n_folds(units), ALMOST_RIGHT * _variance(units)
+    # half the number of residuals, as in a likelihood, where folds are many
+    exponent = units.n_free / 2 * n_folds / (n_folds + FEW_FOLDS)
+    weights = _bootstrapped_weights(judged, squares, floor, exponent, units, usable, shares)
     weights = _items_by_evidence(judged, weights)
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
@@ -344,73 +350,45 @@ def _misordered(predictions: FloatArray, units: Observations) -> FloatArray:
     return shares
 
 
-def _order_weights(
-    judged: Sequence[Judged],
-    squares: FloatArray,
-    shares: FloatArray | None,
-    units: Observations,
-    mask: Mask,
-) -> FloatArray:
-    """Weights (C,), 0 where not allowed, whose sum is 1: the mean over Bayesian bootstraps of the
-    folds of prior · error^(−exponent) [Rubin1981].
-
-    The exponent is half the number of residuals, as in a likelihood, times m / (m + FEW_FOLDS) for
-    m folds. The logarithm of the error lies between that of the squared error and that of the share
-    of misordered pairs, the nearer to the latter the more folds there are.
-
-    squares : (C, N) held-out errors; shares : (C, m) of misordered pairs, None where rows are held
-        out one by one
-    """
-    errors, counts = _bootstrapped(squares, units, mask)
-    n_folds = len(counts)
-    logarithms = np.log(np.maximum(errors + ALMOST_RIGHT * _variance(units), LEAST))
-    if shares is not None:
-        misordered = shares @ counts / counts.sum(axis=0) + ALMOST_ORDERED
-        of_order = n_folds / (n_folds + MANY_FOLDS)
-        logarithms = (1 - of_order) * logarithms + of_order * np.log(misordered)
-    exponent = units.n_free / 2 * n_folds / (n_folds + FEW_FOLDS)
-    logarithms = _log_priors(judged)[:, None] - exponent * logarithms
-    return np.asarray(softmax(np.where(mask[:, None], logarithms, -np.inf), axis=0).mean(axis=1))
-
-
-def _log_priors(judged: Sequence[Judged]) -> FloatArray:
-    return np.log([judgement.candidate.prior for judgement in judged])
-
-
-def _error_weights(
+def _bootstrapped_weights(
     judged: Sequence[Judged],
     squares: FloatArray,
     floor: float,
+    exponent: float,
     units: Observations,
     mask: Mask,
+    shares: FloatArray | None = None,
 ) -> FloatArray:
     """Weights (C,), 0 where not allowed, whose sum is 1: the mean over Bayesian bootstraps of the
-    folds of prior · (error + floor)^(−exponent), for squared held-out errors (C, N).
+    folds of prior · (error + floor)^(−exponent) [Rubin1981].
 
-    The exponent is half the number m of folds, as in a likelihood, times m / (m + FEW_ERRORS), and
-    √m at least.
+    With shares, the logarithm of the error lies between that of the squared error and that of the
+    share of misordered pairs, the nearer to the latter the more folds there are.
+
+    squares : (C, N) held-out errors; shares : (C, m) of misordered pairs
     """
-    errors, counts = _bootstrapped(squares, units, mask)
-    m = len(counts)
-    exponent = max(np.sqrt(m), m / 2 * m / (m + FEW_ERRORS))
-    logarithms = _log_priors(judged)[:, None] - exponent * np.log(np.maximum(errors + floor, LEAST))
-    return np.asarray(softmax(np.where(mask[:, None], logarithms, -np.inf), axis=0).mean(axis=1))
-
-
-def _bootstrapped(
-    squares: FloatArray, units: Observations, mask: Mask
-) -> tuple[FloatArray, FloatArray]:
-    """Mean squared errors (C, b) in Bayesian bootstraps of the folds, and how often these count:
-    (m, b).
-    """
-    n_folds = int(units.folds.max()) + 1
+    n_folds = _n_folds(units)
     sizes = np.bincount(units.folds, units.roots**2, minlength=n_folds)
     sums = np.stack([np.bincount(units.folds, each, minlength=n_folds) for each in squares])
     # drawn for folds in the order of their errors, so that the order of rows does not matter
     counts = np.empty((n_folds, N_BOOTSTRAPS))
     by_error = np.argsort(sums[mask].sum(axis=0), kind="stable")
     counts[by_error] = np.random.default_rng(0).standard_exponential(counts.shape)
-    return sums @ counts / (sizes @ counts), counts
+    logarithms = np.log(np.maximum(sums @ counts / (sizes @ counts) + floor, LEAST))
+    if shares is not None:
+        misordered = shares @ counts / counts.sum(axis=0) + ALMOST_ORDERED
+        of_order = n_folds / (n_folds + MANY_FOLDS)
+        logarithms = (1 - of_order) * logarithms + of_order * np.log(misordered)
+    logarithms = _log_priors(judged)[:, None] - exponent * logarithms
+    return np.asarray(softmax(np.where(mask[:, None], logarithms, -np.inf), axis=0).mean(axis=1))
+
+
+def _n_folds(units: Observations) -> int:
+    return int(units.folds.max()) + 1
+
+
+def _log_priors(judged: Sequence[Judged]) -> FloatArray:
+    return np.log([judgement.candidate.prior for judgement in judged])
 
 
 def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
