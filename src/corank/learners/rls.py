@@ -185,7 +185,8 @@ class KernelLeastSquares(Learner):
         given = given_scores(rows)
         if not given.any(axis=0).all():
             raise ValueError(f"y has no score in column {int(np.argmin(given.any(axis=0)))}.")
-        patterns = np.unique(given, axis=1, return_inverse=True)[1].ravel()
+        names = [np.packbits(own).tobytes() for own in given.T]  # one byte per eight rows
+        patterns = np.unique(names, return_inverse=True)[1]
         if is_named(self.gamma, "columns"):  # widths are learned from scores
             patterns = np.arange(given.shape[1])
         models: list[Any] = [copy(self) for _ in patterns]
