@@ -129,6 +129,8 @@ def _functions(model: Any) -> Facts:
         }
         for part in model.function_.parts
     ]
+    if model.targets_:  # each has a width and errors of its own
+        return {**functions[0], "gamma": None, "targets": len(model.targets_)}
     if not model.has_views:
         return {**functions[0], **_distance(model, model.function_.parts[0].span.column_shares)}
     return {
@@ -207,7 +209,8 @@ def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
     path = model.tuning_path
     gamma = model.get_params(deep=False).get("gamma")
-    has_width = any(part.span.kernel.gamma is not None for part in model.function_.parts)
+    widths = [part.span.kernel.gamma for part in model.function_.parts]
+    has_width = any(width is not None for width in widths) and not model.targets_
     # NaN where views have widths of their own
     n_widths = 1 if path is None else len(np.unique(path.gamma))
     if isinstance(gamma, str) and gamma == "auto":
@@ -339,6 +342,9 @@ def in_words(facts: Facts) -> dict[str, str]:
         sentences["held-out error"] = held_out_error(
             *(facts[f"held_out_{name}"] for name in measured)
         )
+    if "targets" in facts:
+        sentences["fitted on"] += f", {facts['targets']} columns of y"
+        sentences["held-out error"] = "of each column: model.targets_[0].summary() and so on"
     if facts["parameters"]:
         sentences["parameters"] = ", ".join(
             f"{name}={value!r}" for name, value in facts["parameters"].items()

@@ -136,7 +136,14 @@ def test_attributes_have_a_column_per_target():
     assert [len(path.error) for path in model.path_] == [20] * T
     model = RLS(gamma=GAMMA).fit(X, HOLES)  # each pattern has a basis of its own
     assert [part.shape for part in model.coef_] == [(N, T), (N - 7, T), (N - 5, T)]
-    assert "alpha" in str(model.summary())
+
+
+def test_the_summary_leaves_to_each_target_what_is_its_own():
+    text = str(RLS().fit(X, HOLES).summary())
+    assert f"{T} columns of y" in text
+    assert "model.targets_[0].summary()" in text
+    assert "gamma" not in text  # every column chose its own
+    assert "not measured" not in text
 
 
 @pytest.mark.parametrize(("y", "patterns"), [(Y, 1), (HOLES, 3)])
