@@ -302,8 +302,8 @@ def _left_out_together(queries: Index, training: Training, settings: Transductio
     labels = np.unique(queries[unscored], return_inverse=True)[1]
     together = queries + n_folds  # queries that are never held out for themselves
     together[training.index[codes >= 0]] = codes[codes >= 0]
-    per_fold = n_folds / training.problem.n_queries
-    unscored_folds = int(np.ceil((labels.max() + 1) * per_fold))
+    n_held_out = len(np.unique(queries[training.index[codes >= 0]]))
+    unscored_folds = int(np.ceil((labels.max() + 1) * n_folds / n_held_out))
     dealt = Folding([labels]).coarser(unscored_folds, settings.seed)
     together[unscored] = int(together.max()) + 1 + dealt.codes[0]
     return together
