@@ -555,21 +555,21 @@ class PrimalTransduction:
         self.problem = problem
         self.basis = basis
         self.layout = layout
-        step = max(64, BLOCK_ENTRIES // basis.size)
-        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
-        starts = np.flatnonzero(np.diff(to_numpy(problem.operator.queries), prepend=-1))
-        xp = namespace(problem.reference)
-        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
-        rooted, _, _ = centre_runs(whitened, starts, None)
-        rooted *= xp.sqrt(row_weights(problem))[:, None]
-        self.features = rooted  # J Φ
-        self.gram = rooted.T @ rooted
         weights = to_numpy(row_weights(problem))
         if any(np.ptp(weights[run.rows]) > EPSILON * weights[run.begin] for run in layout.runs):
             raise ValueError(
                 "cv: folds of queries of several sizes need weighting='size' where some of the rows"
                 " are the basis; or take basis='all'."
             )
+        step = max(64, BLOCK_ENTRIES // basis.size)
+        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
+        starts = np.flatnonzero(np.diff(to_numpy(problem.operator.queries), prepend=-1))
+        xp = namespace(problem.reference)
+        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
+        rooted, _, _ = centre_runs(whitened, starts, None)
+        rooted *= like(np.sqrt(weights), rooted)[:, None]
+        self.features = rooted  # J Φ
+        self.gram = rooted.T @ rooted
 
     def _whitened(self, X: Array) -> Array:
         white = self.basis.whitening
