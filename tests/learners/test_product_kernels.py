@@ -151,6 +151,15 @@ def test_held_out_predictions_of_a_grid_are_those_of_refits():
         np.testing.assert_allclose(told, scores - scores.mean(), rtol=1e-7, atol=1e-8)
 
 
+def test_several_columns_of_scores_share_a_grid():
+    both = np.stack([Y, Y**2], axis=1)
+    model = RankRLS(kernel=PAIRS, gamma="scale").fit(X, both, qid=ITEM)
+    for number, column in enumerate(both.T):
+        single = RankRLS(kernel=PAIRS, gamma="scale").fit(X, column, qid=ITEM)
+        np.testing.assert_allclose(model.alpha_[number], single.alpha_)
+        np.testing.assert_allclose(model.predict(NEW)[:, number], single.predict(NEW), rtol=1e-9)
+
+
 def test_weights_and_splits_of_a_grid_are_those_of_any_rows():
     weights = rng.uniform(0.5, 2, size=len(X))
     learner = RLS(0.3, kernel=PAIRS, gamma="scale")
@@ -284,6 +293,17 @@ def test_blocks_by_names_of_columns_and_by_the_scale_of_their_rows():
 def test_what_joint_kernels_refuse(views, message):
     with pytest.raises((ValueError, TypeError), match=message):
         RankRLS(kernel=ProductKernel(views)).fit(X, Y, qid=PERSON)
+
+
+def test_a_long_grid_is_taken_whole_only_when_asked(monkeypatch):
+    """One person and very many items are a grid, too, whose factor is as large as all rows."""
+    monkeypatch.setattr(RLS, "_auto_basis", (20, 10))
+    rows = np.hstack([np.repeat(PEOPLE[:1], 30, axis=0), rng.normal(size=(30, 3))])
+    learner = RLS(1.0, kernel=PAIRS)
+    with pytest.warns(UserWarning, match="takes 10 of 30 rows as basis"):
+        assert len(learner.fit(rows, rows[:, 3]).coef_) == 10
+    assert len(learner.set_params(basis="all").fit(rows, rows[:, 3]).coef_) == 30
+    assert len(learner.set_params(basis="auto").fit(X, Y).coef_) == len(X)
 
 
 def test_mean_distance_is_a_width_of_the_views_of_a_joint_kernel():

@@ -364,7 +364,7 @@ class ProductKernel(JointKernel):
 
     A value for `kernel=`. On a complete grid of pairs, every x with every y, RLS, and RankRLS with
     one query per x or per y, learn from millions of pairs by the eigenvectors of the two kernels
-    (docs/mathematics.md, section 3.19).
+    (docs/mathematics.md, section 3.19); of more than 5,000 x or y with basis="all" only.
 
     Parameters
     ----------
@@ -434,10 +434,29 @@ class PairGrid:
 
 
 def distinct_rows(X: NumpyArray) -> tuple[Index, Index]:
-    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,)."""
-    keys: Any = row_digests(float64(X), 0) if X.dtype != object else list(map(repr, X.tolist()))
+    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,).
+    O(n d log n).
+    """
+    if X.dtype == object:
+        numbers: dict[Any, int] = {}
+        keys: Any = [numbers.setdefault(_key(row), len(numbers)) for row in X.tolist()]
+    else:
+        keys = row_digests(float64(X), 0)
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
     return first, codes
+
+
+def _key(cell: Any) -> Any:
+    """What stands for an object: its value or, where that has no hash, the object itself."""
+    if isinstance(cell, dict):
+        cell = list(cell.items())
+    if isinstance(cell, list | tuple):
+        return type(cell), *map(_key, cell)
+    try:
+        hash(cell)
+    except TypeError:
+        return id, id(cell)
+    return type(cell), cell
 
 
 @storable("BlockKernel")
