@@ -75,7 +75,7 @@ class SparseLearner(Learner):
     """
 
     has_atoms = True
-    _no_closed_form = "atoms would be picked anew without every fold"
+    _no_closed_form = "other atoms would be picked without a fold"
     n_solutions: int = 1
     tolerance: float = 0.1
     combine: Any = "best"
