@@ -75,6 +75,8 @@ def test_sparse_rows_and_distances_that_are_not_squared(learner):
     assert (csr.gamma_, csr.alpha_) == pytest.approx((dense.gamma_, dense.alpha_))
     model = learner(1.0, kernel="exponential", gamma="mean-distance").fit(X, Y, qid=QID)
     assert model.gamma_ == pytest.approx(mean_distance(X[SCORED]) ** -0.5)
+    far = learner(1.0, gamma="mean-distance").fit(X + 1e7, Y, qid=QID)
+    assert far.gamma_ == pytest.approx(1 / mean_distance(X[SCORED]), rel=1e-6)
 
 
 @pytest.mark.parametrize("basis", ["all", "scored", 6])

@@ -382,11 +382,14 @@ def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
     """The mean of |x − x'|² over all pairs of rows (n, d), a row with itself among them: twice the
     variances of the columns. O(n d).
     """
-    shares = _shares(X, weights)
-    centre = shares @ float64(X)
-    squares = float(shares @ squared_norms(float64(X)))
-    variances = squares - float(centre @ centre)
-    return 2 * variances if variances > ZERO_DISTANCE * squares else 0.0
+    shares, X = _shares(X, weights), float64(X)
+    centre = shares @ X
+    squares = float(shares @ squared_norms(X))
+    if is_sparse(X):
+        variances, rounding = squares - float(centre @ centre), ZERO_DISTANCE
+    else:  # which is exact far from 0, too
+        variances, rounding = float(shares @ squared_norms(X - centre)), ZERO_DISTANCE**2
+    return 2 * variances if variances > rounding * squares else 0.0
 
 
 def inverse_length(X: Array, weights: Array | None = None) -> float:
