@@ -76,11 +76,11 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
             " CoRLS and CoRankRLS, and to unscored= of the last two."
         )
     refuse_masked(X, "X", MASKED_FEATURES)
-    if not isinstance(X, np.ndarray) or X.dtype.kind == "O":
+    if not isinstance(X, np.ndarray) or (X.dtype.kind in "OU" and X.ndim):
         objects = _read_objects(estimator, X, reset=reset)
         if objects is not None:
             return objects
-        if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str):
+        if isinstance(X, list | tuple | np.ndarray) and len(X) and isinstance(X[0], str):
             raise ValueError(
                 "X holds texts, which need a kernel function of two lists of them; or a table with a"
                 " column of texts and corank.TableEncoder."
@@ -175,8 +175,8 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
 
 
 def _read_objects(estimator: Any, X: Any, *, reset: bool) -> NumpyArray | None:
-    """Objects for a kernel function as an object array (n, d): one per entry of a list, or the cells
-    of an array. None where X is something else, or a table of numbers.
+    """Objects for a kernel function as an object array (n, d): one per entry of a list or a series,
+    or the cells of an array. None where X is something else, or a table of numbers.
     """
     parameters = vars(estimator)
     views = parameters.get("views")
@@ -186,6 +186,9 @@ def _read_objects(estimator: Any, X: Any, *, reset: bool) -> NumpyArray | None:
         else []
     )
     may_take = any(map(takes_objects, [parameters.get("kernel"), *of_views]))
+    if may_take:
+        series = nw.from_native(X, series_only=True, pass_through=True)
+        X = series.to_list() if isinstance(series, nw.Series) else X
     if not may_take or not isinstance(X, list | tuple | np.ndarray):
         return None
     try:
@@ -195,7 +198,7 @@ def _read_objects(estimator: Any, X: Any, *, reset: bool) -> NumpyArray | None:
         pass
     cells: NumpyArray = np.empty(len(X), dtype=object)
     if isinstance(X, np.ndarray):
-        cells = X
+        cells = X.astype(object)
     else:
         for number, item in enumerate(X):
             cells[number] = item
@@ -507,16 +510,21 @@ def read_edges(edges: Any, n_rows: int, table: Any) -> tuple[NumpyArray, ...]:
                 f"edges is a matrix of shape {graph.shape}, but X has {n_rows} rows; it needs a row"
                 " and a column for each of them."
             )
-        columns = [graph.row, graph.col, None, graph.data]
+        stored = graph.data != 0
+        columns = [graph.row[stored], graph.col[stored], None, graph.data[stored]]
     else:
-        array = np.asarray(to_numpy(edges))
+        try:
+            array = np.asarray(to_numpy(edges))
+        except ValueError as error:
+            raise ValueError(f"edges must be rows of the same length: {error}") from error
         if array.ndim != 2 or not 2 <= array.shape[1] <= 4:
             raise ValueError(
                 "edges must be rows (winner, loser), (winner, loser, margin) or (winner, loser,"
                 f" margin, weight), or a sparse matrix of weights; got shape {array.shape}."
             )
         columns = [*array.T, None, None][:4]
-        ends = array[:, :2].astype(np.int64) if array.dtype.kind in "iuf" else array[:, :2]
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            ends = array[:, :2].astype(np.int64) if array.dtype.kind in "iuf" else array[:, :2]
         if array.dtype.kind == "f" and np.any(ends != array[:, :2]):
             raise ValueError("edges: winners and losers must be row numbers of X.")
         columns[:2] = ends.T

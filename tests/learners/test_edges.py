@@ -200,6 +200,17 @@ def test_a_sparse_matrix_of_weights_is_a_graph():
     np.testing.assert_allclose(plain.predict(NEW), expected.predict(NEW), atol=1e-9)
 
 
+def test_zeros_that_a_sparse_matrix_stores_are_no_edges():
+    matrix = sparse.coo_array((WEIGHTS, ENDS), shape=(N, N))
+    entries = np.r_[WEIGHTS, np.zeros(2)], (np.r_[ENDS[0], 3, 0], np.r_[ENDS[1], 3, 9])
+    with_zeros = sparse.coo_array(entries, shape=(N, N))
+    models = [
+        RankRLS(ALPHA, gamma=GAMMA).fit(X, Y, qid=QID, edges=graph)
+        for graph in (matrix, with_zeros)
+    ]
+    np.testing.assert_array_equal(models[0].predict(NEW), models[1].predict(NEW))
+
+
 def test_scores_without_order_learn_from_the_edges():
     """No warning of ties, and held-out predictions of the rows with scores."""
     model = RankRLS(gamma=GAMMA).fit(X, np.zeros(N), qid=QID, edges=EDGES)
@@ -222,6 +233,8 @@ REFUSED = {
     "outside": (lambda: fit([[0, N]]), f"edges: losers points at row {N}"),
     "itself": (lambda: fit([[3, 3]]), "edges: winners and losers hold a comparison of row 3"),
     "fractions": (lambda: fit([[0.5, 1.0]]), "edges: winners and losers must be row numbers of X"),
+    "no number": (lambda: fit([[0, np.nan]]), "edges: winners and losers must be row numbers of X"),
+    "other lengths": (lambda: fit([[0, 1], [2]]), "edges must be rows of the same length"),
     "negative margin": (lambda: fit([[0, 1, -1.0]]), "edges: margins contains negative values"),
     "no edge": (lambda: fit(np.zeros((0, 2))), "edges: winners and losers are empty"),
     "shape": (

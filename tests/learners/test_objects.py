@@ -5,6 +5,7 @@ learner and in files; and kernels of the user's own in the default.
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import corank
@@ -25,6 +26,7 @@ from corank import (
     View,
     register_kernel,
 )
+from corank.core.views import distinct_rows
 
 N = 30
 rng = np.random.default_rng(0)
@@ -195,6 +197,38 @@ def test_pairs_of_objects_are_a_grid():
     gram = spectrum(pairs[:, 0], pairs[:, 0]) * spectrum(pairs[:, 1], pairs[:, 1])
     other = RankRLS(0.1, kernel="precomputed").fit(gram, scores, qid=pairs[:, 0])
     np.testing.assert_allclose(model.predict(pairs), other.predict(gram), rtol=1e-7, atol=1e-9)
+
+
+def test_objects_that_only_look_alike_are_no_grid():
+    """NumPy shortens how it shows long arrays."""
+    signals = [np.r_[np.zeros(500), rng.normal(), np.zeros(600)] for _ in TEXTS]
+    rows = np.empty((N, 2), dtype=object)
+    rows[:, 0] = TEXTS
+    rows[:, 1] = signals
+
+    def peaks(A, B):
+        return np.exp(-(np.subtract.outer([a[500] for a in A], [b[500] for b in B]) ** 2))
+
+    kernel = ProductKernel([View([0], "spectrum"), View([1], peaks)])
+    gram = spectrum(TEXTS, TEXTS) * peaks(signals, signals)
+    expected = RankRLS(0.1, kernel="precomputed").fit(gram, Y, qid=QID).predict(gram)
+    model = RankRLS(0.1, kernel=kernel, basis="all").fit(rows, Y, qid=QID)
+    np.testing.assert_allclose(model.predict(rows), expected, atol=1e-8)
+    assert len(distinct_rows(rows[:, 1:])[0]) == N
+    graphs = [eval(repr(graph)) for graph in GRAPHS]  # equal, and other objects
+    pairs = np.empty((2 * N, 1), dtype=object)
+    pairs[:, 0] = GRAPHS + graphs
+    first, codes = distinct_rows(pairs)
+    np.testing.assert_array_equal(codes[:N], codes[N:])
+    assert first.max() < N
+
+
+def test_texts_come_in_arrays_and_series():
+    model = RankRLS(0.1, kernel="spectrum").fit(np.array(TEXTS), Y, qid=QID)
+    expected = RankRLS(0.1, kernel="spectrum").fit(TEXTS, Y, qid=QID).predict(TEXTS)
+    np.testing.assert_allclose(model.predict(pd.Series(TEXTS)), expected)
+    with pytest.raises(ValueError, match="X holds texts, which need a kernel function"):
+        RankRLS().fit(np.array(TEXTS), Y, qid=QID)
 
 
 class Parse:

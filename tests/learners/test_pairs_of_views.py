@@ -200,6 +200,8 @@ WRONG = {
     "not symmetric": ([[0, 1, 0], [2, 0, 0], [0, 0, 0]], "symmetric matrix (3, 3)"),
     "a diagonal": (np.ones((3, 3)), "0 on the diagonal"),
     "of two views": ([[0, 1], [1, 0]], "(3, 3)"),
+    "of two views, as tuples": (((0, 1), (1, 0)), "(3, 3)"),
+    "ragged": ([[0, 1, 2], [1, 0], [2]], "symmetric matrix (3, 3)"),
     "negative": (-BONDS, "0 or more"),
     "nothing": (np.zeros((3, 3)), "not only 0"),
     "no mapping": ({}, "not only 0"),

@@ -151,6 +151,15 @@ def test_held_out_predictions_of_a_grid_are_those_of_refits():
         np.testing.assert_allclose(told, scores - scores.mean(), rtol=1e-7, atol=1e-8)
 
 
+def test_several_columns_of_scores_share_a_grid():
+    both = np.stack([Y, Y**2], axis=1)
+    model = RankRLS(kernel=PAIRS, gamma="scale").fit(X, both, qid=ITEM)
+    for number, column in enumerate(both.T):
+        single = RankRLS(kernel=PAIRS, gamma="scale").fit(X, column, qid=ITEM)
+        np.testing.assert_allclose(model.alpha_[number], single.alpha_)
+        np.testing.assert_allclose(model.predict(NEW)[:, number], single.predict(NEW), rtol=1e-9)
+
+
 def test_weights_and_splits_of_a_grid_are_those_of_any_rows():
     weights = rng.uniform(0.5, 2, size=len(X))
     learner = RLS(0.3, kernel=PAIRS, gamma="scale")
@@ -268,7 +277,13 @@ def test_blocks_by_names_of_columns_and_by_the_scale_of_their_rows():
     [
         ([View([0], "precomputed")], "'precomputed' of view 1 cannot be multiplied or added"),
         ([View([0], "nothing")], "'nothing' of view 1"),
-        ([View([0], gamma="tune")], "gamma of view 1 must be 'scale' or a number"),
+        *(
+            (
+                [View([0], gamma=gamma)],
+                "gamma of view 1 must be 'scale', 'mean-distance' or a number",
+            )
+            for gamma in ("tune", 0, -1.0, np.nan, None, np.ones(1))
+        ),
         ([View([9])], "columns of view 1 lie outside X"),
         ([View("a_*")], "columns of view 1 are given by name"),
         ([], "list of View"),
@@ -278,6 +293,27 @@ def test_blocks_by_names_of_columns_and_by_the_scale_of_their_rows():
 def test_what_joint_kernels_refuse(views, message):
     with pytest.raises((ValueError, TypeError), match=message):
         RankRLS(kernel=ProductKernel(views)).fit(X, Y, qid=PERSON)
+
+
+def test_a_long_grid_is_taken_whole_only_when_asked(monkeypatch):
+    """One person and very many items are a grid, too, whose factor is as large as all rows."""
+    monkeypatch.setattr(RLS, "_auto_basis", (20, 10))
+    rows = np.hstack([np.repeat(PEOPLE[:1], 30, axis=0), rng.normal(size=(30, 3))])
+    learner = RLS(1.0, kernel=PAIRS)
+    with pytest.warns(UserWarning, match="takes 10 of 30 rows as basis"):
+        assert len(learner.fit(rows, rows[:, 3]).coef_) == 10
+    assert len(learner.set_params(basis="all").fit(rows, rows[:, 3]).coef_) == 30
+    assert len(learner.set_params(basis="auto").fit(X, Y).coef_) == len(X)
+
+
+def test_mean_distance_is_a_width_of_the_views_of_a_joint_kernel():
+    kernel = ProductKernel([View([0, 1], gamma="mean-distance"), View([2, 3, 4])])
+    fitted = RankRLS(kernel=kernel, alpha=1.0, gamma=1.0).fit(X, Y, qid=PERSON)
+    (part,) = fitted.function_.parts
+    alone = RankRLS(alpha=1.0, gamma="mean-distance").fit(X[:, :2], Y, qid=PERSON)
+    np.testing.assert_allclose(part.span.kernel.parts[0].gamma, alone.gamma_, rtol=1e-9)
+    with pytest.raises(ValueError, match="gamma='mean-distance' is for the views of a product"):
+        RankRLS(kernel=kernel, alpha=1.0, gamma="mean-distance").fit(X, Y, qid=PERSON)
 
 
 def test_an_incomplete_grid_is_learned_from_in_passes(tmp_path):

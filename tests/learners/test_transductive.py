@@ -777,3 +777,11 @@ def test_a_model_of_folds_is_saved_and_loaded(tmp_path):
 def test_leaving_one_query_out_is_the_default(basis):
     own = model(folds="cv", cv=LeaveOneGroupOut(), basis=basis).fit(X, IN_FOLDS, qid=QID)
     close(own.transduction_, model(basis=basis).fit(X, IN_FOLDS, qid=QID).transduction_, 1e-12)
+
+
+def test_folds_of_unscored_queries_are_as_large_as_those_that_are_held_out():
+    scored = np.flatnonzero(~np.isnan(IN_FOLDS))
+    first = QID[scored] == QID[scored[0]]
+    splits = [(scored[~first], scored[first])]
+    own = model(folds="cv", cv=splits).fit(X, IN_FOLDS, qid=QID)
+    close(own.transduction_, model().fit(X, IN_FOLDS, qid=QID).transduction_, 1e-12)

@@ -37,7 +37,7 @@ from corank.core.arrays import (
     to_numpy,
 )
 from corank.core.basis import Basis, FeatureMap
-from corank.core.kernels import Kernel, is_registered, kernel_names
+from corank.core.kernels import MEAN_DISTANCE, Kernel, is_registered, kernel_names
 from corank.core.messages import did_you_mean, warn_user
 from corank.core.sampling import row_digests
 from corank.core.storable import ANYTHING, TEXT, Finite, several, storable, stored, whole
@@ -151,7 +151,7 @@ def numbered_views(views: Any, n_columns: int, names: Array | None) -> list[View
     ):
         raise TypeError(
             "views must be a number, random_split(n), random_bases(n) or a list of View, as in"
-            " [View('a_*')]."
+            " [View('a_*')]; those of a kernel are such a list."
         )
     with_indices: list[View] = []
     view: View
@@ -269,8 +269,9 @@ def scale_and_pairs(agreement: Any) -> tuple[Any, Any]:
 
 def _are_pairs(value: Any) -> bool:
     """Whether it is a mapping or a matrix, not a number, a word or a list of numbers."""
-    is_matrix = isinstance(value, list | np.ndarray) and np.ndim(value) == 2
-    return is_matrix or isinstance(value, Mapping)
+    if isinstance(value, list | tuple):
+        return any(isinstance(row, list | tuple | np.ndarray) for row in value)
+    return isinstance(value, Mapping) or (isinstance(value, np.ndarray) and value.ndim == 2)
 
 
 def read_bonds(pairs: Any, names: Sequence[str]) -> FloatArray:
@@ -286,7 +287,8 @@ def read_bonds(pairs: Any, names: Sequence[str]) -> FloatArray:
             [[pairs.get((a, b), pairs.get((b, a), 0)) for b in names] for a in names]
         )
     else:
-        bonds = np.asarray(pairs)
+        is_square = all(np.shape(row) == (m,) for row in pairs)
+        bonds = np.asarray(pairs if is_square else ())
     is_sound = bonds.shape == (m, m) and bonds.dtype.kind in "iuf" and 0 < bonds.max() < np.inf
     if not is_sound or (bonds < 0).any() or (bonds != bonds.T).any() or np.diag(bonds).any():
         raise ValueError(
@@ -362,7 +364,7 @@ class ProductKernel(JointKernel):
 
     A value for `kernel=`. On a complete grid of pairs, every x with every y, RLS, and RankRLS with
     one query per x or per y, learn from millions of pairs by the eigenvectors of the two kernels
-    (docs/mathematics.md, section 3.19).
+    (docs/mathematics.md, section 3.19); of more than 5,000 x or y with basis="all" only.
 
     Parameters
     ----------
@@ -432,10 +434,29 @@ class PairGrid:
 
 
 def distinct_rows(X: NumpyArray) -> tuple[Index, Index]:
-    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,)."""
-    keys: Any = row_digests(float64(X), 0) if X.dtype != object else list(map(repr, X.tolist()))
+    """The first numbers of rows (n, d) that differ, and for every row which of them it is: (n,).
+    O(n d log n).
+    """
+    if X.dtype == object:
+        numbers: dict[Any, int] = {}
+        keys: Any = [numbers.setdefault(_key(row), len(numbers)) for row in X.tolist()]
+    else:
+        keys = row_digests(float64(X), 0)
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
     return first, codes
+
+
+def _key(cell: Any) -> Any:
+    """What stands for an object: its value or, where that has no hash, the object itself."""
+    if isinstance(cell, dict):
+        cell = list(cell.items())
+    if isinstance(cell, list | tuple):
+        return type(cell), *map(_key, cell)
+    try:
+        hash(cell)
+    except TypeError:
+        return id, id(cell)
+    return type(cell), cell
 
 
 @storable("BlockKernel")
@@ -463,6 +484,11 @@ class BlockKernel(Kernel):
 
     def scale_width(self, X: Array, weights: Array | None = None, rule: str = "scale") -> float:
         """1: its kernels have widths of their own."""
+        if rule == MEAN_DISTANCE:
+            raise ValueError(
+                "gamma='mean-distance' is for the views of a product or sum of kernels; the gamma of"
+                " the learner multiplies theirs."
+            )
         return 1.0
 
     @property
@@ -481,8 +507,9 @@ class BlockKernel(Kernel):
                 inner = None if names is None else np.asarray(names)[view.columns]
                 part = part.seen_by(seen, inner)
             elif part.has_width:
-                is_scale = isinstance(view.gamma, str)
-                part = replace(part, gamma=part.scale_width(seen) if is_scale else view.gamma)
+                is_rule = isinstance(view.gamma, str)
+                gamma = part.scale_width(seen, rule=view.gamma) if is_rule else view.gamma
+                part = replace(part, gamma=gamma)
             parts.append(part)
         columns = tuple(view.columns for view in views)
         return replace(self, parts=tuple(parts), columns=columns, views=())
@@ -496,10 +523,12 @@ class BlockKernel(Kernel):
                 f"kernel {view.kernel!r} of {view.name} cannot be multiplied or added; give another"
                 " name, or a function that looks the values up."
             )
-        if isinstance(view.gamma, str) and view.gamma != "scale":
+        is_width = isinstance(view.gamma, Real) and 0 < float(view.gamma) < np.inf
+        is_rule = isinstance(view.gamma, str) and view.gamma in ("scale", MEAN_DISTANCE)
+        if not is_width and not is_rule:
             raise ValueError(
-                f"gamma of {view.name} must be 'scale' or a number, got {view.gamma!r}; tune"
-                " the gamma of the learner, which multiplies it."
+                f"gamma of {view.name} must be 'scale', 'mean-distance' or a number greater than 0,"
+                f" got {view.gamma!r}; tune the gamma of the learner, which multiplies it."
             )
         return Kernel(view.kernel, None, **settings)
 

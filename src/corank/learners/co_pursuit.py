@@ -66,9 +66,10 @@ class CoRankingPursuit(
     n_atoms : "tune", int or list, default="tune"
         Steps, each of which adds an atom to every view. "tune" tries up to 100, and stops when ten
         more have not helped; a list tries those numbers.
-    agreement : "tune", float or list, default="tune"
+    agreement : "tune", float, list, matrix or mapping of pairs, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values
-        around the point where the disagreement weighs as much as the loss on the scored rows.
+        around the point where the disagreement weighs as much as the loss on the scored rows. A
+        matrix or mapping has a weight per pair of views, as in `CoRankRLS`.
     objective : "exact" or "paper", default="exact"
         "exact": a step is the one that makes F least. "paper": as the paper prints it, with one
         residual for all views, that of their mean, and no regard to how much the views disagree
@@ -400,7 +401,7 @@ class CoRankingPursuit(
         return list(self.models_[0].solutions)
 
     def predict_path(self, X: Any) -> Array:
-        """The mean of the views after every step.
+        """The mean of the views of the best model after every step.
 
         Parameters
         ----------
@@ -409,7 +410,7 @@ class CoRankingPursuit(
         Returns
         -------
         (n, steps) in the library, on the device and with the precision of X; the last column is
-        `predict`
+        `predict`, unless `combine` asks all models
         """
         features = self._read(X)
         weights = []

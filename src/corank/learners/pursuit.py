@@ -75,7 +75,7 @@ class SparseLearner(Learner):
     """
 
     has_atoms = True
-    _no_closed_form = "atoms would be picked anew without every fold"
+    _no_closed_form = "other atoms would be picked without a fold"
     n_solutions: int = 1
     tolerance: float = 0.1
     combine: Any = "best"
@@ -382,7 +382,8 @@ class PursuitLearner(SparseLearner, OneViewLearner):
 
         Returns
         -------
-        (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
+        (n, steps), column p − 1 with the first p steps of the best model; the last one is `predict`
+        with combine="best". O(n k (d + p)).
         """
         features = self._read(X)
         function = self.function_.with_coefficients([like(self._weights, features)])

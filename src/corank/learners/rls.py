@@ -185,7 +185,8 @@ class KernelLeastSquares(Learner):
         given = given_scores(rows)
         if not given.any(axis=0).all():
             raise ValueError(f"y has no score in column {int(np.argmin(given.any(axis=0)))}.")
-        patterns = np.unique(given, axis=1, return_inverse=True)[1].ravel()
+        names = [np.packbits(own).tobytes() for own in given.T]  # one byte per eight rows
+        patterns = np.unique(names, return_inverse=True)[1]
         if is_named(self.gamma, "columns"):  # widths are learned from scores
             patterns = np.arange(given.shape[1])
         models: list[Any] = [copy(self) for _ in patterns]
@@ -553,11 +554,12 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: igno
     gamma : "auto", "scale", "mean-distance", "tune", "columns", float, list or array,
         default="auto"
         Kernel width; "scale" is 1 / (columns · variance), "mean-distance" one over the mean squared
-        distance of two scored rows, of an exponential kernel the root of that; "tune" tries seven widths around it, a list those widths. An array (d,) has one width
-        per column: for rbf exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for
-        laplacian Σ gamma_j abs(x_j − x'_j). "columns" learns them from the evidence of at most 800
-        scored rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which
-        columns matter. Held-out errors do not know that widths were learned from the same scores:
+        distance of two scored rows, of an exponential kernel the root of that; "tune" tries seven
+        widths around "scale", a list those widths. An array (d,) has one width per column: for rbf
+        exp(−Σ gamma_j (x_j − x'_j)²), for exponential the root of that sum, for laplacian
+        Σ gamma_j abs(x_j − x'_j). "columns" learns them from the evidence of at most 800 scored
+        rows (docs/mathematics.md, section 3.7), which takes seconds and finds out which columns
+        matter. Held-out errors do not know that widths were learned from the same scores:
         with fewer than some ten scored rows per column they may be far too low.
         "auto" tunes where alpha is tuned and there are at most 1,000 scored rows, which takes about
         five times as long and has less error (docs/results/learner-defaults.md); else it is

@@ -508,7 +508,8 @@ class ViewBases:
                     if data.summed or n_views > 1
                     else grid_of(data.problem, view.kernel, scored)
                 )
-            whole = "all" if grid and is_named(view.basis, "auto") else view.basis
+            is_small = grid is not None and max(grid[0].shape) <= limit
+            whole = "all" if is_small and is_named(view.basis, "auto") else view.basis
             apart = 0 if view.kernel.precomputed else data.n_apart
             spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
             if is_named(spec, "features") and not data.summed:

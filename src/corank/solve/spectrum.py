@@ -32,6 +32,10 @@ from corank.core.arrays import (
 )
 from corank.core.sums import BLOCK_ENTRIES
 
+OPEN_FUNCTIONS = (
+    "alpha = 0 needs scores and agreement that leave no function open, and these rows do: use alpha"
+    " greater than 0, basis='scored', or a smaller basis."
+)
 LEAST = 1e-300  # stands for 0 where it is divided by, or where a logarithm is taken
 ROUNDING = 2.0**-52  # share of the largest eigenvalue, per direction, below which another one is 0
 PRODUCT_ENTRIES = 2**16  # of products of vectors at a time, which stay in a cache
@@ -70,10 +74,7 @@ class Spectrum:
         """Refuse alpha = 0 where an eigenvalue is 0, whose direction scores and agreement leave open."""
         values = to_numpy(self.values)
         if values[0] <= len(values) * ROUNDING * values[-1]:
-            raise ValueError(
-                "alpha = 0 needs scores and agreement that leave no function open, and these rows do:"
-                " use alpha greater than 0, basis='scored', or a smaller basis."
-            )
+            raise ValueError(OPEN_FUNCTIONS)
 
     def without(self, levels: Array) -> Spectrum:
         """With orthonormal directions (n, q) taken out of the vectors, which are then no longer

@@ -52,14 +52,16 @@ from corank.core.sums import N_TARGETS, Accumulator, Gram, Statistics
 from corank.core.unscored import UnscoredRows
 from corank.core.views import JointFeatures, SideBySide, disagreements
 from corank.solve.co_kernel import CoKernel, SpectralCurve
-from corank.solve.spectrum import LogEvidence, Spectrum
+from corank.solve.spectrum import OPEN_FUNCTIONS, LogEvidence, Spectrum
 
 EPSILON = 2.0**-52
 NO_BOND = 1e-12  # share of the largest eigenvalue that rounding leaves where views have no bond
 
 
 def too_small(alpha: float, size: float) -> str:
-    """The message where alpha is lost to rounding beside numbers of a size."""
+    """The message where alpha is 0, or lost to rounding beside numbers of a size."""
+    if alpha == 0:
+        return OPEN_FUNCTIONS
     return (
         f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is"
         " lost to rounding; use a larger one, or alpha='tune'."

@@ -302,8 +302,8 @@ def _left_out_together(queries: Index, training: Training, settings: Transductio
     labels = np.unique(queries[unscored], return_inverse=True)[1]
     together = queries + n_folds  # queries that are never held out for themselves
     together[training.index[codes >= 0]] = codes[codes >= 0]
-    per_fold = n_folds / training.problem.n_queries
-    unscored_folds = int(np.ceil((labels.max() + 1) * per_fold))
+    n_held_out = len(np.unique(queries[training.index[codes >= 0]]))
+    unscored_folds = int(np.ceil((labels.max() + 1) * n_folds / n_held_out))
     dealt = Folding([labels]).coarser(unscored_folds, settings.seed)
     together[unscored] = int(together.max()) + 1 + dealt.codes[0]
     return together
@@ -555,21 +555,21 @@ class PrimalTransduction:
         self.problem = problem
         self.basis = basis
         self.layout = layout
-        step = max(64, BLOCK_ENTRIES // basis.size)
-        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
-        starts = np.flatnonzero(np.diff(to_numpy(problem.operator.queries), prepend=-1))
-        xp = namespace(problem.reference)
-        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
-        rooted, _, _ = centre_runs(whitened, starts, None)
-        rooted *= xp.sqrt(row_weights(problem))[:, None]
-        self.features = rooted  # J Φ
-        self.gram = rooted.T @ rooted
         weights = to_numpy(row_weights(problem))
         if any(np.ptp(weights[run.rows]) > EPSILON * weights[run.begin] for run in layout.runs):
             raise ValueError(
                 "cv: folds of queries of several sizes need weighting='size' where some of the rows"
                 " are the basis; or take basis='all'."
             )
+        step = max(64, BLOCK_ENTRIES // basis.size)
+        blocks = [take(problem.features, run) for run in runs_of_rows(len(problem), step)]
+        starts = np.flatnonzero(np.diff(to_numpy(problem.operator.queries), prepend=-1))
+        xp = namespace(problem.reference)
+        whitened = xp.concat([self._whitened(block) for block in blocks], axis=0)
+        rooted, _, _ = centre_runs(whitened, starts, None)
+        rooted *= like(np.sqrt(weights), rooted)[:, None]
+        self.features = rooted  # J Φ
+        self.gram = rooted.T @ rooted
 
     def _whitened(self, X: Array) -> Array:
         white = self.basis.whitening
