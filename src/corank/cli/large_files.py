@@ -27,7 +27,6 @@ from corank.cli.options import AGREEING, AUTO, STREAMED, TableOutput
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
 from corank.streaming.models import (
-    fitted_scan,
     predicted_chunks,
     scored_queries,
     whole_queries,
@@ -225,7 +224,7 @@ def _predicted_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, 
     """Columns, predictions and query codes of some whole queries at a time; all rows of a chunk
     without queries.
     """
-    rows, purpose = fitted_scan(model, rows), "ranking"
+    purpose = "ranking"
     if not rows.has_queries:
         for chunk, values in predicted_chunks(model, rows, purpose):
             codes = np.zeros(chunk.n_rows, dtype=np.int64)

@@ -123,6 +123,9 @@ class Costs:
             rows[v][u] = rows[u][v] = 2 * self.agreement * units * couplings
         stacked = [xp.stack(row, axis=-1) for row in rows]
         matrices = xp.stack(stacked, axis=-2)
+        # eigenvalues are at most m, so that such a determinant leaves none below MIN_DETERMINANT
+        if bool(xp.all(xp.linalg.det(matrices) > MIN_DETERMINANT * m ** (m - 1))):
+            return xp.linalg.inv(matrices)
         values, vectors = xp.linalg.eigh(matrices)
         inverse = inverse_where(values > MIN_DETERMINANT, values)
         scaled = vectors * inverse[:, None, :]

@@ -233,13 +233,12 @@ class PointSumJob:
         """The sums of a chunk. O(n r (r + d)) per candidate."""
         scored = chunk.is_scored
         columns = chunk.features, chunk.scores, chunk.query_ids
-        may_be_cut = np.zeros(chunk.n_rows, dtype=bool)
-        if any(encoding.name in WITHIN_QUERIES for encoding in self.encodings):
-            may_be_cut[:] = True
-            may_be_cut[chunk.runs.inner(chunk.n_rows)] = False
+        compares = any(encoding.name in WITHIN_QUERIES for encoding in self.encodings)
+        is_whole = np.zeros(chunk.n_rows, dtype=bool)
+        is_whole[chunk.runs.inner(chunk.n_rows) if compares else slice(None)] = True
         cut, whole = (
             [take(column, np.flatnonzero(scored & chosen)) for column in columns]
-            for chosen in (may_be_cut, ~may_be_cut)
+            for chosen in (~is_whole, is_whole)
         )
         return PointSums(self.of_rows(*whole), RowPieces((tuple(cut),)))
 

@@ -98,6 +98,15 @@ def test_a_quick_fit_says_nothing_and_measures_nothing(shown, monkeypatch):
     assert not shown
 
 
+@pytest.mark.usefixtures("every_fit_is_long")
+@pytest.mark.filterwarnings("ignore:y. all scores are tied")
+def test_scores_that_are_tied_take_no_time(shown):
+    X, y = rows_and_scores(60)
+    AutoRegressor(candidates=CANDIDATES).fit(X, np.ones(60))
+    AutoRanker(candidates=CANDIDATES[:2]).fit(X, y, qid=np.arange(60))
+    assert not shown
+
+
 def test_a_rate_is_measured():
     assert fitting.product_rate() > 0
 

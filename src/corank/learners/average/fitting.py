@@ -233,7 +233,7 @@ def told(
     taught = min(teaching or weighing, MAX_TEACHING)
     learned = {each.rows for each in candidates if each.per_column and d <= MAX_WIDTHS}
     count, points = affordable(n)
-    points = min(points, most_points)
+    count, points = min(count, len(candidates)), min(points, most_points)
     each = 2 * n * points * (points + 4 * d) / 3 + 3 * points**3
     if points == n:
         count, each = min(count, FEW_CARRIERS), 1.75 * n**2 * (n / 3 + weighing + 4 * d)

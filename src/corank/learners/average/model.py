@@ -494,7 +494,10 @@ def fit_space(
     if rows is not None:
         n, most_points = rows.n_rows, rows.most_points
     d = max((matrix.shape[1] for matrix in space.scored.values()), default=0)
-    with told(units, candidates, (n, d), most_points) as done:
+    spread = float(np.max(np.abs(units.targets), initial=0.0))
+    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
+    learnable = units.n_free >= 1 and int(units.folds.max()) >= 1 and not tied
+    with told(units, candidates if learnable else (), (n, d), most_points) as done:
         space.widths = learned_widths(space, candidates, units, settings.seed)
         done("widths", 1)
         usable = [candidate for candidate in candidates if space.can_build(candidate)]
@@ -514,9 +517,7 @@ def fit_space(
             scored=space.scored if is_kept else None,
             hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
         )
-        spread = float(np.max(np.abs(units.targets), initial=0.0))
-        tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST)
-        if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
+        if not usable or not learnable:
             return constant, None
         average = fit_average(
             space,
