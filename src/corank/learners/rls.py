@@ -502,7 +502,8 @@ class LeastSquares(KernelLeastSquares):
         edges : preferences beside the scores, between any rows of X, also of two queries or without
             a score: (p, 2) rows (winner, loser), (p, 3) with a margin, (p, 4) with a weight; or a
             sparse matrix (n, n) of weights, winners by row. They add
-            Σ weight (margin − (f(winner) − f(loser)))² to the loss
+            Σ weight (margin − (f(winner) − f(loser)))² to the loss. scikit-learn's searches, which
+            split X, do not renumber them
         checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
