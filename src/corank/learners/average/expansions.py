@@ -98,11 +98,11 @@ class _Summand:
 
 def _parts(
     summands: Sequence[_Summand], points: Encoded
-) -> Iterator[_Products | _Powers | _ItemEffects | _Pairs]:
+) -> Iterator[_Products | _Powers | _ItemEffects | _KernelProducts]:
     """Summands of the same kernel and columns together."""
     of_pairs = [summand for summand in summands if not summand.is_alone]
     if of_pairs:
-        yield _Pairs(of_pairs, points)
+        yield _KernelProducts(of_pairs, points)
     summands = [summand for summand in summands if summand.is_alone]
     for (_, kernel), group in groupby(
         sorted(summands, key=lambda s: s.kernel), key=lambda s: s.kernel
@@ -134,7 +134,7 @@ class _Products:
         values[self._candidates] += (self._seen(encoded) @ self._directions).T
 
 
-class _Pairs:
+class _KernelProducts:
     """Functions of products of kernels, such as own deviations of persons."""
 
     def __init__(self, summands: Sequence[_Summand], points: Encoded) -> None:

@@ -64,7 +64,7 @@ from corank.learners.average.model import (
 )
 from corank.learners.average.posterior import RowsToEncode
 from corank.learners.average.roles import (
-    Roles,
+    PersonsAndItems,
     RowLabels,
     labels_of,
     more_answers,
@@ -108,7 +108,7 @@ class AverageLearner(Saveable, QueryEstimator):
     fit_intercept = True  # whether the level of the scores is free
     _training: ScoredTable | None = None  # is not in a file
     _kernel_columns: Any = None  # for kernels of the user's own
-    _roles: Roles | None = None  # who answered, and about which item
+    _roles: PersonsAndItems | None = None  # who answered, and about which item
 
     contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
@@ -205,7 +205,7 @@ class AverageLearner(Saveable, QueryEstimator):
         self._with_queries = qid is not None
         self._with_links = links is not None
         width = table.features.shape[1]
-        labels = labels.followed_by(others, len(X), len(table.scores) - len(X))
+        labels = labels.followed_by(others, n := features.shape[0], len(table.scores) - n)
         table, self._roles, persons_encoder = with_role_columns(table, labels, persons)
         self.fit_scored(table, self.read_settings(encoder, width))
         self.encoder_, self.persons_encoder_ = encoder, persons_encoder

@@ -26,7 +26,7 @@ SHOWN = 3  # names that an error or a warning shows
 
 @storable("Roles")
 @dataclass(frozen=True)
-class Roles:
+class PersonsAndItems:
     """What a model knows of persons and items: a name's place is its code.
 
     persons, items : None where they were not given
@@ -118,7 +118,7 @@ class Roles:
             return sparse.csr_array(sparse.hstack([features, sparse.csr_array(beside)]))
         return np.hstack([features, beside])
 
-    def counted(self, items: Index) -> Roles:
+    def counted(self, items: Index) -> PersonsAndItems:
         """With how often items were answered, from the codes (a,) of all answers; as they are where
         no item comes back.
         """
@@ -326,9 +326,9 @@ def persons_encoder(columns: Any) -> TableEncoder | None:
 
 
 def with_columns_of_persons(
-    roles: Roles, names: Sequence[str | None], columns: Any, encoder: TableEncoder | None
-) -> Roles:
-    """Roles with the columns of their persons.
+    roles: PersonsAndItems, names: Sequence[str | None], columns: Any, encoder: TableEncoder | None
+) -> PersonsAndItems:
+    """PersonsAndItems with the columns of their persons.
 
     names : (q,) of the rows of the table of persons; columns : (q, k) theirs
     """
@@ -389,7 +389,7 @@ def read_roles_of(unscored: Any, labels: RowLabels) -> tuple[Any, RowLabels]:
 
 def with_role_columns(
     table: ScoredTable, labels: RowLabels, persons: Any
-) -> tuple[ScoredTable, Roles | None, TableEncoder | None]:
+) -> tuple[ScoredTable, PersonsAndItems | None, TableEncoder | None]:
     """A table with columns that say who answered, and about which item, beside its features; what
     they mean; and what makes numbers of columns of persons.
     """
@@ -409,13 +409,15 @@ def with_role_columns(
     return replace(table, features=features, queries=queries), roles, encoder
 
 
-def learned_roles(labels: RowLabels, persons: Any) -> tuple[Roles | None, TableEncoder | None]:
+def learned_roles(
+    labels: RowLabels, persons: Any
+) -> tuple[PersonsAndItems | None, TableEncoder | None]:
     """The names that there are, with columns of the persons, and what makes numbers of those."""
     if labels.person is None and persons is not None:
         raise ArgumentError("persons", " was given without person=, who gave every answer.")
     if labels.person is None and labels.item is None:
         return None, None
-    roles = Roles(
+    roles = PersonsAndItems(
         persons=None if labels.person is None else known_names(labels.person),
         items=None if labels.item is None else known_names(labels.item),
         columns=list(labels.columns),
@@ -456,7 +458,9 @@ def answers_of_persons(
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
 
 
-def labels_of(roles: Roles | None, X: Any, person: Any, item: Any) -> tuple[Any, RowLabels]:
+def labels_of(
+    roles: PersonsAndItems | None, X: Any, person: Any, item: Any
+) -> tuple[Any, RowLabels]:
     """The names of new rows, and X without the columns that held names in `fit`."""
     if roles is None:
         for role, given in (("person", person), ("item", item)):
@@ -478,11 +482,11 @@ def labels_of(roles: Roles | None, X: Any, person: Any, item: Any) -> tuple[Any,
 
 def more_answers(
     table: ScoredTable,
-    roles: Roles,
+    roles: PersonsAndItems,
     labels: RowLabels,
     persons: Any,
     encoder: TableEncoder | None,
-) -> tuple[ScoredTable, Roles]:
+) -> tuple[ScoredTable, PersonsAndItems]:
     """A table of new answers with the columns of items and persons, and the roles with theirs."""
     n, scored = len(table.scores), table.scored
     of_persons = persons_at(roles, labels, persons, encoder)
@@ -508,7 +512,7 @@ def more_answers(
 
 
 def persons_at(
-    roles: Roles, labels: RowLabels, persons: Any, encoder: TableEncoder | None
+    roles: PersonsAndItems, labels: RowLabels, persons: Any, encoder: TableEncoder | None
 ) -> FloatArray | None:
     """Columns (n, k) of the persons of rows, from a table of persons where one is given."""
     if persons is None:

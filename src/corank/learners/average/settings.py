@@ -12,7 +12,7 @@ from corank.core.kernels import is_named
 from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.learners.average.encoding import KernelColumns, views_of_kernels
-from corank.learners.average.roles import Roles
+from corank.learners.average.roles import PersonsAndItems
 from corank.learners.average.scored_table import AverageSettings
 from corank.learners.parameters import seed
 
@@ -20,7 +20,7 @@ from corank.learners.parameters import seed
 def settings_of(
     learner: Any,
     encoder: TableEncoder | None,
-    roles: Roles | None,
+    roles: PersonsAndItems | None,
     kernel_columns: Sequence[KernelColumns] | None,
     width: int | None,
 ) -> AverageSettings:
