@@ -390,7 +390,8 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearn
         all_winners = np.concatenate([data.winners, winners])
         all_losers = np.concatenate([data.losers, losers])
         counts = np.concatenate([data.counts, np.ones(len(winners))])
-        points = to_numpy(merged.index) if self._whole else self.basis_
+        self._items = to_numpy(merged.index)
+        points = self._items if self._whole else self.basis_
         grown = PairData.merged(merged.features, all_winners, all_losers, counts)
         likelihood = None
         if self._habits is not None:

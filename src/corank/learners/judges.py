@@ -20,9 +20,9 @@ from corank.solve.expectation_propagation import PairData
 from corank.solve.posterior import Moments
 from corank.solve.preference import FittedKernel
 from corank.solve.votes import (
-    Agreement,
     Habits,
     Judge,
+    JudgeAgreement,
     VoteLikelihood,
     Votes,
     agreement,
@@ -201,7 +201,7 @@ class JudgedLearner(EvidenceLearner):
             )
         return np.asarray([known[label] for label in labels], dtype=np.int64)
 
-    def agreement(self) -> Agreement:
+    def agreement(self) -> JudgeAgreement:
         """How far judges, or repeated answers, agree: Krippendorff's alpha, and the items that are
         disputed most, by row numbers of X.
         """

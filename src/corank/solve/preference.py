@@ -279,17 +279,18 @@ def with_habits(ascent: Ascent, place: FloatArray) -> tuple[PreferenceTask, Floa
     task, place = ascent.task, np.array(place)
     amplitude, kernel = ascent.split(place)
     white = _whitened(task.data, replace(task.basis, kernel=kernel))
+    assert task.likelihood is not None
     likelihood = task.likelihood
-    assert likelihood is not None
 
     def learn(posterior: SitePosterior) -> tuple[Array, VoteLikelihood]:
         nonlocal amplitude, likelihood
         likelihood = likelihood.improved(posterior)
         if ascent.search.amplitude is None:  # of the effective number of weights, as by MacKay
             weights = to_numpy(posterior.mean)
-            explained = posterior.counts * posterior.sites.precision @ posterior.variances
+            total = posterior.counts * posterior.sites.precision
+            explained = float(total @ posterior.variances)
             _, slope = ascent.prior(amplitude)
-            step = (weights @ weights - explained + 2 * slope) / (max(explained, 0.0) + 1.0)
+            step = (weights @ weights - explained + 2 * slope) / (explained + 1.0)
             amplitude *= float(np.exp(np.clip(step, -1.0, 1.0)))
         return amplitude**0.5 * white, likelihood
 

@@ -214,7 +214,7 @@ class Habits:
         chances = np.zeros((3, len(mean)))
         tilted = self.tilted(self.outcomes[:, None], habits, mean, variance)
         chances[1 - self.outcomes] = np.exp(tilted.log_probability)
-        return chances.T / chances.sum(axis=0)[:, None]
+        return np.asarray((chances / chances.sum(axis=0)).T)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def improved(habits: Habits, votes: Votes, mean: FloatArray, variance: FloatArra
     n_judges = len(habits.values)
 
     def summed(values: FloatArray) -> FloatArray:
-        return np.bincount(votes.judges, votes.counts * values, n_judges)
+        return np.asarray(np.bincount(votes.judges, votes.counts * values, n_judges), np.float64)
 
     score = np.stack([summed(values) for values in seen], axis=1)
     information = np.asarray([[summed(values) for values in row] for row in expected])
@@ -444,7 +444,7 @@ def _information(habits: Habits, variance: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class JudgeAgreement:
     """How far judges agree who answered about the same pairs.
 
     Attributes
@@ -464,7 +464,7 @@ class Agreement:
     disputes: FloatArray
 
 
-def agreement(votes: Votes, rows: Index) -> Agreement:
+def agreement(votes: Votes, rows: Index) -> JudgeAgreement:
     """How far judges agree, by pairs with several answers; `rows`: (n,) row numbers of the items."""
     low = np.minimum(votes.winners, votes.losers)
     high = np.maximum(votes.winners, votes.losers)
@@ -488,6 +488,6 @@ def agreement(votes: Votes, rows: Index) -> Agreement:
         shares = np.bincount(ends, np.tile(observed, 2), votes.n_items) / seen
     items = np.flatnonzero(seen > 0)
     items = items[np.argsort(-shares[items], kind="stable")]
-    return Agreement(
+    return JudgeAgreement(
         alpha, float(bounds[0]), float(bounds[1]), len(counts), rows[items], shares[items]
     )
