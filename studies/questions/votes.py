@@ -127,16 +127,23 @@ def parts(settings: Settings) -> list[Part]:
 # ---- PreferenceGP
 
 
-def fitted(votes: Votes, learner: str, seed: int, **settings: Any) -> Any:
-    """PreferenceGP on votes: with judges, without them, with ties as one win each, or without
-    ties.
+def fitted(votes: Votes, learner: str, seed: int) -> Any:
+    """PreferenceGP on votes: with judges and the side that each item was shown on, without them,
+    with ties as one win each, or without ties.
     """
-    model = PreferenceGP(random_state=seed, **settings)
     with unconnected_comparisons():
         if learner in ("halves", "dropped"):
-            winners, losers = wins(votes, halves=learner == "halves")
-            return model.fit_comparisons(votes.items, winners, losers)
-        raise NotImplementedError
+            ends = wins(votes, halves=learner == "halves")
+            return PreferenceGP(random_state=seed).fit_comparisons(votes.items, *ends)
+        on_left = votes.winner != RIGHT
+        ends = (
+            np.where(on_left, votes.left, votes.right),
+            np.where(on_left, votes.right, votes.left),
+        )
+        judges = {"person": votes.judge, "first": on_left} if learner == "judged" else {}
+        return PreferenceGP(random_state=seed).fit_comparisons(
+            votes.items, *ends, margins=(votes.winner != TIE).astype(float), **judges
+        )
 
 
 def wins(votes: Votes, *, halves: bool) -> tuple[Integers, Integers]:
@@ -152,12 +159,18 @@ def wins(votes: Votes, *, halves: bool) -> tuple[Integers, Integers]:
 
 
 def chances_of(model: Any, train: Votes, test: Votes, learner: str) -> Floats:
-    """Probabilities (n, 3) of left, tie and right."""
-    ends = test.items[test.left], test.items[test.right]
+    """Probabilities (n, 3) of left, tie and right; of a judge who is not known those of a usual one."""
     if learner in ("halves", "dropped"):
         return with_ties(model, train, test, learner)
-    judges = {"person": test.judge} if learner == "judged" else {}
-    return np.asarray(model.predict_outcome(*ends, **judges))
+    known = np.isin(test.judge, np.unique(train.judge)) & (learner == "judged")
+    chances = np.empty((len(test), 3))
+    for rows in (known, ~known):
+        if rows.any():
+            asked = test.take(rows)
+            ends = asked.items[asked.left], asked.items[asked.right]
+            judges = {"person": asked.judge} if rows is known else {}
+            chances[rows] = model.predict_outcome(*ends, **judges)
+    return chances
 
 
 def with_ties(model: Any, train: Votes, test: Votes, learner: str) -> Floats:
@@ -236,13 +249,21 @@ def side_of_machines(
     for name in MACHINES:
         own = machines.winner[machines.judge == name]
         counted = int((own == LEFT).sum() - (own == RIGHT).sum())
-        found[name] = {"counted": counted, **about_judge(model, name)}
+        found[name] = {"counted": counted, **about_judges(model)[name]}
     return found
 
 
-def about_judge(model: Any, name: str) -> Result:
-    """What a model says of a judge."""
-    raise NotImplementedError
+def about_judges(model: Any) -> dict[str, Result]:
+    """What a model says of each judge."""
+    return {
+        judge.name: {
+            "reliability": float(judge.reliability),
+            "interval": (float(judge.low), float(judge.high)),
+            "side": float(judge.side),
+            "contrary": bool(judge.contrary),
+        }
+        for judge in model.judges_
+    }
 
 
 # ---- votes that were made up
@@ -300,7 +321,8 @@ def planted(settings: Settings, rng: np.random.Generator, draw: Draw, method: Dr
     votes, worth = made_votes(seed if kind == "planted" else 1000 + seed, kinds, N_EACH)
     model, plain = (fitted(votes, learner, seed) for learner in ("judged", "plain"))
     errors = [float(disagreement_error(worth, m.predict(votes.items))) for m in (model, plain)]
-    judges = [about_judge(model, f"judge {number}") for number in range(len(kinds))]
+    about = about_judges(model)
+    judges = [about[f"judge {number}"] for number in range(len(kinds))]
     return {"misordered": errors[0], "without": errors[1], "judges": judges, "fits": 2}
 
 
@@ -423,6 +445,8 @@ def _untested(claim: str) -> Finding:
 
 def _ratio(claim: str, ours: Floats, others: Floats, limit: float, units: str) -> Finding:
     """The finding that the mean of ours (seeds, units) is at most limit x that of others."""
+    if not others.any():
+        return _untested(claim)
     ratio = float(ours.mean() / others.mean())
     gap = gap_between(ours, others)
     low, high = (1 + end / float(others.mean()) for end in (gap.low, gap.high))
@@ -563,13 +587,12 @@ def _side_finding(draws: Mapping[Draw, Mapping[str, Result]]) -> list[Finding]:
     if result is None:
         return [_untested(claim)]
     about = result["gpt3"]
-    low, high = about["side_interval"]
-    reached = (low > 0) if about["counted"] > 0 else (high < 0)
+    reached = about["side"] * about["counted"] > 0
     evidence = (
-        f"side {about['side']:+.2f} ({low:+.2f} to {high:+.2f}), above 0 is left; of its verdicts"
-        f" {about['counted']:+,} more are left than right."
+        f"{about['side']:+.2f} (gpt4: {result['gpt4']['side']:+.2f}), of −1 to 1, above 0 is left; of"
+        f" its verdicts {about['counted']:+,} more are left than right."
     )
-    return [_judged(claim, evidence, reached=reached, interval=(about["side"], low, high))]
+    return [_judged(claim, evidence, reached=reached)]
 
 
 def _planted(

@@ -185,7 +185,7 @@ def write_votes(folder, n_models=6, n_prompts=3, n_judges=8, n_each=20):
     def votes(n, side):
         prompt, left = rng.integers(n_prompts, size=n), rng.integers(n_models, size=n)
         right = (left + rng.integers(1, n_models, size=n)) % n_models
-        gap = worth[prompt, left] - worth[prompt, right] + side + 0.5 * rng.standard_normal(n)
+        gap = worth[prompt, left] - worth[prompt, right] + side + rng.standard_normal(n)
         winner = np.where(np.abs(gap) < 0.4, "tie", np.where(gap > 0, "left", "right"))
         columns = {"pair": np.arange(n), "prompt": prompt, "left": left, "right": right}
         return columns | {"winner": winner}

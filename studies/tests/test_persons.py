@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from corank.experiments.jobs import version_of
 from studies.questions import persons
 from studies.questions.methods import DrawMethod, draw_parts
 from studies.questions.persons_peers import (
@@ -13,8 +14,10 @@ from studies.questions.persons_peers import (
     fit_peer,
     misordered,
 )
+from studies.run import run_study
 from studies.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
 from studies.tests.stand_ins import write_jester, write_movielens, write_sushi
+from studies.write import as_markdown
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,18 @@ def test_what_does_harm_is_said():
     assert sum("over the best peer" in claim for claim in wrong) == 2
     assert sum("a new person" in claim for claim in wrong) == 3
     assert any("items alone" in claim for claim in wrong)
+
+
+def test_the_study_runs_from_end_to_end(folder, monkeypatch):
+    monkeypatch.setitem(persons.SETTINGS, ("movielens", 5), 12)
+    run = run_study(persons.STUDY, Settings(folder, quick=True))
+    for title in (*persons.OWN, *persons.PEERS):
+        is_missing = "LightGBM" in title and version_of("lightgbm") is None
+        assert any(title in key for key in run.results) != is_missing, title
+    assert all(len(row) == len(table.columns) for table in run.outcome.tables for row in table.rows)
+    assert "# Persons and items that come back" in as_markdown(
+        run, {"command": None, "versions": {}}
+    )
 
 
 def test_draws_that_are_not_whole_are_left_out():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from studies.data import LEFT, RIGHT, TIE, joined, language_votes
+from studies.data import LEFT, MACHINES, RIGHT, TIE, joined, language_votes
 from studies.questions import votes
 from studies.questions.methods import DrawMethod, draw_parts
 from studies.questions.votes_peers import (
@@ -17,8 +17,10 @@ from studies.questions.votes_peers import (
     tie_link,
     wrong_among_untied,
 )
+from studies.run import run_study
 from studies.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
 from studies.tests.stand_ins import write_votes
+from studies.write import as_markdown, png
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,20 @@ def test_so_many_votes_are_ties(share):
     assert (made.winner == TIE).mean() == pytest.approx(share / 100, abs=0.04)
 
 
+def test_the_study_runs_from_end_to_end(folder, monkeypatch):
+    monkeypatch.setattr(votes, "SIZES", (40,))
+    monkeypatch.setattr(votes, "PEERS", {"Davidson": "davidson"})
+    monkeypatch.setattr(votes, "N_EACH", 8)
+    run = run_study(votes.STUDY, Settings(folder, quick=True))
+    assert run.n_computed == len(run.results)
+    assert all(len(row) == len(table.columns) for table in run.outcome.tables for row in table.rows)
+    assert all(png(figure) for figure in run.outcome.figures)
+    untested = [f.claim for f in run.outcome.findings if f.verdict == CANNOT_BE_TESTED]
+    # what is only timed, and the settings that a quick run leaves out
+    assert all(f.split(" ")[0] in ("8,931", "100,000", "300", "1,000", "40") for f in untested)
+    assert "CC BY 4.0" in as_markdown(run, {"command": None, "versions": {}})
+
+
 def judge(reliability, contrary=False):
     interval = reliability - 0.3, reliability + 0.3
     return {"reliability": reliability, "interval": interval, "contrary": contrary}
@@ -139,8 +155,8 @@ def made_up_results(judged=0.75, machines=0.9, contrary=True):
             for title, error in errors:
                 noisy = error + 0.001 * number
                 add(votes.with_machines, ("machines", size, number), title, {"error": noisy})
-    about = {"counted": 700, "side": 0.4, "side_interval": (0.2, 0.6)}
-    add(votes.side_of_machines, ("side", 0, 0), votes.JUDGED, {"gpt3": about})
+    about = {name: {"counted": 700, "side": 0.4} for name in MACHINES}
+    add(votes.side_of_machines, ("side", 0, 0), votes.JUDGED, about)
     levels = {votes.RANDOM: 0.05, votes.CONTRARY: -0.9}
     for seed in range(20):
         judges = [
