@@ -317,16 +317,16 @@ def conclude(settings: Settings, results: Results) -> Outcome:
 
 
 def _errors(draws: Mapping[Draw, Mapping[str, Result]]) -> Errors:
-    """Errors of known people; draws of a setting that not all methods were run on are left out."""
+    """Errors of known people; draws of a setting that not all peers were run on are left out."""
     found: Errors = {}
-    most: dict[Setting, int] = {}
-    for draw, by_method in draws.items():
+    known = {draw: by_method for draw, by_method in draws.items() if draw[0] == "known"}
+    needed: dict[Setting, set[str]] = {}
+    for draw, by_method in known.items():
+        titles = set(by_method) - set(OWN)
+        needed.setdefault((str(draw[1]), int(draw[2])), set()).update(titles)
+    for draw, by_method in known.items():
         setting = str(draw[1]), int(draw[2])
-        if draw[0] == "known":
-            most[setting] = max(most.get(setting, 0), len(by_method))
-    for draw, by_method in draws.items():
-        setting = str(draw[1]), int(draw[2])
-        if draw[0] == "known" and len(by_method) == most[setting]:
+        if PERSONS in by_method and needed[setting] <= set(by_method):
             for method, result in by_method.items():
                 by_number = found.setdefault(method, {}).setdefault(setting, {})
                 by_number[int(draw[3])] = result["error"]
@@ -343,7 +343,7 @@ def _best_peer(errors: Errors, setting: Setting) -> str | None:
 def _log_ratios(errors: Errors, other: str, setting: Setting) -> Floats:
     """Logarithms of our error over another's, one per draw."""
     ours, theirs = errors[PERSONS][setting], errors[other][setting]
-    return np.log([ours[number] / theirs[number] for number in sorted(ours)])
+    return np.log([ours[number] / theirs[number] for number in sorted(set(ours) & set(theirs))])
 
 
 def _ratio_of_means(errors: Errors, other: str, setting: Setting) -> float:
