@@ -72,6 +72,7 @@ from corank.learners.average.roles import (
     persons_at,
     read_roles,
     read_roles_of,
+    settings_of,
     with_role_columns,
 )
 from corank.learners.average.scored_table import (
@@ -79,7 +80,6 @@ from corank.learners.average.scored_table import (
     EncodedTable,
     ScoredTable,
 )
-from corank.learners.average.settings import settings_of
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED
@@ -688,7 +688,9 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
-        return reason_of(self.candidates_, len(self._model.candidates), self._error_sentence())
+        return reason_of(
+            self.candidates_, max(1, len(self._model.candidates)), self._error_sentence()
+        )
 
     @property
     def error_name(self) -> str:
