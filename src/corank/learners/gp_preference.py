@@ -15,7 +15,8 @@ from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user
 from corank.core.observations import TIED, ComparedRows, ScoredRows
 from corank.inputs import read_rows
-from corank.learners.base import ComparisonMixin, RankerMixin
+from corank.learners.base import RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners.parameters import is_whole, seed
 from corank.learners.update import Kept
@@ -159,10 +160,10 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             )
 
     def _fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, *qid: Any
     ) -> Self:
         self._check_answers(margins, weights)
-        fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
+        fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, *qid)
         return fitted
 
     def _pairs_of(self, rows: ScoredRows, first_new: int = 0) -> tuple[Index, Index]:

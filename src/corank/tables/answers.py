@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
@@ -123,7 +123,8 @@ class Judgement:
                 yield better, other, margin, 2 * self.count / standing
 
 
-Pair = tuple[int, int, float, float, str]  # winner, loser, margin, weight, person
+# an answer, and the rows of its items by name
+Answered = tuple[Judgement, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -146,49 +147,38 @@ class Answers:
     def __len__(self) -> int:
         return len(self.judgements)
 
-    def pairs_of(
-        self, names: Sequence[str | None], queries: Any = None, *, margins: bool = True
-    ) -> tuple[ReadPairs, list[str]]:
-        """The comparisons of rows that the answers imply, and who made each of them.
+    def at_rows(self, names: Sequence[Any], queries: Any = None) -> list[Answered]:
+        """The answers with the rows of their items by name; items that no row has are left out,
+        which is said.
 
-        Scores are compared within persons and queries: each pair of k scores has weight 2 / k, and
-        as margin their difference over the mean difference. Answers about items that no row has
-        are left out, which is said. O(k²) for the k items of an order or scores of a person.
-
-        Parameters
-        ----------
         names : (n,) what the rows are called
-        queries : (n,) of the rows, where a name is that of an item of a query; else None
-        margins : whether to have them, 0 for a tie, and weights; else a tie is a win for each of
-            the two, and only counts are weights
+        queries : (n,) of the rows, where a name is that of an item of a query: answers that have a
+            query are then about the items of theirs
         """
-        rows = _rows_by_name(names, queries)
-        pairs: list[Pair] = []
-        scored = defaultdict(list)
+        if not any(said.query for said in self.judgements):
+            queries = None
+        places = [""] * len(names) if queries is None else map(str, queries)
+        rows = {key: row for row, key in enumerate(zip(places, names, strict=True))}
+        if len(rows) < len(names):
+            raise ArgumentError("items", " must differ, within each query where there are queries")
         unknown: Counter[str] = Counter()
+        answered = []
         for said in self.judgements:
             place = "" if queries is None else said.query
             at = {name: rows[place, name] for name in said.items if (place, name) in rows}
             unknown.update(set(said.items) - at.keys())
-            if said.score is not None and at:
-                scored[said.person, place].append((said.score, *at.values()))
-            for better, other, margin, weight in said.pairs():
-                if better in at and other in at:
-                    weight = weight if margins else said.count
-                    pairs.append((at[better], at[other], margin, weight, said.person))
+            if len(at) > (said.score is None):
+                answered.append((said, at))
         if unknown:
             name, number = unknown.most_common(1)[0]
-            warn_user(
-                f"left out: answers about {count(len(unknown), 'item')} that no row has, such as"
-                f" {name!r} in {count(number, 'answer')}{did_you_mean(name, map(str, names))}"
+            what = (
+                f"{count(len(unknown), 'item')} that no row has, such as {name!r} in"
+                f" {count(number, 'answer')}{did_you_mean(name, map(str, names))}"
             )
-        pairs += _score_pairs(scored)
-        if not margins:
-            pairs += [(other, row, *rest) for row, other, *rest in pairs if rest[0] == 0]
-        if not pairs:
-            raise TableError("the answers compare no two of the items: there is nothing to learn")
-        winners, losers, sizes, weights, persons = map(np.array, zip(*pairs, strict=True))
-        return ReadPairs(winners, losers, sizes if margins else None, weights), persons.tolist()
+            if not answered:
+                raise TableError(f"all answers are about {what}")
+            warn_user(f"left out: what is said about {what}")
+        return answered
 
     def write(
         self, path: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False
@@ -241,26 +231,48 @@ class Answers:
         return pa.Table.from_pylist(rows)
 
 
-def _rows_by_name(names: Sequence[Any], queries: Any) -> dict[tuple[str, Any], int]:
-    """Rows by query, empty where there are none, and name."""
-    places = [""] * len(names) if queries is None else map(str, queries)
-    rows = {key: row for row, key in enumerate(zip(places, names, strict=True))}
-    if len(rows) < len(names):
-        raise ArgumentError("items", " must differ, within each query where there are queries")
-    return rows
+def pairs_of(answered: Sequence[Answered], *, margins: bool = True) -> ReadPairs:
+    """The comparisons that answers imply, those of one answer in one group.
 
+    Scores are compared within persons and queries: each pair of k scores has weight 2 / k, and as
+    margin their difference over the mean difference. O(k²) for the k items of an order or scores of
+    a person.
 
-def _score_pairs(scored: Mapping[Any, list[tuple[float, int]]]) -> Iterator[Pair]:
-    """Scores (score, row) by person and query as comparisons."""
-    pairs = [
-        (row, other, score - less, 2 / len(given), person)
-        for (person, _), given in scored.items()
+    margins : whether there are margins, 0 for a tie, and weights; else a tie is a win for each of
+        the two, and how often an answer was given is the only weight
+    """
+    pairs: list[tuple[Any, ...]] = []
+    scored = defaultdict(list)
+    for number, (said, at) in enumerate(answered):
+        if said.score is not None:
+            scored[said.person, said.query].append((said.score, *at.values()))
+        for better, other, margin, weight in said.pairs():
+            if better in at and other in at:
+                ends = at[better], at[other]
+                group = frozenset(ends) if len(said.items) == 2 else number
+                pairs.append((*ends, margin, weight, said.count, said.person, group))
+    by_score = [
+        (row, other, score - less, 2 / len(given), 1.0, who[0], who)
+        for who, given in scored.items()
         for (score, row), (less, other) in combinations(sorted(given, reverse=True), 2)
         if row != other
     ]
-    scale = sum(margin for _, _, margin, _, _ in pairs) / len(pairs) if pairs else 1.0
-    for row, other, margin, weight, person in pairs:
-        yield row, other, margin / (scale or 1.0), weight, person
+    scale = sum(pair[2] for pair in by_score) / max(len(by_score), 1) or 1.0
+    pairs += [(*pair[:2], pair[2] / scale, *pair[3:]) for pair in by_score]
+    if not margins:
+        pairs += [(pair[1], pair[0], *pair[2:]) for pair in pairs if pair[2] == 0]
+    if not pairs:
+        raise TableError("the answers compare no two of the items: there is nothing to learn")
+    winners, losers, sizes, weights, counts, persons, groups = zip(*pairs, strict=True)
+    codes = {group: code for code, group in enumerate(dict.fromkeys(groups))}
+    return ReadPairs(
+        np.array(winners),
+        np.array(losers),
+        np.array(sizes) if margins else None,
+        np.array(weights if margins else counts),
+        groups=np.array([codes[group] for group in groups]),
+        persons=persons,
+    )
 
 
 # ---- reading
@@ -307,6 +319,7 @@ def read_answers(
     place = str(source) if is_path else "the table"
     reader = AnswerReader(place, columns or {}, Counter())
     content = _content(Path(source), format, columns or {}) if is_path else to_arrow(source)
+    rows: Iterable[Row]
     if isinstance(content, bytes):
         format, rows = CORANK, reader.of_log(Path(source))
     elif isinstance(content, list):
@@ -340,7 +353,11 @@ def _content(path: Path, format: str | None, columns: Mapping[str, str]) -> Any:
             records = json.load(file)
         except (ValueError, RecursionError) as error:
             raise TableError(f"{path} is no JSON: {error}") from None
-    if not isinstance(records, list) or not all(isinstance(entry, dict) for entry in records):
+    if (
+        not records
+        or not isinstance(records, list)
+        or any(not isinstance(entry, dict) for entry in records)
+    ):
         raise TableError(f"{path} must be a JSON list of objects")
     is_export = format == LABEL_STUDIO or any("annotations" in entry for entry in records)
     return records if is_export else _as_table(records)
@@ -368,7 +385,7 @@ class AnswerReader:
     columns: Mapping[str, str]
     remarks: Counter[str]
 
-    def of_log(self, path: Path) -> Iterator[dict[str, Any]]:
+    def of_log(self, path: Path) -> Iterator[Row]:
         """A file of `corank ask`."""
         log = answer_log.read_answers(path)
         self.remarks["taken back"] = log.undone
@@ -378,7 +395,8 @@ class AnswerReader:
                 self.remarks["skipped"] += 1
                 continue
             places = {answer.answer: 1, answer.worst: 3}
-            ranks = [places.get(at, 2) for at in answer_log.POSITIONS[: len(answer.items)]]
+            others = 1 if answer.answer == TIE else 2
+            ranks = [places.get(at, others) for at in answer_log.POSITIONS[: len(answer.items)]]
             yield {
                 "items": tuple(name.strip() for name in answer.items),
                 "ranks": () if answer.score is not None else tuple(ranks),
@@ -409,17 +427,18 @@ class AnswerReader:
             values = [result.get("value", {}) for result in annotation.get("result") or []]
             said = {word for value in values for word in value.get("choices", [])}
             said |= {value.get("selected") for value in values}
-            by = annotation.get("completed_by")
+            by = annotation.get("completed_by", "")
             rows.append(
                 {
                     "left": data[sides[0]],
                     "right": data[sides[1]],
                     "winner": next((word for word in PAIRS["sides"].words if word in said), None),
-                    "person": by.get("email") if isinstance(by, dict) else by,
+                    "person": str(by.get("email") if isinstance(by, dict) else by),
                     "query": next((data[name] for name in ROLES["query"] if name in data), None),
                 }
             )
-        return AnswerReader(self.place, {}, self.remarks).of_table(_as_table(rows), "sides")[1]
+        reader = AnswerReader(self.place, {}, self.remarks)
+        return reader.of_table(_as_table(rows), "sides")[1] if rows else []
 
     def of_table(self, table: pa.Table, format: str | None) -> tuple[str, list[dict[str, Any]]]:
         """The format of a table, and its rows that hold an answer."""
@@ -439,11 +458,11 @@ class AnswerReader:
                 " what others hold"
             )
         if format == RECORDS:
-            rows = [_record(row) for row in pa.table(there).to_pylist()]
-        else:
-            rows = [row and {**more, **row} for row, more in self._rows(there, format)]
-        answered = [row for row in rows if row]
-        self.remarks["not answered"] += len(rows) - len(answered)
+            return format, [_record(row) for row in pa.table(there).to_pylist()]
+        rows = list(self._rows(there, format))
+        answered = [{**who, **said} for said, who in rows if said]
+        if format in PAIRS:
+            self.remarks["not answered"] = len(rows) - len(answered)
         return format, answered
 
     def _rows(self, there: Columns, format: str) -> Iterator[tuple[Row | None, Row]]:
@@ -463,7 +482,7 @@ class AnswerReader:
                 for item, score in zip(items, scores, strict=True)
             ]
         elif format == "orders":
-            said = [text and _order(text) for text in self._names(there, "order")[0]]
+            said = [_order(text) if text else None for text in self._names(there, "order")[0]]
         else:
             said = list(self._pairs(there, PAIRS[format]))
         for number, row in enumerate(said):
@@ -530,7 +549,8 @@ class AnswerReader:
         if (sizes < 0).any():
             row = int(np.argmax(sizes < 0)) + 1
             raise TableError(f"data row {row} of {self.place}: {role} must not be below 0")
-        return np.where(np.isnan(sizes), 1.0, sizes).tolist()
+        given: list[float] = np.where(np.isnan(sizes), 1.0, sizes).tolist()
+        return given
 
 
 def _record(row: Row) -> Row:

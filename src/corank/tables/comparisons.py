@@ -92,6 +92,8 @@ class ReadPairs:
     counts : (p,) how often, or None
     questions : how many questions were answered, how many of the answers are ties, and how many
         questions were left out, by why; None where the table says who beat whom
+    groups : (p,) what is held out together, or None for the comparisons of the same two items
+    persons : (p,) who made each of them, or None
     """
 
     winners: Index
@@ -99,6 +101,8 @@ class ReadPairs:
     margins: FloatArray | None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
+    groups: Index | None = None
+    persons: Sequence[str] | None = None
 
     @property
     def number(self) -> int:
