@@ -99,6 +99,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     updates_comparisons: ClassVar[bool] = False  # not only scores
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
+    columns_of_roles: Sequence[str] = ()  # that say who answered, about which item
 
     _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"

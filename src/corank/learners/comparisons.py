@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import narwhals as nw
@@ -21,6 +21,7 @@ class AnswersMixin:
     """`fit_answers` for learners that have `fit_comparisons`."""
 
     knows_margins: ClassVar[bool]
+    persons_in: ClassVar[frozenset[str]] = frozenset()  # the fits that take `person=`
     fit: Callable[..., Self]
     fit_comparisons: Callable[..., Self]
 
@@ -33,7 +34,8 @@ class AnswersMixin:
         those of one answer are held out together, as they tell each other. A win is by its strength
         (0.5 for slightly, 2 for much), a tie by 0; where a learner knows no margins, only who won
         counts, and a tie is a win for both. Scores are compared within persons: by `fit`, with
-        persons as queries, where there is nothing else.
+        persons as queries, where there is nothing else. A learner that takes `person=` is told who
+        gave each answer, where several persons did.
 
         Parameters
         ----------
@@ -54,13 +56,20 @@ class AnswersMixin:
         answered = given.at_rows(names, qid)
         if any(said.score is None for said, _ in answered):
             pairs = pairs_of(answered, margins=self.knows_margins)
-            return self.fit_comparisons(
-                X, **pairs.arguments(), qid=qid, groups=pairs.groups, **more
-            )
+            more |= {"qid": qid, "groups": pairs.groups, **self._by(pairs.persons, "fit_comparisons")}
+            return self.fit_comparisons(X, **pairs.arguments(), **more)
         rows = [row for _, at in answered for row in at.values()]
         scores = np.array([said.score for said, _ in answered])
         by = [(said.person, said.query if qid is not None else "") for said, _ in answered]
-        return self.fit(_rows_of(X, rows), scores, qid=by if len(set(by)) > 1 else None, **more)
+        more |= self._by([person for person, _ in by], "fit")
+        if qid is not None or (len(set(by)) > 1 and "person" not in more):
+            more["qid"] = by
+        return self.fit(_rows_of(X, rows), scores, **more)
+
+    def _by(self, persons: Sequence[str], fit: str) -> dict[str, Any]:
+        """Who gave the answers, as an argument, for learners that take it and where several did."""
+        several = fit in self.persons_in and len(set(persons)) > 1
+        return {"person": [name or None for name in persons]} if several else {}
 
 
 class ComparisonMixin(AnswersMixin):

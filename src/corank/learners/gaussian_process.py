@@ -137,7 +137,7 @@ class EvidenceLearner(OneViewLearner):
         basis, rows = make_basis(spec, kernel, chosen_from, index, self.basis_selection, basis_seed)
         assert isinstance(basis, KernelBasis)
         assert rows is not None
-        if not kernel.precomputed and not is_sparse(features):
+        if not kernel.precomputed and not is_sparse(features) and features.dtype != object:
             kernel = self._without_constants(kernel, features, widths)
         return replace(basis, kernel=kernel), rows, widths
 

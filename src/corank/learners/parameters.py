@@ -7,7 +7,7 @@ into folds of the rows, and `read_dictionary`, which finds the atoms of a pursui
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -270,15 +270,18 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
         return np.arange(n)
     if isinstance(cv, LeaveOneGroupOut) and groups is not None:
         return groups
-    pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
     units = np.arange(n)
-    if (
-        not hasattr(cv, "split")
-        and not isinstance(cv, Integral)
-        and isinstance(problem, ScoredRows)
-    ):
-        units = np.full(n_rows, -1, dtype=np.int64)
-        units[index] = np.arange(n)
+    if not hasattr(cv, "split") and isinstance(cv, Iterable) and not isinstance(cv, str):
+        cv = list(cv)
+        if any(not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2 for pair in cv):
+            raise ValueError(
+                "cv must be a number, a splitter or a list of splits (train, test); for a fold number"
+                " per scored row PredefinedSplit of scikit-learn."
+            )
+        if isinstance(problem, ScoredRows):
+            units = np.full(n_rows, -1, dtype=np.int64)
+            units[index] = np.arange(n)
+    pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
     splits = []
     for train, test in pairs:
         both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
@@ -293,7 +296,10 @@ def _checked_rows(given: Any, n_rows: int) -> Index:
     if rows.ndim != 1 or (
         rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)
     ):
-        raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
+        raise ValueError(
+            f"cv must give row numbers from 0 to {n_rows - 1}, where those of a splitter count scored"
+            f" rows only; got {rows!r:.80}."
+        )
     return rows.astype(np.int64)
 
 

@@ -40,6 +40,7 @@ class Saveable:
 
     contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
+    persons_encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
     _is_loaded: bool = False  # whether it came from a file
     _n_seen: int

@@ -93,7 +93,7 @@ class ReadPairs:
     questions : how many questions were answered, how many of the answers are ties, and how many
         questions were left out, by why; None where the table says who beat whom
     groups : (p,) what is held out together, or None for the comparisons of the same two items
-    persons : (p,) who made each of them, or None
+    persons : (p,) who made each of them; empty where the table does not say
     """
 
     winners: Index
@@ -102,7 +102,7 @@ class ReadPairs:
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
     groups: Index | None = None
-    persons: Sequence[str] | None = None
+    persons: Sequence[str] = ()
 
     @property
     def number(self) -> int:

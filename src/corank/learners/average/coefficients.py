@@ -298,7 +298,8 @@ class PointFeatures:
     @property
     def names(self) -> list[str]:
         """The encodings that rows need."""
-        return [similarity.sight.encoding for similarity in self.built.similarities]
+        similarities = [each for part in self.built.similarities for each in part.factors]
+        return [similarity.sight.encoding for similarity in similarities]
 
     def kernel(self, rows: Encoded) -> FloatArray:
         """Kernel values of encoded rows with the points: (n, r)."""
@@ -448,6 +449,9 @@ def left_out_of_dual(
         variances[block] = np.diag(covariance)
     if units.whole:
         variances -= alpha * levels**2
+    if sample.has_levels:
+        residuals *= 1 - levels**2
+        variances *= (1 - levels**2) ** 2
     return LeftOutUnits(residuals, np.maximum(variances, LEAST))
 
 

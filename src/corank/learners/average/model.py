@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
+from warnings import catch_warnings
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from corank.core.arrays import (
     Array,
@@ -20,8 +22,10 @@ from corank.core.arrays import (
     stack_rows,
     take,
 )
-from corank.core.kernels import unit_rows
+from corank.core.kernels import is_named, unit_rows
 from corank.core.storable import Finite, by_name, feature_rows, several, storable, whole
+from corank.core.views import are_by_name
+from corank.inputs import as_numbers
 from corank.learners.average.candidates import (
     MAX_HOPS,
     Candidate,
@@ -32,6 +36,8 @@ from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
+    PERSON,
+    PERSONS,
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
@@ -60,6 +66,7 @@ from corank.learners.average.scored_table import (
     RowsOfScan,
     ScoredTable,
 )
+from corank.learners.average.shares import with_roles
 from corank.learners.average.similarity import (
     Encoded,
     Space,
@@ -67,6 +74,7 @@ from corank.learners.average.similarity import (
     view_positions,
 )
 from corank.links import propagated, spread_matrix
+from corank.solve.effect import FEWEST_HELD_OUT
 from corank.solve.posterior import Posterior
 from corank.solve.spectrum import LEAST
 
@@ -340,13 +348,21 @@ class AverageModel:
 
 
 def score_units(
-    scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
+    scores: FloatArray,
+    queries: Index | None,
+    weights: FloatArray | None,
+    settings: AverageSettings,
+    persons: Index | None = None,
 ) -> Observations:
     """Scored rows as units.
 
     Rankers: the level of every query is free and queries are held out; rows of the only query are
     held out one by one. Regressors: one level is free, unless there is no intercept; rows are held
     out one by one, or with their queries.
+
+    persons : (n,) codes of who answered, None where nobody knows. What is to be predicted is then
+        another answer of the same person: rows are held out one by one, unless persons have several
+        queries each
     """
     n = len(scores)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
@@ -362,7 +378,12 @@ def score_units(
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
-    return Observations(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+    if persons is not None:
+        persons = np.unique(persons, return_inverse=True)[1]
+        if several is None or int(several.max()) < 2 * int(persons.max()) + 1:
+            folds, whole = np.arange(n), False
+    points = np.arange(n)
+    return Observations(scores, roots, points, None, groups, folds, whole, n, codes, persons)
 
 
 def compared_units(
@@ -372,10 +393,16 @@ def compared_units(
     weights: FloatArray,
     groups: Index,
     n_items: int,
+    persons: Index | None = None,
 ) -> Observations:
-    """Comparisons as units; `groups` (p,) are held out together."""
+    """Comparisons as units; `groups` (p,) are held out together, `persons` (p,) compared."""
     folds = np.unique(groups, return_inverse=True)[1]
-    return Observations(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+    if persons is not None:
+        persons = np.unique(persons, return_inverse=True)[1]
+    roots = np.sqrt(weights)
+    return Observations(
+        margins, roots, winners, losers, None, folds, True, n_items, persons=persons
+    )
 
 
 def comparable(scores: FloatArray, queries: Index | None) -> Index:
@@ -402,10 +429,11 @@ def fit_table(
     unscored = np.flatnonzero(np.isnan(table.scores))
     rows = encoded
     if rows is None:
-        queries = table.queries if settings.ranks else None
+        queries = table.queries if settings.ranks and not settings.by_person else None
         rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
-    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
+    persons = settings.persons(chosen.features)
+    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings, persons)
     model, average = fit_encoded(
         rows, scored, unscored, units, table.links, all_rows=table.all_rows
     )
@@ -452,9 +480,7 @@ def _space(
     settings: AverageSettings,
 ) -> tuple[Space, list[Encoding]]:
     """Encoded rows, with encodings learned from all rows of a table."""
-    names = dict.fromkeys(
-        [*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])]
-    )
+    names = dict.fromkeys([*(c.encoding for c in candidates), *settings.names_of_roles])
     encodings = [encoding for encoding in map(table.encoding, names) if encoding is not None]
     encoded = {encoding.name: table.rows(encoding.name) for encoding in encodings}
     travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
@@ -500,6 +526,7 @@ def fit_space(
     with told(units, candidates if learnable else (), (n, d), most_points) as done:
         space.widths = learned_widths(space, candidates, units, settings.seed)
         done("widths", 1)
+        candidates = with_roles(space, candidates, units, settings) if learnable else candidates
         usable = [candidate for candidate in candidates if space.can_build(candidate)]
         is_kept = all_rows is None and units.n_points <= MAX_KEPT
         constant = AverageModel(
@@ -625,6 +652,13 @@ def _candidates(
                 "candidates: identity needs a column that says which item a row is, as in "
                 "encoder=TableEncoder(identity=['name'])."
             )
+        needed = {IDENTITY, PERSON, PERSONS} & {
+            each for candidate in settings.candidates for part in candidate.parts for each in part
+        }
+        if not needed <= set(settings.names_of_roles):
+            raise ValueError(
+                "candidates: shares need what they compare to be given: person=, item=, persons=."
+            )
         if not has_queries and all(c.encoding in WITHIN_QUERIES for c in settings.candidates):
             raise ValueError(
                 "candidates: all of them compare columns within queries, which takes a ranker and"
@@ -639,9 +673,37 @@ def _candidates(
         kinds=settings.kinds,
         agree=agree,
         links_prior=prior_of_links(features, links, settings),
-        identity=len(settings.identity) > 0,
+        identity=len(settings.identity) > 0 and not settings.has_roles,
         per_column=not settings.ranks,
     )
+
+
+def fit_without_unscored(learner: Any, table: ScoredTable) -> FittedAverage | None:
+    """The average of a fitted learner without its unscored rows, on the same scored rows; a table is
+    encoded without them too. None where there are none, or too little is left to tell.
+    """
+    scored = table.scored
+    if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT:
+        return None
+    alone = table.take(scored)
+    if table.links is not None:
+        alone = replace(alone, links=table.links[scored][:, scored])
+    encoder, rows = learner.encoder_, learner.scored_rows
+    n_roles = len(learner.columns_of_roles)
+    by_kinds = learner.views is None or is_named(learner.views, "kinds")
+    if encoder is not None and rows is not None and (by_kinds or are_by_name(learner.views)):
+        try:
+            # of columns that hold less without the other rows
+            with catch_warnings(action="ignore"):
+                encoder = clone(encoder).fit(rows)
+        # without the other rows no column varies: there is no such model to compare with
+        except ValueError:
+            return None
+        features = as_numbers(encoder.transform(rows))
+        roles = alone.features[:, alone.features.shape[1] - n_roles :]
+        alone = replace(alone, features=np.hstack([features, roles]) if n_roles else features)
+    width = alone.features.shape[1] - n_roles
+    return fit_table(alone, learner.read_settings(encoder, width))[1]
 
 
 def extended(
@@ -655,15 +717,20 @@ def extended(
     units = model.units
     table = table.ordered(settings)
     rows = table.scored
-    encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
+    within = table.queries if settings.ranks and not settings.by_person else None
+    encoded = model.encode(table.features, within, table.links)
     scored = {
         name: stack_rows([matrix, take(encoded[name], rows)])
         for name, matrix in model.scored.items()
     }
     new = table.take(rows)
     n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
-    queries = None
-    if units.queries is not None and new.queries is not None:
+    queries, persons = None, None
+    if PERSON in scored:
+        persons = scored[PERSON][:, 0].astype(np.int64)
+    if settings.by_person and persons is not None:
+        queries = persons - persons.min()
+    elif units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
     new_weights = np.ones(len(rows)) if new.weights is None else new.weights
     weights = np.concatenate([units.roots**2, new_weights])
@@ -672,9 +739,12 @@ def extended(
     if IDENTITY in scored:
         scored[IDENTITY] = known_items(scored[IDENTITY])
         columns = np.hstack([columns, np.maximum(scored[IDENTITY], -1.0)])
-    joined = ScoredTable(columns, scores, queries, weights).ordered(replace(settings, identity=()))
+    plain = replace(settings, identity=(), person=(), of_persons=(), unused=(), n_roles=0)
+    joined = ScoredTable(columns, scores, queries, weights).ordered(plain)
     order = joined.numbers
-    joined_units = score_units(joined.scores, joined.queries, joined.weights, settings)
+    joined_units = score_units(
+        joined.scores, joined.queries, joined.weights, settings, take(persons, order)
+    )
     ordered = {name: take(matrix, order) for name, matrix in scored.items()}
     space = Space(ordered, model.unscored, model.view_columns)
     candidates = _candidates(
