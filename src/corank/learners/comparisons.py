@@ -12,9 +12,6 @@ from corank.core.arrays import take
 from corank.core.messages import ArgumentError
 from corank.inputs import is_frame, row_labels
 from corank.model_files.container import all_or_nothing
-from corank.tables import to_arrow
-from corank.tables.answers import Answers, pairs_of, read_answers
-from corank.tables.names import names_in
 
 
 class AnswersMixin:
@@ -51,12 +48,19 @@ class AnswersMixin:
         -------
         self
         """
+        # files of answers are not needed to fit anything else
+        from corank.tables.answers import Answers, pairs_of, read_answers
+
         given = answers if isinstance(answers, Answers) else read_answers(answers)
         X, names = _named_rows(X, items)
         answered = given.at_rows(names, qid)
         if any(said.score is None for said, _ in answered):
             pairs = pairs_of(answered, margins=self.knows_margins)
-            more |= {"qid": qid, "groups": pairs.groups, **self._by(pairs.persons, "fit_comparisons")}
+            more |= {
+                "qid": qid,
+                "groups": pairs.groups,
+                **self._by(pairs.persons, "fit_comparisons"),
+            }
             return self.fit_comparisons(X, **pairs.arguments(), **more)
         rows = [row for _, at in answered for row in at.values()]
         scores = np.array([said.score for said, _ in answered])
@@ -115,7 +119,7 @@ class ComparisonMixin(AnswersMixin):
         return fitted
 
 
-def _named_rows(X: Any, items: Any) -> tuple[Any, list[str | None]]:
+def _named_rows(X: Any, items: Any) -> tuple[Any, list[Any]]:
     """The rows without the column that names them, and their names."""
     labels = row_labels(X) if items is None else items
     if labels is None:
@@ -123,10 +127,9 @@ def _named_rows(X: Any, items: Any) -> tuple[Any, list[str | None]]:
     if isinstance(items, str):
         if not is_frame(X):
             raise ArgumentError("items", f" is the name of a column, {items!r}, but X has none")
-        labels = to_arrow(X, {items})[items]
-        X = nw.from_native(X, eager_only=True).drop(items).to_native()
-    table = to_arrow({"items": np.asarray(labels)})
-    return X, names_in(table, "items", "items", "X")
+        frame = nw.from_native(X, eager_only=True)
+        return frame.drop(items).to_native(), frame[items].to_list()
+    return X, np.asarray(labels).tolist()
 
 
 def _rows_of(X: Any, rows: list[int]) -> Any:

@@ -155,6 +155,7 @@ class Answers:
         queries : (n,) of the rows, where a name is that of an item of a query: answers that have a
             query are then about the items of theirs
         """
+        names = names_in(to_arrow({"items": names}), "items", "items", "X")
         if not any(said.query for said in self.judgements):
             queries = None
         places = [""] * len(names) if queries is None else map(str, queries)
