@@ -62,6 +62,8 @@ _OTHERS = {
     "SumKernel": "corank.core.views",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encode.encoder",
+    "Judge": "corank.solve.votes",
+    "JudgeAgreement": "corank.solve.votes",
     "UnscoredEffect": "corank.solve.effect",
     "View": "corank.core.views",
     "WeighedCandidate": "corank.learners.average.candidates",

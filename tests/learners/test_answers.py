@@ -53,13 +53,13 @@ def test_comparisons_are_those_of_fit_comparisons_in_every_learner(name, X):
     model.fit_answers(X, answers, items=NAMES)
     if other.knows_margins:
         other.fit_comparisons(X, winners, losers, margins=margins)
-    else:  # a tie is a win for both
-        tied = [at for at, margin in enumerate(margins) if margin == 0]
-        winners, losers = (
-            winners + [losers[at] for at in tied],
-            losers + [winners[at] for at in tied],
-        )
-        other.fit_comparisons(X, winners, losers)
+    else:
+        sides = [
+            said.items.index(NAMES[row])
+            for said, row in zip(answers.judgements, winners, strict=True)
+        ]
+        first = [side == 0 for side in sides]
+        other.fit_comparisons(X, winners, losers, margins=np.sign(margins), first=first)
     np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-6, atol=1e-8)
 
 

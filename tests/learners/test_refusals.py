@@ -564,8 +564,8 @@ REFUSALS["weights of preferences"] = {
         for weights in ([-1] * 12, [np.nan] * 12, [np.inf] * 12, [1] * 11, ["a"] * 12, [0] * 12)
     },
     "margins": (
-        lambda: compared(PreferenceGP(), margins=np.ones(12)),
-        r"margins do not go with PreferenceGP.*use DifferenceGP",
+        lambda: compared(PreferenceGP(), margins=np.full(12, 2.0)),
+        r"margins of PreferenceGP are 0 .*use DifferenceGP",
     ),
     "margins of an update": (
         lambda: preferring().update_comparisons(X, [0], [1], margins=[2.0]),

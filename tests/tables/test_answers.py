@@ -277,14 +277,20 @@ def test_ties_margins_and_groups_of_what_is_implied():
     ]  # fmt: skip
     np.testing.assert_allclose(pairs.margins, [0, 2, 2, 0, 1])
     np.testing.assert_allclose(pairs.counts, [1, 2, 2, 3, 1])
-    assert pairs.groups.tolist() == [0, 1, 1, 1, 2]
-    assert list(pairs.persons) == ["", "ann", "ann", "ann", "bob"]
+    assert pairs.more["groups"] == [0, 1, 1, 1, 2]
+    assert pairs.more["person"] == ["", "ann", "ann", "ann", "bob"]
+    assert "first" not in pairs.more  # as scores are not shown side by side
     wins = pairs_of(answered, margins=False)
-    assert wins.margins is None
-    assert list(zip(wins.winners, wins.losers, wins.counts, strict=True))[-2:] == [
-        (1, 0, 1),
-        (2, 1, 3),
-    ]
+    np.testing.assert_allclose(wins.margins, [0, 1, 1, 0, 1])
+    np.testing.assert_allclose(wins.counts, [1, 3, 3, 3, 1])
+
+
+def test_which_item_was_shown_first_is_known_where_the_format_says_so():
+    sides = {"left": ["a", "b", "b"], "right": ["b", "c", "c"], "winner": ["right", "left", "tie"]}
+    answers = read_answers(sides)
+    assert pairs_of(answers.at_rows(list("abc"))).more["first"] == [False, True, True]
+    for table in ({"winner": ["a"], "loser": ["b"]}, {"order": ["a > b"]}):
+        assert "first" not in pairs_of(read_answers(table).at_rows(list("abc"))).more
 
 
 # ---- what is odd

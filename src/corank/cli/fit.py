@@ -458,8 +458,11 @@ class TrainingTable:
         """Fit a model on the table."""
         if self.pairs is not None:
             pairs = self.pairs.arguments()
-            more = {**self.linked, "groups": self.pairs.groups}
-            model.fit_comparisons(self.features, **pairs, qid=self.queries, **more)
+            known = {
+                name: self.pairs.more[name]
+                for name in model.answer_columns & self.pairs.more.keys()
+            }
+            model.fit_comparisons(self.features, **pairs, qid=self.queries, **known, **self.linked)
         else:
             model.fit(self.features, self.scores, qid=self.queries, **self.linked)
             if self.scored_rows is not None:

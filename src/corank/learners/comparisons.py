@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import narwhals as nw
@@ -18,7 +18,9 @@ class AnswersMixin:
     """`fit_answers` for learners that have `fit_comparisons`."""
 
     knows_margins: ClassVar[bool]
-    persons_in: ClassVar[frozenset[str]] = frozenset()  # the fits that take `person=`
+    # what else `fit_comparisons` takes: person, first, groups; and whether `fit` takes person
+    answer_columns: ClassVar[frozenset[str]] = frozenset({"groups"})
+    scores_have_persons: ClassVar[bool] = False
     fit: Callable[..., Self]
     fit_comparisons: Callable[..., Self]
 
@@ -56,24 +58,17 @@ class AnswersMixin:
         answered = given.at_rows(names, qid)
         if any(said.score is None for said, _ in answered):
             pairs = pairs_of(answered, margins=self.knows_margins)
-            more |= {
-                "qid": qid,
-                "groups": pairs.groups,
-                **self._by(pairs.persons, "fit_comparisons"),
-            }
-            return self.fit_comparisons(X, **pairs.arguments(), **more)
+            known = {name: pairs.more[name] for name in self.answer_columns & pairs.more.keys()}
+            return self.fit_comparisons(X, **pairs.arguments(), qid=qid, **known, **more)
         rows = [row for _, at in answered for row in at.values()]
         scores = np.array([said.score for said, _ in answered])
-        by = [(said.person, said.query if qid is not None else "") for said, _ in answered]
-        more |= self._by([person for person, _ in by], "fit")
-        if qid is not None or (len(set(by)) > 1 and "person" not in more):
-            more["qid"] = by
+        persons = [said.person for said, _ in answered]
+        places = persons if qid is None else [(said.person, said.query) for said, _ in answered]
+        if len(set(persons)) > 1 and self.scores_have_persons:
+            more["person"] = persons
+        if qid is not None or ("person" not in more and len(set(places)) > 1):
+            more["qid"] = places
         return self.fit(_rows_of(X, rows), scores, **more)
-
-    def _by(self, persons: Sequence[str], fit: str) -> dict[str, Any]:
-        """Who gave the answers, as an argument, for learners that take it and where several did."""
-        several = fit in self.persons_in and len(set(persons)) > 1
-        return {"person": [name or None for name in persons]} if several else {}
 
 
 class ComparisonMixin(AnswersMixin):

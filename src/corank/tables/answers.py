@@ -89,7 +89,7 @@ class Judgement:
 
     Attributes
     ----------
-    items : names, in the order in which they were shown: left before right
+    items : names, left before right where it is known how they were `shown`
     ranks : of each item, 1 for the best; empty for a score
     ties : whether items of one rank are equally good; else nobody compared them, such as those
         between the best and the worst
@@ -97,6 +97,7 @@ class Judgement:
     strength : by how much the better item won: 1, 0.5 for slightly, 2 for much
     count : how often the answer was given
     person, query : who gave it and to which prompt, or empty
+    shown : whether items stand in the order in which they were shown
     """
 
     items: tuple[str, ...]
@@ -107,6 +108,7 @@ class Judgement:
     count: float = 1.0
     person: str = ""
     query: str = ""
+    shown: bool = True
 
     def pairs(self) -> Iterator[tuple[str, str, float, float]]:
         """The comparisons that an order implies: better item, other item, margin and weight.
@@ -239,8 +241,8 @@ def pairs_of(answered: Sequence[Answered], *, margins: bool = True) -> ReadPairs
     margin their difference over the mean difference. O(k²) for the k items of an order or scores of
     a person.
 
-    margins : whether there are margins, 0 for a tie, and weights; else a tie is a win for each of
-        the two, and how often an answer was given is the only weight
+    margins : whether margins say by how much, and weights how sure it is; else margins are 1 for a
+        win and 0 for a tie, and weights how often the answer was given
     """
     pairs: list[tuple[Any, ...]] = []
     scored = defaultdict(list)
@@ -251,29 +253,29 @@ def pairs_of(answered: Sequence[Answered], *, margins: bool = True) -> ReadPairs
             if better in at and other in at:
                 ends = at[better], at[other]
                 group = frozenset(ends) if len(said.items) == 2 else number
-                pairs.append((*ends, margin, weight, said.count, said.person, group))
+                first = said.items.index(better) < said.items.index(other)
+                pairs.append((*ends, margin, weight, said.count, said.person, first, group))
     by_score = [
-        (row, other, score - less, 2 / len(given), 1.0, who[0], who)
+        (row, other, score - less, 2 / len(given), 1.0, who[0], True, who)
         for who, given in scored.items()
         for (score, row), (less, other) in combinations(sorted(given, reverse=True), 2)
         if row != other
     ]
     scale = sum(pair[2] for pair in by_score) / max(len(by_score), 1) or 1.0
     pairs += [(*pair[:2], pair[2] / scale, *pair[3:]) for pair in by_score]
-    if not margins:
-        pairs += [(pair[1], pair[0], *pair[2:]) for pair in pairs if pair[2] == 0]
     if not pairs:
         raise TableError("the answers compare no two of the items: there is nothing to learn")
-    winners, losers, sizes, weights, counts, persons, groups = zip(*pairs, strict=True)
+    columns = map(list, zip(*pairs, strict=True))
+    winners, losers, sizes, weights, counts, persons, is_first, groups = columns
     codes = {group: code for code, group in enumerate(dict.fromkeys(groups))}
-    return ReadPairs(
-        np.array(winners),
-        np.array(losers),
-        np.array(sizes) if margins else None,
-        np.array(weights if margins else counts),
-        groups=np.array([codes[group] for group in groups]),
-        persons=persons,
-    )
+    more: dict[str, Any] = {"groups": [codes[group] for group in groups]}
+    if len(set(persons)) > 1:
+        more["person"] = persons
+    if all(said.shown and said.ranks for said, _ in answered):
+        more["first"] = is_first
+    by, times = (sizes, weights) if margins else (np.sign(sizes), counts)
+    ends = np.array([winners, losers])
+    return ReadPairs(ends[0], ends[1], np.array(by), np.array(times), more=more)
 
 
 # ---- reading
@@ -514,7 +516,8 @@ class AnswerReader:
                     f" or the name of an item, but is {won!r}{did_you_mean(won, words)}"
                 )
             at = words.index(said)
-            yield {"items": (left, right), "ranks": RANKS[min(at if at < 2 else at - 2, 2)]}
+            ranks = RANKS[min(at if at < 2 else at - 2, 2)]
+            yield {"items": (left, right), "ranks": ranks, "shown": bool(kind.words)}
 
     def _names(self, there: Columns, *names: str) -> list[list[str | None]]:
         """Columns of names, without blanks around them; of messages the last one counts."""
@@ -571,7 +574,11 @@ def _order(text: str) -> Row:
     items = tuple(name for level in levels for name in level)
     if len(set(items)) < max(len(items), 2) or "" in items:
         raise TableError(f"an order names two or more different items, as a > b = c, not {text!r}")
-    return {"items": items, "ranks": tuple(n for n, level in enumerate(levels, 1) for _ in level)}
+    return {
+        "items": items,
+        "ranks": tuple(n for n, level in enumerate(levels, 1) for _ in level),
+        "shown": False,
+    }
 
 
 def _last_message(cell: Any) -> Any:

@@ -210,7 +210,8 @@ class AutoRanker(RankerMixin, AnswersMixin, AverageLearner):
     random_state: Any = None
     encoder: Any = None
 
-    persons_in = frozenset({"fit", "fit_comparisons"})
+    answer_columns = frozenset({"groups", "person"})
+    scores_have_persons = True
     _ranks: ClassVar[bool] = True
     _predicts_within_queries: ClassVar[bool] = True
 
