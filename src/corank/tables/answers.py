@@ -274,8 +274,8 @@ def pairs_of(answered: Sequence[Answered], *, margins: bool = True) -> ReadPairs
     if all(said.shown and said.ranks for said, _ in answered):
         more["first"] = is_first
     by, times = (sizes, weights) if margins else (np.sign(sizes), counts)
-    ends = np.array([winners, losers])
-    return ReadPairs(ends[0], ends[1], np.array(by), np.array(times), more=more)
+    items = np.array([winners, losers])
+    return ReadPairs(items[0], items[1], np.array(by), np.array(times), more=more)
 
 
 # ---- reading
