@@ -16,11 +16,10 @@ from corank.learners.average.closed_form import Observations, solve_kernel
 from corank.learners.average.coefficients import dual_factor, left_out_of_dual
 from corank.learners.average.encoding import IDENTITY, PERSON, PERSONS, STANDARD
 from corank.learners.average.expansions import Expansions
-from corank.learners.average.factors import EFFECT, LEVEL, _Estimate
 from corank.learners.average.fitting import fit_average
 from corank.learners.average.model import compared_units, score_units
+from corank.learners.average.persons import EFFECT, LEVEL, _Estimate, evidence_shares
 from corank.learners.average.scored_table import AverageSettings
-from corank.learners.average.shares import evidence_shares
 from corank.learners.average.similarity import Distances, Space
 from corank.metrics import disagreement_error
 
@@ -182,6 +181,8 @@ def test_a_known_person_gets_an_own_order(ranker):
     assert ranker.held_out_error_ < 0.2
     labels = ranker.predict(X_TEST, person=TEST["who"].to_numpy())
     np.testing.assert_array_equal(labels, ranker.predict(X_TEST, person="who"))
+    found = ranker.score(X_TEST, TEST["score"], qid=TEST["who"], person="who")
+    assert found == pytest.approx(1 - error(ranker, person="who"))
     ann = ranker.predict(X_TEST, person="p3")
     mine = TEST["who"] == "p3"
     np.testing.assert_allclose(ann[mine], labels[mine], atol=1e-10)
@@ -480,7 +481,7 @@ def many():
     """A learner that takes few answers for many, and what it has learned."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("corank.learners.average.model.MAX_EXACT_ANSWERS", 50)
-        patch.setattr("corank.learners.average.factors.N_LEARNED", 3)
+        patch.setattr("corank.learners.average.persons.N_LEARNED", 3)
         yield AutoRanker().fit(X_TRAIN, TRAIN["score"], person="who", item="what", persons=TABLE)
 
 
@@ -541,7 +542,7 @@ def test_new_persons_among_very_many_answers(many):
 
 def test_names_and_order_do_not_matter_to_vectors(many, monkeypatch):
     monkeypatch.setattr("corank.learners.average.model.MAX_EXACT_ANSWERS", 50)
-    monkeypatch.setattr("corank.learners.average.factors.N_LEARNED", 3)
+    monkeypatch.setattr("corank.learners.average.persons.N_LEARNED", 3)
     shuffled = np.random.default_rng(1).permutation(len(TRAIN))
     other = AutoRanker().fit(
         X_TRAIN.iloc[shuffled].replace({"who": {"p3": "ann", "p4": "aaa"}}),

@@ -49,7 +49,6 @@ from corank.learners.average.encoding import (
     rows_over_links,
 )
 from corank.learners.average.expansions import Expansions
-from corank.learners.average.factors import Factors, factors_of_table
 from corank.learners.average.fitting import (
     FittedAverage,
     fit_average,
@@ -58,6 +57,7 @@ from corank.learners.average.fitting import (
     side_of,
     told,
 )
+from corank.learners.average.persons import Factors, factors_of_table, with_roles
 from corank.learners.average.posterior import (
     CandidateProcess,
     ConstantProcess,
@@ -69,7 +69,6 @@ from corank.learners.average.scored_table import (
     RowsOfScan,
     ScoredTable,
 )
-from corank.learners.average.shares import with_roles
 from corank.learners.average.similarity import (
     Encoded,
     Space,
