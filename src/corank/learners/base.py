@@ -9,7 +9,7 @@ and `R2Mixin` say what `score` is.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -101,6 +101,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
     columns_of_roles: Sequence[str] = ()  # that say who answered, about which item
 
+    targets_: Sequence[Any]  # a fitted model per column of y, where there are several
     _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
@@ -170,6 +171,11 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether the fitted model says how sure it is of the order of several rows."""
         return self.has_posterior
 
+    def refuse_targets(self, what: str) -> None:
+        """Refuse what a model of several columns of y cannot do."""
+        if self.has_targets and self.targets_:
+            raise ValueError(f"{what} is for one column of y, as each of model.targets_ has it.")
+
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, kernel, basis, what was chosen,
         held-out error, effect.
@@ -221,6 +227,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         int, the number of rows
         """
         check_is_fitted(self)
+        self.refuse_targets("predict_to")
         X, _, _ = as_scan(X)
         if not is_scan(X):
             raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
@@ -453,8 +460,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
 
         check_is_fitted(self)
-        if self.targets_:
-            raise ValueError("explain_pair explains one column of y, as model.targets_[0] has it.")
+        self.refuse_targets("explain_pair")
         pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 
@@ -588,13 +594,11 @@ class OneViewLearner(Learner):
         )
         return self._fit_training(training)
 
-    def _fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
-    ) -> Self:
+    def _fit_comparisons(self, X: Any, *given: Any) -> Self:
         self.loss()
         everything = read_features(self, X, reset=True)
-        problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
-        training = Training(problem, used, everything, with_queries=qid is not None)
+        problem, used = compared_rows(everything, X, *given)
+        training = Training(problem, used, everything, with_queries=problem.named)
         return self._fit_training(training)
 
     def _fit_training(self, training: Training) -> Self:
@@ -656,46 +660,6 @@ def _split_by_groups() -> bool:
                 return True
         frame = frame.f_back
     return False
-
-
-class ComparisonMixin:
-    """`fit_comparisons` for learners with one view."""
-
-    _fit_comparisons: Callable[..., Any]
-
-    @all_or_nothing
-    def fit_comparisons(
-        self,
-        X: Any,
-        winners: Any,
-        losers: Any,
-        *,
-        margins: Any = None,
-        weights: Any = None,
-        qid: Any = None,
-    ) -> Self:
-        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
-
-        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 +
-                  \alpha \|f\|^2
-
-        on the components of the rows that are compared, where the learner makes any.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
-            numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-
-        Returns
-        -------
-        self
-        """
-        fitted: Self = self._fit_comparisons(X, winners, losers, margins, weights, qid)
-        return fitted
 
 
 class RankerMixin:
