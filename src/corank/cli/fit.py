@@ -47,6 +47,7 @@ from corank.cli.items import (
     LinkTable,
     Step,
     answers_in_words,
+    asked_of,
     check_named,
     column_names_of,
     links_option,
@@ -61,6 +62,7 @@ from corank.cli.options import (
     RANKERS,
     STREAMED,
     TABLE,
+    AnsweredRoles,
     CommonOptions,
     Directed,
     File,
@@ -70,7 +72,6 @@ from corank.cli.options import (
     MethodName,
     PairOptions,
     PassOptions,
-    RoleOptions,
     Unlabelled,
     argument,
     check_goes_with,
@@ -92,7 +93,15 @@ from corank.describe import (
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
-from corank.tables import TableError, TableFile, is_number, query_column, score_column
+from corank.tables import (
+    TableError,
+    TableFile,
+    column,
+    is_number,
+    plain,
+    query_column,
+    score_column,
+)
 from corank.tables.answer_log import is_answers_file
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
 from corank.tables.names import NamedItems, names_in
@@ -142,7 +151,7 @@ def fit(
 
     All queries share one scoring function, learned from the features.
     The query column says which rows compete and is not a feature.
-    To learn one person's taste, fit on that person's rows, without --query.
+    With --person everybody gets an own order beside what all have in common.
     Instead of scores, --comparisons takes a second table: who beat whom.
     """
     name = title_of(request.files.file)
@@ -207,10 +216,10 @@ class TrainingFiles:
 class FitRequest:
     """What is to be fitted, on what: the options of `corank fit`."""
 
-    roles: RoleOptions
+    roles: AnsweredRoles
     method: MethodName = option(
-        "auto averages many models, weighted by their held-out errors; it ranks with --query or"
-        " --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
+        "auto averages many models, weighted by their held-out errors; it ranks with --query,"
+        " --person or --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
         " pursuit (a handful of items) rank; rls, kpcr and matching predict scores; corankrls,"
         " corls and copursuit make several views agree on unscored rows; transductive ranks items"
         " that are known in advance; preference and difference (from who won, or by how much) say"
@@ -227,9 +236,10 @@ class FitRequest:
     directed: Directed = False
     passes: PassOptions
 
-    def check(self, roles: RoleOptions) -> None:
+    def check(self, roles: AnsweredRoles) -> None:
         """Refuse options that do not say what to learn from."""
         files = self.files
+        roles.check_persons(compared=bool(files.comparisons))
         if files.items is not None and files.comparisons:
             raise ValueError(
                 "--items is for scores: with --comparisons the first table describes the items"
@@ -270,7 +280,7 @@ class FitJob:
     ----------
     request : the options
     roles : columns that are not learned from
-    file, items, comparisons, links : the tables, opened
+    file, items, comparisons, links, persons : the tables, opened
     second_table : which option names a table that is read into memory with the first, if any
     more_rows : the file of --unscored where it is read whole, for an average of models that are
         fitted in memory
@@ -280,11 +290,12 @@ class FitJob:
     """
 
     request: FitRequest
-    roles: RoleOptions
+    roles: AnsweredRoles
     file: TableFile
     items: TableFile | None
     comparisons: Sequence[TableFile]
     links: LinkTable | None
+    persons: TableFile | None
     second_table: str | None
     more_rows: TableFile | None
     is_streamed: bool
@@ -302,7 +313,8 @@ class FitJob:
         items = None if files.items is None else readable(context, files.items)
         comparisons = [readable(context, path) for path in compared]
         links = request.link_options.opened(context, directed=request.directed)
-        tables = {"items": items, "comparisons": comparisons, "links": links}
+        persons = None if roles.persons is None else readable(context, roles.persons)
+        tables = {"items": items, "comparisons": comparisons, "links": links, "persons": persons}
         second = next((name for name, value in tables.items() if value), None)
         more, streamed = None, is_big(file.path)
         is_average = request.method is AUTO and not request.learner.are_of_one_learner
@@ -311,7 +323,9 @@ class FitJob:
             unscored = Path(str(passes.unscored))
             more = None if is_big(unscored) else TableFile(unscored)
         streamed = second is None and (streamed or (bool(passes.given) and more is None))
-        ranks = roles.query is not None or comparisons
+        ranks = roles.query is not None or roles.person is not None or comparisons
+        if comparisons:
+            roles = replace(roles, person=None)  # it is a column of theirs
         plain = MethodName.rankrls if ranks else MethodName.rls
         return cls(
             request,
@@ -320,6 +334,7 @@ class FitJob:
             items,
             comparisons,
             links,
+            persons,
             second,
             more,
             streamed,
@@ -377,6 +392,16 @@ class FitJob:
                 " out settings of a single learner, or use corank.LinkEncoder in a pipeline in"
                 " Python"
             )
+        if self.person is not None:
+            if streamed:
+                raise ValueError("--person does not go with rows that are read in passes")
+            judges = self.comparisons and self.persons is None
+            if method is not AUTO and not (judges and method is MethodName.preference):
+                raise ValueError(
+                    f"--person{'s' * (self.persons is not None)} goes with the default method or,"
+                    " of --comparisons without --persons, with --method preference, not with"
+                    f" --method {method}"
+                )
         settings = request.learner.for_method(method, self.plain_method)
         return replace(self, method=method, settings=settings)
 
@@ -384,6 +409,11 @@ class FitJob:
     def item(self) -> str | None:
         """The column that identifies the items."""
         return self.roles.columns["id"]
+
+    @property
+    def person(self) -> str | None:
+        """The column that says who answered, of rows with scores or of comparisons."""
+        return self.request.roles.person
 
     @property
     def read_as_text(self) -> list[str]:
@@ -424,6 +454,7 @@ class TrainingTable:
     names : what the id column calls the rows, or None
     pairs : the comparisons, or None
     linked : links between the rows, as an argument of the learner
+    labels : who gave scores and about which item, likewise, and what is known of these persons
     scored_rows : the rows with a score before they were encoded, for an average of models; or None
     remembered : what a model file keeps of the table
     """
@@ -435,16 +466,18 @@ class TrainingTable:
     names: Sequence[str | None] | None
     pairs: ReadPairs | None
     linked: dict[str, Any]
+    labels: dict[str, Any]
     scored_rows: pa.Table | None
     remembered: dict[str, str | int | None]
 
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
+        more = self.linked | self.labels
         if self.pairs is not None:
             pairs = self.pairs.arguments()
-            model.fit_comparisons(self.features, **pairs, qid=self.queries, **self.linked)
+            model.fit_comparisons(self.features, **pairs, qid=self.queries, **more)
         else:
-            model.fit(self.features, self.scores, qid=self.queries, **self.linked)
+            model.fit(self.features, self.scores, qid=self.queries, **more)
             if self.scored_rows is not None:
                 model.keep_scored_rows(self.scored_rows)
         model.encoder_, model.table_ = self.encoder, self.remembered
@@ -463,11 +496,12 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
     if job.comparisons:
         pairs, pair_columns = _read_comparisons(job, table, queries)
     names = None if item is None else names_in(table, item, "id", job.file)
-    if names is not None and item is not None and pairs is None:
-        note_repeated_ids(names, queries, item)
+    labels = _labels(job, table, names, queries)
     learned, encoder, numbers = _encoded(job, table, step)
     n_queries = None if queries is None else len(np.unique(queries))
     remembered = {**job.roles.columns, "rows": len(table), "queries": n_queries}
+    remembered |= {} if job.person is None else {"person": job.person}
+    remembered |= {"item": item} if "item" in labels else {}
     if unlabelled is not None:
         remembered["unlabelled"] = repr(unlabelled)
     rows = None
@@ -477,9 +511,14 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         remembered["scored"] = pairs.n_items
     else:
         assert scores is not None
-        marks, scored = row_marks(names, numbers, scores, query_labels), ~np.isnan(scores)
+        told_apart = asked_of(query_labels, labels.get("person"))
+        marks, scored = row_marks(names, numbers, scores, told_apart), ~np.isnan(scores)
         remembered["scored"] = int(scored.sum())
-        _check_scores(job, scores[scored], take(queries, scored))
+        if queries is None and "person" in labels:
+            compared = np.unique(list(map(str, labels["person"])), return_inverse=True)[1]
+        else:
+            compared = queries
+        _check_scores(job, scores[scored], take(compared, scored))
         if job.method is AUTO and not scored.all():
             rows = table.select(learned).filter(pa.array(scored))
     remembered[MARKS] = "".join(marks) or None
@@ -493,7 +532,32 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         from torch import as_tensor
 
         numbers = as_tensor(np.asarray(numbers), device=device)
-    return TrainingTable(encoder, numbers, scores, queries, names, pairs, linked, rows, remembered)
+    about = linked, labels, rows, remembered
+    return TrainingTable(encoder, numbers, scores, queries, names, pairs, *about)
+
+
+def _labels(
+    job: FitJob, table: pa.Table, names: Sequence[str | None] | None, queries: Index | None
+) -> dict[str, Any]:
+    """Who gave the scores of a table, about which items, and what is known of the persons, as
+    arguments of a learner: items where they come back, or persons compare them.
+    """
+    labels: dict[str, Any] = {}
+    are_items = job.method is AUTO
+    if job.comparisons:
+        if are_items and job.person is not None:
+            labels["item"] = names
+    elif names is not None and job.item is not None:
+        come_back = note_repeated_ids(names, queries, job.item, are_items=are_items)
+        labels |= {"item": names} if come_back and are_items else {}
+    if job.roles.person is not None:
+        labels["person"] = plain(column(table, job.roles.person, "person")).to_pylist()
+    if job.persons is not None:
+        about = job.persons.read([str(job.person)])
+        column(about, str(job.person), "person")
+        others = [name for name in about.column_names if name != job.person]
+        labels["persons"] = about.select([job.person, *others])
+    return labels
 
 
 def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
@@ -522,7 +586,8 @@ def _encoded(
     job: FitJob, table: pa.Table, step: Step
 ) -> tuple[list[str], TableEncoder, FloatArray]:
     """The columns that are learned from, their encoder, and what it makes of them."""
-    identity = job.item if job.comparisons and job.method is AUTO else None
+    by_item = job.comparisons and job.method is AUTO and job.person is None
+    identity = job.item if by_item else None
     names, encoder = learned_columns(table, job.roles.columns, job.request.chosen, identity)
     step(f"encoding {count(len(table), 'row')}")
     features = encoder.fit_transform(table.select(names))
@@ -575,12 +640,12 @@ def _check_scores(job: FitJob, y: FloatArray, queries: Index | None) -> None:
     """
     score, query = job.roles.score, None
     if (job.plain_method if job.method is AUTO else job.method) in RANKERS:
-        query = job.roles.query
-    column = f"score column {score!r} of {job.file}"
+        query = job.roles.query or job.person
+    scores = f"score column {score!r} of {job.file}"
     if len(y) == 0:
-        raise TableError(f"{column} is empty: there is nothing to learn from")
+        raise TableError(f"{scores} is empty: there is nothing to learn from")
     if len(y) == 1:
-        raise TableError(f"{column} has a single score: at least two are needed")
+        raise TableError(f"{scores} has a single score: at least two are needed")
     codes = np.zeros(len(y)) if query is None or queries is None else queries
     order = np.lexsort((y, codes))
     compete = np.diff(codes[order]) == 0
@@ -604,13 +669,14 @@ def _read_comparisons(
     assert item is not None
     within = None if query is None or queries is None else (query, queries)
     items = NamedItems(job.file, item, table, within)
-    with_margins = job.method is not MethodName.preference
+    with_margins = job.method is not MethodName.preference or job.person is not None
     tables, all_names = [], []
     for file in job.comparisons:
         columns = PairColumns(**vars(given))
         if len(job.comparisons) > 1:
             columns = given.among([] if is_answers_file(file) else file.read().column_names)
-        pairs = read_outcomes(file, items, columns).to_learn(with_margins=with_margins)
+        outcomes = read_outcomes(file, items, columns, person=job.person)
+        pairs = outcomes.to_learn(with_margins=with_margins)
         tables.append(pairs)
         if is_answers_file(file):
             assert pairs.questions is not None
@@ -654,7 +720,7 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
     step(f"fitting {what} on {rows}")
     training.fit(model)
     model = with_effect(model, step, wanted=job.request.passes.effect)
-    has_rows = not training.linked and job.request.learner.device is None
+    has_rows = not training.linked and not training.labels and job.request.learner.device is None
     if not wants_effects or not has_rows or training.scores is None:
         return model, []
     from corank.interpretation import FEWEST_UNITS, column_effects  # slow to import

@@ -6,7 +6,7 @@ comparisons and scores, also those of a file of answers, and links.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import DASH, check_model_and_table, check_single, note, readable
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
-from corank.core.messages import count, near_names
+from corank.core.messages import count, did_you_mean, near_names
 from corank.core.queries import encode_queries
 from corank.links import Links, read_links
 from corank.model_files import load
@@ -197,11 +197,13 @@ class ItemTable:
         query: str | None,
         *names: str | None,
         otherwise: str = "",
+        person: str | None = None,
     ) -> ItemTable:
         """Read a table, with the query column of the fit if none is given; the columns `names` stay
         text.
 
-        The column of the fit may be missing, which is noted, with what is done `otherwise`.
+        The column of the fit may be missing, which is noted, with what is done `otherwise`. Without
+        queries the rows of a person are a query, unless all are for one `person`.
         """
         by = query or remembered(applied.model, "query")
         table = file.read(text_columns(applied.model, by, *names))
@@ -214,6 +216,8 @@ class ItemTable:
                     f" {otherwise}{guess}"
                 )
             by = None
+        if by is None and person is None:
+            by = _there(applied.model, "person", table)
         queries = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
         codes = np.asarray(encode_queries(queries, len(table))[0])
         return cls(applied, file, table, by, codes)
@@ -223,9 +227,20 @@ class ItemTable:
         """What the model learns from: (n_rows, n_features)."""
         return features_of(self.applied.model, self.table)
 
-    def linked(self, item: str | None, *, needed: bool = False) -> dict[str, Any]:
-        """Links between the rows, as in `AppliedModel`."""
-        return self.applied.linked(self.table, item, self.file, needed=needed)
+    def linked(
+        self, item: str | None, person: str | None = None, *, needed: bool = False
+    ) -> dict[str, Any]:
+        """Links between the rows, as in `AppliedModel`, and labels as in `role_labels`."""
+        linked = self.applied.linked(self.table, item, self.file, needed=needed)
+        return linked | role_labels(self.applied.model, self.table, person)
+
+    def without(self, answered: Collection[str], item: str) -> ItemTable:
+        """The table without the rows of some items."""
+        kept = np.array(
+            [name not in answered for name in names_in(self.table, item, "id", self.file)]
+        )
+        queries = np.asarray(encode_queries(self.queries[kept], int(kept.sum()))[0])
+        return replace(self, table=self.table.filter(pa.array(kept)), queries=queries)
 
     def names(
         self, column: str | None, *, asked: bool
@@ -242,6 +257,61 @@ class ItemTable:
         return column, None if column is None else names_in(self.table, column, "item", self.file)
 
 
+def _there(model: Any, role: str, table: pa.Table) -> str | None:
+    """The column that had a role in fit, where a table has it."""
+    name: str | None = remembered(model, role)
+    return name if name in table.column_names else None
+
+
+def role_labels(
+    model: Any, table: pa.Table, person: str | None = None, column_of: str | None = None
+) -> dict[str, Any]:
+    """Who answered and about which item, as arguments of a model's methods, as far as it knows them
+    and the table says it.
+
+    person : the one for whom all rows are; column_of : that names the persons, by default as in fit
+    """
+    labels: dict[str, Any] = {}
+    for role in ("person", "item") if model.is_average else ():
+        name = column_of if role == "person" and column_of else _there(model, role, table)
+        if name is not None and remembered(model, role) is not None:
+            labels[role] = plain(column(table, name, role)).to_pylist()
+    return labels if person is None else labels | {"person": person}
+
+
+def labels_at(labels: dict[str, Any], rows: Index) -> dict[str, Any]:
+    """The labels of some rows."""
+
+    def chosen(names: Any) -> Any:
+        return names if isinstance(names, str) else [names[row] for row in rows.tolist()]
+
+    return {role: chosen(names) for role, names in labels.items()}
+
+
+def labels_of_pairs(labels: dict[str, Any], first: Index, second: Index) -> dict[str, Any]:
+    """The labels of comparisons between rows: who answers about the first ones, and both items."""
+    ends = labels_at(labels, first), labels_at(labels, second)
+    return ends[0] | ({"item": (ends[0]["item"], ends[1]["item"])} if "item" in labels else {})
+
+
+def known_person(model: Any, name: str | None) -> str | None:
+    """The name of a person of the model; others are refused."""
+    if name is None:
+        return None
+    persons = model.persons_ if model.is_average else None
+    if persons is None:
+        raise ValueError(
+            "--for needs a model that knows persons: corank fit --person COLUMN, with the default"
+            " method"
+        )
+    if (name := name.strip()) not in persons:
+        raise ValueError(
+            f"--for {name!r} is none of the {count(len(persons), 'person')} of the model"
+            f"{did_you_mean(name, persons) or '; without --for the order is that of all'}"
+        )
+    return name
+
+
 @dataclass(frozen=True)
 class ScoredItems:
     """Rows with scores as a model sees them; with links all rows, as others resemble them.
@@ -252,7 +322,7 @@ class ScoredItems:
     scores : (n_rows,), NaN where unscored
     queries : (n_rows,) labels, or None
     features : (n_rows, n_features)
-    linked : links between the rows, as in `AppliedModel`
+    linked : links between the rows, as in `AppliedModel`, and labels as in `role_labels`
     marks : of the scored rows, by which they are recognised
     """
 
@@ -271,6 +341,7 @@ class ScoredItems:
         score: str,
         query: str | None,
         item: str | None,
+        person: str | None,
         *,
         needed: bool = False,
     ) -> ScoredItems:
@@ -288,13 +359,22 @@ class ScoredItems:
         names = None
         if item is not None and item in table.column_names:
             names = names_in(table, item, "item", applied.file)
-        marks = row_marks(names, features, scores, queries)
-        return cls(table, scores, queries, features, linked, marks)
+        labels = role_labels(model, table, column_of=person)
+        marks = row_marks(names, features, scores, asked_of(queries, labels.get("person")))
+        return cls(table, scores, queries, features, linked | labels, marks)
 
     @property
     def scored(self) -> Mask:
         """Which rows have a score."""
         return ~np.isnan(self.scores)
+
+
+def asked_of(queries: NumpyArray | None, persons: Sequence[Any] | None) -> NumpyArray | None:
+    """What tells scores of one item apart: queries and persons (n_rows,), None without either."""
+    if persons is None:
+        return queries
+    whose = queries if queries is not None else [""] * len(persons)
+    return np.array([f"{query}\t{name}" for query, name in zip(whose, persons, strict=True)])
 
 
 def read_scored(
@@ -322,14 +402,15 @@ def read_outcomes(
     given: PairColumns = UNNAMED,
     remembered: PairColumns = UNNAMED,
     *,
+    person: str | None = None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons of a table or a file of answers, with or without answers; parameters as in
     `read_comparisons`.
     """
     if is_answers_file(file):
-        return _outcomes_of_answers(file, items, given)
-    return read_comparisons(file, items, given, remembered, to_learn=to_learn)
+        return _outcomes_of_answers(file, items, given, with_persons=person is not None)
+    return read_comparisons(file, items, given, remembered, person=person, to_learn=to_learn)
 
 
 def place_of(file: TableFile) -> str:
@@ -369,7 +450,9 @@ def read_scores(
     return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
 
 
-def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns) -> Outcomes:
+def _outcomes_of_answers(
+    file: TableFile, items: NamedItems, given: PairColumns, *, with_persons: bool
+) -> Outcomes:
     """The comparisons that answers imply, the better item first; what was skipped or taken back is
     left out.
     """
@@ -386,6 +469,8 @@ def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns)
             " --score score"
         )
     outcomes = pair_outcomes(answers)
+    who = [answer.person or None for answer in answers for _ in pair_outcomes([answer])]
+    persons = who if with_persons else ()
     left = [name.strip() for name, _, _ in outcomes]
     right = [name.strip() for _, name, _ in outcomes]
     won = np.array([value for _, _, value in outcomes])
@@ -400,7 +485,8 @@ def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns)
     }
     table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
     names = PairColumns(WINNER)
-    return Outcomes(file, table, names, first, second, won, questions=questions)
+    known = {"questions": questions, "persons": persons}
+    return Outcomes(file, table, names, first, second, won, **known)
 
 
 def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:

@@ -42,6 +42,7 @@ TABLE = (
 SETTINGS = "How it learns"  # panels of the help
 COMPARISONS = "Comparisons"
 LINKS = "Links between items"
+PERSONS = "Several people"
 MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
@@ -182,6 +183,15 @@ ItemsTable = Annotated[
     File, _annotation("Table that describes the items that the other table names.")
 ]
 QueryInFit = Annotated[Word, _annotation("Column with the queries. Default: as in fit.")]
+ForPerson = Annotated[
+    Word,
+    _annotation(
+        "Name of a person of the model, whose own order is wanted. Default: the persons that the"
+        " column of fit names, else what all have in common.",
+        "--for",
+        metavar="NAME",
+    ),
+]
 
 # ---- groups
 
@@ -293,6 +303,43 @@ class RoleOptions:
 
 
 @dataclass(frozen=True)
+class AnsweredRoles(RoleOptions):
+    """Columns that are not learned from, and who answered."""
+
+    person: Word = option(
+        "Column that says who gave a score or, in the tables of --comparisons, who answered: with"
+        " the default method everybody gets an own order (corank rank --for NAME), and without"
+        " --query rows of one person are compared; with --method preference every judge gets a"
+        " reliability (corank judges).",
+        panel=PERSONS,
+    )
+    persons: File = option(
+        "Table about the persons, such as their age: one row each, named in a column that is called"
+        " as in --person.",
+        panel=PERSONS,
+    )
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Names of the columns by what they are for; that of persons only where there is one."""
+        return super().columns | ({} if self.person is None else {"person": self.person})
+
+    def check_persons(self, *, compared: bool) -> None:
+        """Refuse names that cannot be those of persons."""
+        if self.person is None:
+            if self.persons is not None:
+                raise ValueError("--persons needs --person, the column that names the persons")
+            return
+        others = {"score": [self.score], "id": [] if compared else id_columns(self.id)}
+        for role, taken in others.items():
+            if self.person in taken:
+                raise ValueError(
+                    f"--person {self.person!r} is the column of --{role}, too: who answered stands"
+                    " in a column of its own"
+                )
+
+
+@dataclass(frozen=True)
 class RolesInFit:
     """Columns that name and group items, by default as in fit."""
 
@@ -305,6 +352,7 @@ class ScoresInFit(RolesInFit):
     """Columns of scored items, by default as in fit."""
 
     score: Word = option("Column with the scores. Default: as in fit.")
+    person: Word = option("Column that says who answered. Default: as in fit.")
 
 
 @dataclass(frozen=True)

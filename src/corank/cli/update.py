@@ -173,7 +173,10 @@ class ModelUpdate:
         items, named = applied.compared_items(
             self.roles.query, item, "any two items may be compared"
         )
-        outcomes = read_outcomes(file, named, self.pair_columns, applied.pair_columns)
+        person = remembered(model, "person") and (self.roles.person or remembered(model, "person"))
+        with_margins |= person is not None
+        columns = self.pair_columns, applied.pair_columns
+        outcomes = read_outcomes(file, named, *columns, person=person)
         pairs = outcomes.to_learn(with_margins=with_margins)
         marks = pair_marks(named.labels, **pairs.arguments())
         taken_back = pairs_taken_back(file, named, with_margins=with_margins)
@@ -208,7 +211,8 @@ class ModelUpdate:
         self._check_described(table)
         if query is not None:
             self._check_queries(table, score, query)
-        rows = ScoredItems.of(self.applied, table, score, query, item, needed=True)
+        person = self.roles.person
+        rows = ScoredItems.of(self.applied, table, score, query, item, person, needed=True)
         marks, y = rows.marks, rows.scores
         if rows.queries is None:
             gone = scores_taken_back(file)

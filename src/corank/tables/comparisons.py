@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank.core.arrays import FloatArray, Index, Mask, take
-from corank.tables.columns import TableError, column, numbers
+from corank.tables.columns import TableError, column, numbers, plain
 from corank.tables.names import TIE, NamedItems, names_in
 from corank.tables.read import TableFile
 
@@ -92,6 +92,7 @@ class ReadPairs:
     counts : (p,) how often, or None
     questions : how many questions were answered, how many of the answers are ties, and how many
         questions were left out, by why; None where the table says who beat whom
+    persons : (p,) who made each of them; empty where the table does not say
     """
 
     winners: Index
@@ -99,6 +100,7 @@ class ReadPairs:
     margins: FloatArray | None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
+    persons: Sequence[Any] = ()
 
     @property
     def number(self) -> int:
@@ -116,7 +118,8 @@ class ReadPairs:
         counts = take(self.counts, chosen)
         winners = self.winners[chosen]
         losers = self.losers[chosen]
-        return ReadPairs(winners, losers, margins, counts, self.questions)
+        persons = np.asarray(self.persons, dtype=object)[chosen].tolist() if self.persons else ()
+        return ReadPairs(winners, losers, margins, counts, self.questions, persons=persons)
 
     @classmethod
     def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
@@ -136,7 +139,8 @@ class ReadPairs:
                 for table, one in zip(tables, values, strict=True)
             ]
             columns.append(np.concatenate(parts))
-        return cls(*columns)
+        persons = [person for table in tables for person in table.persons]
+        return cls(*columns, persons=persons)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
@@ -145,6 +149,7 @@ class ReadPairs:
             "losers": self.losers,
             "margins": self.margins,
             "weights": self.counts,
+            "person": self.persons or None,
         }
         return {name: values for name, values in columns.items() if values is not None}
 
@@ -162,6 +167,7 @@ class Outcomes:
         answered
     margins, counts : (n_rows,) as they stand, or None
     questions : of a file of answers as in `ReadPairs`, else None
+    persons : (n_rows,) who answered; empty where that is not asked for
     """
 
     file: TableFile
@@ -173,6 +179,7 @@ class Outcomes:
     margins: FloatArray | None = None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
+    persons: Sequence[Any] = ()
 
     @property
     def answered(self) -> Index:
@@ -200,7 +207,9 @@ class Outcomes:
         second = self.second[rows]
         winners = np.where(lost, second, first)
         losers = np.where(lost, first, second)
-        return ReadPairs(winners, losers, take(self.margins, rows), take(self.counts, rows))
+        persons = [self.persons[row] for row in rows.tolist()] if self.persons else ()
+        more = take(self.margins, rows), take(self.counts, rows)
+        return ReadPairs(winners, losers, *more, persons=persons)
 
     def to_learn(self, *, with_margins: bool) -> ReadPairs:
         """What a model learns from, checked; questions without an answer are left out.
@@ -214,6 +223,7 @@ class Outcomes:
         winners = pairs.winners
         losers = pairs.losers
         margins = pairs.margins
+        persons = pairs.persons
         if with_margins and (margins is not None or tied.any()):
             margins = np.where(tied, 0.0, 1.0 if margins is None else margins)
             demand = (
@@ -229,6 +239,7 @@ class Outcomes:
             winners = np.concatenate([winners, other_way[0]])
             losers = np.concatenate([losers, other_way[1]])
             counts = None if counts is None else np.concatenate([counts, counts[tied]])
+            persons = [*persons, *pairs.only(tied).persons]
         questions = self.questions
         if questions is None and self.names.loser is None:
             questions = {
@@ -236,7 +247,7 @@ class Outcomes:
                 "ties": int(tied.sum()),
                 "unanswered": len(self.won) - len(rows),
             }
-        return ReadPairs(winners, losers, margins, counts, questions)
+        return ReadPairs(winners, losers, margins, counts, questions, persons=persons)
 
     def _check(self, sound: Mask, rows: Index, demand: str) -> None:
         if not sound.all():
@@ -250,6 +261,7 @@ def read_comparisons(
     given: PairColumns = UNNAMED,
     remembered: PairColumns = UNNAMED,
     *,
+    person: str | None = None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons, with or without answers.
@@ -259,12 +271,13 @@ def read_comparisons(
     items : what is compared
     given, remembered : names of its columns, as given now and before; `winner` and `loser` by
         default
+    person : name of the column that says who answered, or None
     to_learn : whether there must be answers
     """
     named = [
         name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name
     ]
-    table = file.read([FIRST, SECOND, WINNER, LOSER, *named])
+    table = file.read([FIRST, SECOND, WINNER, LOSER, *named, *([person] if person else [])])
     names = given.completed(table, remembered, to_learn=to_learn)
     asks = names.loser is None
     roles = ("item", "item") if asks else ("winner", "loser")
@@ -282,7 +295,8 @@ def read_comparisons(
         None if name is None else numbers(column(table, name, role), name)
         for role, name in (("margin", names.margin), ("count", names.count))
     )
-    return Outcomes(file, table, names, first, second, won, margins, counts)
+    persons = [] if person is None else plain(column(table, person, "person")).to_pylist()
+    return Outcomes(file, table, names, first, second, won, margins, counts, persons=persons)
 
 
 def _read_answers(

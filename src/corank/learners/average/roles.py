@@ -17,6 +17,7 @@ from corank.core.messages import ArgumentError, count, did_you_mean, warn_user
 from corank.core.storable import TEXT, floats, later, several, storable
 from corank.encode.encoder import TableEncoder
 from corank.inputs import is_frame, is_matrix_of_numbers
+from corank.learners.average.encoding import IDENTITY, PERSON
 from corank.learners.average.scored_table import ScoredTable
 
 NOBODY = -1  # the code of a person who is not known
@@ -462,6 +463,25 @@ def answers_of_persons(
     person = [None] * n + [known[code] for code in whose.tolist()]
     joined = replace(of_rows, person=person, columns=labels.columns)
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
+
+
+def answered_by(learner: Any, person: str) -> list[str] | None:
+    """The items that a person has answered about; None where a model does not know items, or has
+    not kept its answers.
+    """
+    roles, model = learner._roles, learner._model
+    if roles.items is None or model.scored is None:
+        return None
+    kept = [model.scored] if model.later is None else [model.scored, model.later.rows]
+    codes = [
+        rows[IDENTITY][rows[PERSON][:, 0] == roles.persons.index(person), 0]
+        for rows in kept
+        if IDENTITY in rows and PERSON in rows
+    ]
+    if not codes:
+        return None
+    known = np.concatenate(codes).astype(np.int64).tolist()
+    return [roles.items[code] for code in known if code >= 0]
 
 
 def labels_of(
