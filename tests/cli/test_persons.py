@@ -225,6 +225,18 @@ def test_the_answers_of_a_page_say_who_answered(folder):
     assert {judge.name for judge in load("a.corank").judges_} == set(NAMES)
 
 
+def test_the_scores_of_a_page_are_those_of_each_person(folder):
+    header = "number,kind,first,second,third,fourth,answer,worst,score,undoes,person,at\n"
+    lines = [
+        f"{at},score,{row.film},,,,score,,{row.stars},,{row.who},2026-01-01T00:00:00Z\n"
+        for at, row in enumerate(ratings().itertuples(index=False), 1)
+    ]
+    Path("scores.csv").write_text(header + "".join(lines))
+    words = ("--items", "films.csv", "--id", "film", "--score", "score", "--person", "person")
+    run("fit", "scores.csv", *words, "--out", "s.corank")
+    assert load("s.corank").persons_ == NAMES
+
+
 # ---- bad input
 
 

@@ -414,6 +414,30 @@ def unusual_cells(model: Any, table: pa.Table, file: TableFile) -> list[str | No
 # ---- scores and ranks
 
 
+def check_scores(
+    file: TableFile, score: str | None, y: FloatArray, query: str | None, queries: Index | None
+) -> None:
+    """Refuse scores from which nothing can be learned: in a ranker, two rows of a `query`
+    must differ.
+    """
+    scores = f"score column {score!r} of {file}"
+    if len(y) == 0:
+        raise TableError(f"{scores} is empty: there is nothing to learn from")
+    if len(y) == 1:
+        raise TableError(f"{scores} has a single score: at least two are needed")
+    codes = np.zeros(len(y)) if query is None or queries is None else queries
+    order = np.lexsort((y, codes))
+    compete = np.diff(codes[order]) == 0
+    if not compete.any():
+        raise TableError(
+            f"no two rows with the same {query!r} have a score in {score!r}, so none can be"
+            " compared: leave out its option to compare all rows"
+        )
+    if not np.any(compete & (np.diff(y[order]) != 0)):
+        within = "" if query is None else f" within every {query!r}"
+        raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
+
+
 def ranked_order(scores: FloatArray, queries: Index) -> tuple[Any, Any]:
     """Rows in order, query by query and the best first, and the rank of each within its query, from
     1.

@@ -289,12 +289,10 @@ class ExpectedOutcomes:
         item = applied.named_by(roles.id)
         items, named = applied.compared_items(roles.query, item, "any two items are compared")
         person = roles.person or remembered(model, "person")
-        if is_answers_file(file) or person in file.read().column_names:
-            who = {"person": person}
-        else:
-            who = {}
-        names = given, applied.pair_columns
-        outcomes = read_outcomes(file, named, *names, to_learn=False, **who)
+        if not is_answers_file(file) and person not in file.read().column_names:
+            person = roles.person  # that of the fit may be missing
+        columns = given, applied.pair_columns
+        outcomes = read_outcomes(file, named, *columns, person=person, to_learn=False)
         step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
         features = items.features
         first = outcomes.first

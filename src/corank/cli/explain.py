@@ -81,8 +81,9 @@ def explain(
         item = id_column or remembered(learner, "id")
         by_query = learner.is_average and learner.with_queries
         otherwise = "all rows are one query" if by_query else ""
-        what = {"otherwise": otherwise, "person": person}
-        rows = ItemTable.read(applied, applied.file, query, item, **what)
+        rows = ItemTable.read(
+            applied, applied.file, query, item, otherwise=otherwise, person=person
+        )
         items = _Items.of(rows, item, asked=id_column is not None)
         pair = items.rows_of(id or [], rows.table)
         more = rows.linked(items.column, person)

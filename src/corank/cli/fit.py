@@ -20,6 +20,7 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import (
+    check_scores,
     learned_columns,
     note_kinds,
     note_repeated_ids,
@@ -53,6 +54,7 @@ from corank.cli.items import (
     links_option,
     read_outcomes,
     read_scored_items,
+    with_unscored,
 )
 from corank.cli.options import (
     AGREEING,
@@ -79,7 +81,7 @@ from corank.cli.options import (
     option,
 )
 from corank.core.arrays import FloatArray, Index, NumpyArray, check_device, take
-from corank.core.messages import count, listed
+from corank.core.messages import count
 from corank.core.queries import encode_queries
 from corank.core.registry import learner_class
 from corank.describe import (
@@ -514,11 +516,13 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         told_apart = asked_of(query_labels, labels.get("person"))
         marks, scored = row_marks(names, numbers, scores, told_apart), ~np.isnan(scores)
         remembered["scored"] = int(scored.sum())
+        compared = queries
         if queries is None and "person" in labels:
-            compared = np.unique(list(map(str, labels["person"])), return_inverse=True)[1]
-        else:
-            compared = queries
-        _check_scores(job, scores[scored], take(compared, scored))
+            names_of = np.array(list(map(str, labels["person"])))
+            compared = np.asarray(np.unique(names_of, return_inverse=True)[1])
+        ranks = (job.plain_method if job.method is AUTO else job.method) in RANKERS
+        within = (job.roles.query or job.person) if ranks else None
+        check_scores(job.file, job.roles.score, scores[scored], within, take(compared, scored))
         if job.method is AUTO and not scored.all():
             rows = table.select(learned).filter(pa.array(scored))
     remembered[MARKS] = "".join(marks) or None
@@ -568,11 +572,11 @@ def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
     if score is None:
         table = job.file.read(text)
     else:
-        every_item = job.links is not None or is_answers_file(job.file)
+        every_item = job.links is not None or (is_answers_file(job.file) and job.person is None)
         table = read_scored_items(job.file, job.items, job.item, score, text, every_item=every_item)
     n_rows = len(table)
     if job.more_rows is not None:
-        table = _with_unscored(job, table, job.more_rows.read(text))
+        table = with_unscored(job.file, table, job.more_rows, job.more_rows.read(text), job.roles)
     if query is None:
         return table, None, None
     _check_query_column(job, table, query)
@@ -597,31 +601,6 @@ def _encoded(
     return names, encoder, features
 
 
-def _with_unscored(job: FitJob, table: pa.Table, unscored: pa.Table) -> pa.Table:
-    """A table with further rows, which have no scores; of these, columns that the table does not
-    have are left out.
-    """
-    score, query, file = job.roles.score, job.roles.query, job.more_rows
-    if query is not None:
-        query_column(unscored, query)  # refuses a table without it
-    if score in unscored.column_names and unscored[score].null_count < len(unscored):
-        note(f"the scores in {file} are not learned from: --unscored takes its rows as unscored")
-    known = set(table.column_names)
-    common = [name for name in unscored.column_names if name in known and name != score]
-    others = known.difference(common, [score])
-    if absent := [name for name in table.column_names if name in others]:
-        note(
-            f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as"
-            " missing"
-        )
-    try:
-        return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
-    except pa.ArrowTypeError as error:
-        raise TableError(
-            f"--unscored {file} does not have the same kinds of columns as {job.file}: {error}"
-        ) from None
-
-
 def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
     if query in table.column_names:
         return
@@ -632,31 +611,6 @@ def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
                 f" items, {job.file}, as it says which items compete; who gave an answer is not"
                 " learned from"
             )
-
-
-def _check_scores(job: FitJob, y: FloatArray, queries: Index | None) -> None:
-    """Refuse scores from which nothing can be learned: in a ranker, two rows of a query must
-    differ.
-    """
-    score, query = job.roles.score, None
-    if (job.plain_method if job.method is AUTO else job.method) in RANKERS:
-        query = job.roles.query or job.person
-    scores = f"score column {score!r} of {job.file}"
-    if len(y) == 0:
-        raise TableError(f"{scores} is empty: there is nothing to learn from")
-    if len(y) == 1:
-        raise TableError(f"{scores} has a single score: at least two are needed")
-    codes = np.zeros(len(y)) if query is None or queries is None else queries
-    order = np.lexsort((y, codes))
-    compete = np.diff(codes[order]) == 0
-    if not compete.any():
-        raise TableError(
-            f"no two rows with the same {query!r} have a score in {score!r}, so none can be"
-            " compared: leave out --query to compare all rows"
-        )
-    if not np.any(compete & (np.diff(y[order]) != 0)):
-        within = "" if query is None else f" within every {query!r}"
-        raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
 
 
 def _read_comparisons(

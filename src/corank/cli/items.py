@@ -20,7 +20,7 @@ import typer
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import DASH, check_model_and_table, check_single, note, readable
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
-from corank.core.messages import count, did_you_mean, near_names
+from corank.core.messages import count, did_you_mean, listed, near_names
 from corank.core.queries import encode_queries
 from corank.links import Links, read_links
 from corank.model_files import load
@@ -38,6 +38,7 @@ from corank.tables import (
 )
 from corank.tables.answer_log import (
     COLUMNS,
+    PERSON,
     SCORE,
     SKIP,
     AnswerLog,
@@ -60,10 +61,11 @@ from corank.tables.comparisons import (
 from corank.tables.names import TIE, NamedItems, names_in
 
 if TYPE_CHECKING:
-    from corank.cli.options import CommonOptions, LinkOptions
+    from corank.cli.options import CommonOptions, LinkOptions, RoleOptions
 
 Step = Callable[[str], None]  # is called with the step that begins
 MUTUAL, DIRECTED = "mutual", "directed"  # what a model remembers of the links it was fitted with
+SHOWN_COLUMNS = 5
 WEIGHT_NAMES = ("weight", "weights", "count", "times", "strength")
 # questions → in words
 LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}
@@ -432,7 +434,8 @@ def read_scores(
     file: TableFile, items: TableFile | None, item: str | None, score: str, text: Iterable[str]
 ) -> pa.Table:
     """Read a table with scores; of a file of answers the columns `item` and `score`, one row per
-    item: the mean of the last scores that people gave it.
+    item: the mean of the last scores that people gave it, or where its column of persons is among
+    those in `text`, one row for each of them.
 
     `items` and `item`: the table that describes the items, and what their names are called, None
     where not given.
@@ -444,7 +447,16 @@ def read_scores(
             f"{file} holds answers about items: name the table that describes them with --items,"
             " and its column of names with --id"
         )
-    scores = mean_scores(_log_of(file).answers)
+    answers = _log_of(file).answers
+    by_person = {
+        (answer.items[0].strip(), answer.person or None): answer.score
+        for answer in answers
+        if answer.score is not None
+    }
+    scores = mean_scores(answers)
+    if scores and PERSON in text:
+        names, persons = zip(*by_person, strict=True)
+        return pa.table({item: names, PERSON: persons, score: list(by_person.values())})
     if not scores:
         raise TableError(f"{file} has comparisons but no scores: give it as --comparisons {file}")
     return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
@@ -485,8 +497,7 @@ def _outcomes_of_answers(
     }
     table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
     names = PairColumns(WINNER)
-    known = {"questions": questions, "persons": persons}
-    return Outcomes(file, table, names, first, second, won, **known)
+    return Outcomes(file, table, names, first, second, won, questions=questions, persons=persons)
 
 
 def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
@@ -681,3 +692,33 @@ def read_scored_items(
     if score in table.column_names:
         table = table.drop_columns([score])
     return table.append_column(score, pa.array(scores, from_pandas=True))
+
+
+# ---- tables of further rows
+
+
+def with_unscored(
+    file: TableFile, table: pa.Table, more: TableFile, unscored: pa.Table, roles: RoleOptions
+) -> pa.Table:
+    """A table with further rows, which have no scores; of these, columns that the table does not
+    have are left out.
+    """
+    score, query = roles.score, roles.query
+    if query is not None:
+        query_column(unscored, query)  # refuses a table without it
+    if score in unscored.column_names and unscored[score].null_count < len(unscored):
+        note(f"the scores in {more} are not learned from: --unscored takes its rows as unscored")
+    known = set(table.column_names)
+    common = [name for name in unscored.column_names if name in known and name != score]
+    others = known.difference(common, [score])
+    if absent := [name for name in table.column_names if name in others]:
+        note(
+            f"{more} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as"
+            " missing"
+        )
+    try:
+        return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise TableError(
+            f"--unscored {more} does not have the same kinds of columns as {file}: {error}"
+        ) from None

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import typer
 
@@ -266,7 +266,7 @@ class RoleOptions:
         "--item",
     )
 
-    def in_file(self, file: TableFile, *, compared: bool = False) -> RoleOptions:
+    def in_file(self, file: TableFile, *, compared: bool = False) -> Self:
         """The columns, by default those of an SVMlight file; one that is `compared` needs no score."""
         from corank.streaming.sources import find_files
         from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
@@ -279,7 +279,7 @@ class RoleOptions:
             is_svmlight = kind == "svmlight"
         if not is_svmlight:
             return self
-        roles = self
+        roles: Self = self
         if self.id is None and has_comments(next(lines_of(path, 1), [])):
             roles = replace(roles, id=DOCUMENT)
         if self.score is None and not compared:
@@ -330,9 +330,10 @@ class AnsweredRoles(RoleOptions):
             if self.persons is not None:
                 raise ValueError("--persons needs --person, the column that names the persons")
             return
-        others = {"score": [self.score], "id": [] if compared else id_columns(self.id)}
-        for role, taken in others.items():
-            if self.person in taken:
+        named = [("score", self.score)]
+        named += [("id", name) for name in ([] if compared else id_columns(self.id))]
+        for role, taken in named:
+            if self.person == taken:
                 raise ValueError(
                     f"--person {self.person!r} is the column of --{role}, too: who answered stands"
                     " in a column of its own"

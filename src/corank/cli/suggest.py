@@ -137,8 +137,8 @@ class QuestionPool:
         given = id_columns(roles.id)
         score = remembered(model, "score")
         ids = given or remembered_ids(model)
-        what = {"otherwise": "all rows are one query", "person": person}
-        items = ItemTable.read(applied, file, roles.query, *ids, **what)
+        otherwise = "all rows are one query"
+        items = ItemTable.read(applied, file, roles.query, *ids, otherwise=otherwise, person=person)
         table = items.table
         for name in given:
             column(table, name, "item")

@@ -140,7 +140,8 @@ class ReadPairs:
             ]
             columns.append(np.concatenate(parts))
         persons = [person for table in tables for person in table.persons]
-        return cls(*columns, persons=persons)
+        winners, losers, margins, counts = columns
+        return cls(winners, losers, margins, counts, persons=persons)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
