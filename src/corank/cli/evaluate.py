@@ -364,7 +364,9 @@ class ExpectedOutcomes:
         """How many of the comparisons with a winner the model was fitted on."""
         won = self.outcomes.won
         pairs = self.outcomes.pairs_of(np.flatnonzero((won == 0) | (won == 1)))
-        return int(np.count_nonzero(~are_new(pair_marks(self.names, **pairs.arguments()), model)))
+        who = pairs.more.get("person")
+        marks = pair_marks(self.names, **pairs.arguments(), person=who)
+        return int(np.count_nonzero(~are_new(marks, model)))
 
 
 def _holds_comparisons(applied: AppliedModel, score: str | None, given: PairColumns) -> bool:

@@ -59,11 +59,9 @@ from corank.cli.items import (
 from corank.cli.options import (
     AGREEING,
     AUTO,
-    COMPARISONS,
     LEARNERS,
     RANKERS,
     STREAMED,
-    TABLE,
     AnsweredRoles,
     CommonOptions,
     Directed,
@@ -74,8 +72,7 @@ from corank.cli.options import (
     MethodName,
     PairOptions,
     PassOptions,
-    Unlabelled,
-    argument,
+    TrainingFiles,
     check_goes_with,
     check_views,
     option,
@@ -105,6 +102,7 @@ from corank.tables import (
     score_column,
 )
 from corank.tables.answer_log import is_answers_file
+from corank.tables.answers import Answers, pairs_of, read_answers
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
 from corank.tables.names import NamedItems, names_in
 
@@ -196,24 +194,6 @@ def fit(
         show(*_next_commands(result, request, out))
 
 
-@dataclass(frozen=True)
-class TrainingFiles:
-    """What is learned from."""
-
-    file: Path = argument(
-        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into"
-        " memory."
-    )
-    unlabelled: Unlabelled = None
-    items: File = option("Table that describes the items that FILE scores, by the names in --id.")
-    comparisons: list[Path] | None = option(
-        "Table of who beat whom, by the names in --id, instead of --score; also the answered"
-        " questions of `corank suggest` and the answers of `corank ask`. Several tables are"
-        " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
-        panel=COMPARISONS,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
     """What is to be fitted, on what: the options of `corank fit`."""
@@ -241,20 +221,23 @@ class FitRequest:
     def check(self, roles: AnsweredRoles) -> None:
         """Refuse options that do not say what to learn from."""
         files = self.files
-        roles.check_persons(compared=bool(files.comparisons))
-        if files.items is not None and files.comparisons:
+        roles.check_persons(compared=bool(files.compared), answers=bool(files.answers))
+        if files.comparisons and files.answers:
+            raise ValueError("--answers reads comparisons, too: give them all to --answers")
+        if files.items is not None and files.compared:
             raise ValueError(
-                "--items is for scores: with --comparisons the first table describes the items"
+                "--items is for scores: with comparisons the first table describes the items"
             )
-        if (files.items is not None or files.comparisons) and roles.id is None:
-            option = "--comparisons" if files.comparisons else "--items"
+        if (files.items is not None or files.compared) and roles.id is None:
+            option = "--answers" if files.answers else "--items"
+            option = "--comparisons" if files.comparisons else option
             raise ValueError(f"{option} needs --id, the column that names the items")
-        if not files.comparisons:
-            if self.pairs.first_given is not None:
-                raise ValueError(
-                    f"--{self.pairs.first_given} needs a table of comparisons: name it with"
-                    " --comparisons"
-                )
+        if not files.comparisons and self.pairs.first_given is not None:
+            raise ValueError(
+                f"--{self.pairs.first_given} needs a table of comparisons: name it with"
+                " --comparisons"
+            )
+        if not files.compared:
             if roles.score is None:
                 raise ValueError(
                     "missing option '--score', the column with the scores, or '--comparisons', a"
@@ -308,12 +291,13 @@ class FitJob:
     @classmethod
     def opened(cls, context: typer.Context, request: FitRequest, common: CommonOptions) -> FitJob:
         """The tables that a request names; it must say what to learn from."""
-        files, compared, passes = request.files, request.files.comparisons or [], request.passes
+        files, compared, passes = request.files, request.files.compared, request.passes
         file = readable(context, files.file, common.format, is_first=True)
         roles = request.roles.in_file(file, compared=bool(compared))
         request.check(roles)
         items = None if files.items is None else readable(context, files.items)
-        comparisons = [readable(context, path) for path in compared]
+        comparisons = [readable(context, path) for path in files.comparisons or []]
+        comparisons += map(TableFile, files.answers or [])
         links = request.link_options.opened(context, directed=request.directed)
         persons = None if roles.persons is None else readable(context, roles.persons)
         tables = {"items": items, "comparisons": comparisons, "links": links, "persons": persons}
@@ -477,7 +461,9 @@ class TrainingTable:
         more = self.linked | self.labels
         if self.pairs is not None:
             pairs = self.pairs.arguments()
-            model.fit_comparisons(self.features, **pairs, qid=self.queries, **more)
+            model.fit_comparisons(
+                self.features, **pairs, qid=self.queries, **self.pairs.more, **more
+            )
         else:
             model.fit(self.features, self.scores, qid=self.queries, **more)
             if self.scored_rows is not None:
@@ -496,19 +482,27 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
     scores = None if score is None else score_column(table, score, unlabelled)
     pairs, pair_columns = None, UNNAMED
     if job.comparisons:
-        pairs, pair_columns = _read_comparisons(job, table, queries)
+        read = _read_answers if job.request.files.answers else _read_comparisons
+        pairs, pair_columns = read(job, table, queries)
     names = None if item is None else names_in(table, item, "id", job.file)
-    labels = _labels(job, table, names, queries)
-    learned, encoder, numbers = _encoded(job, table, step)
+    if pairs is not None:
+        learner = "AutoRanker" if job.method is AUTO else LEARNERS[job.method]
+        known = learner_class(learner).answer_columns & pairs.more.keys()
+        pairs = replace(pairs, more={name: pairs.more[name] for name in known})
+    labels = _labels(job, table, names, queries, pairs)
+    by_item = pairs is not None and job.method is AUTO and "item" not in labels
+    identity = job.item if by_item else None
+    learned, encoder, numbers = _encoded(job, table, identity, step)
     n_queries = None if queries is None else len(np.unique(queries))
     remembered = {**job.roles.columns, "rows": len(table), "queries": n_queries}
-    remembered |= {} if job.person is None else {"person": job.person}
+    if job.person is not None or (pairs is not None and "person" in pairs.more):
+        remembered["person"] = job.person or "person"
     remembered |= {"item": item} if "item" in labels else {}
     if unlabelled is not None:
         remembered["unlabelled"] = repr(unlabelled)
     rows = None
     if pairs is not None:
-        marks = pair_marks(names or [], **pairs.arguments())
+        marks = pair_marks(names or [], **pairs.arguments(), person=pairs.more.get("person"))
         remembered |= {**asdict(pair_columns), "comparisons": pairs.number}
         remembered["scored"] = pairs.n_items
     else:
@@ -541,15 +535,19 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
 
 
 def _labels(
-    job: FitJob, table: pa.Table, names: Sequence[str | None] | None, queries: Index | None
+    job: FitJob,
+    table: pa.Table,
+    names: Sequence[str | None] | None,
+    queries: Index | None,
+    pairs: ReadPairs | None,
 ) -> dict[str, Any]:
     """Who gave the scores of a table, about which items, and what is known of the persons, as
     arguments of a learner: items where they come back, or persons compare them.
     """
     labels: dict[str, Any] = {}
     are_items = job.method is AUTO
-    if job.comparisons:
-        if are_items and job.person is not None:
+    if pairs is not None:
+        if are_items and "person" in pairs.more:
             labels["item"] = names
     elif names is not None and job.item is not None:
         come_back = note_repeated_ids(names, queries, job.item, are_items=are_items)
@@ -587,11 +585,11 @@ def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
 
 
 def _encoded(
-    job: FitJob, table: pa.Table, step: Step
+    job: FitJob, table: pa.Table, identity: str | None, step: Step
 ) -> tuple[list[str], TableEncoder, FloatArray]:
-    """The columns that are learned from, their encoder, and what it makes of them."""
-    by_item = job.comparisons and job.method is AUTO and job.person is None
-    identity = job.item if by_item else None
+    """The columns that are learned from, their encoder, and what it makes of them; parameters as in
+    `feature_columns`.
+    """
     names, encoder = learned_columns(table, job.roles.columns, job.request.chosen, identity)
     step(f"encoding {count(len(table), 'row')}")
     features = encoder.fit_transform(table.select(names))
@@ -604,7 +602,7 @@ def _encoded(
 def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
     if query in table.column_names:
         return
-    for other in job.comparisons:
+    for other in [] if job.request.files.answers else job.comparisons:
         if query in column_names_of(other):
             raise TableError(
                 f"--query {query!r}: this column is in {other}, but it must be in the table of"
@@ -642,6 +640,23 @@ def _read_comparisons(
             _note_no_margin(file, columns)
     names = all_names[0] if all_names else PairColumns(WINNER, LOSER)
     return ReadPairs.joined(tables), names
+
+
+def _read_answers(
+    job: FitJob, table: pa.Table, queries: Index | None
+) -> tuple[ReadPairs, PairColumns]:
+    """The comparisons that the answers of all files imply."""
+    item, query = job.item, job.roles.query
+    assert item is not None
+    judgements = [said for file in job.comparisons for said in read_answers(file.path).judgements]
+    labels = None if query is None else names_in(table, query, "query", job.file)
+    names = names_in(table, item, "id", job.file)
+    if labels is None:
+        names = NamedItems(job.file, item, table).labels  # refuses names that repeat
+    answered = Answers(judgements).at_rows(names, labels)
+    pairs = pairs_of(answered, margins=job.method is not MethodName.preference)
+    note(f"{count(len(answered), 'answer')} imply {count(len(pairs.winners), 'comparison')}")
+    return pairs, PairColumns()
 
 
 def _note_no_margin(file: TableFile, columns: PairColumns) -> None:

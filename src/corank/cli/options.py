@@ -324,8 +324,12 @@ class AnsweredRoles(RoleOptions):
         """Names of the columns by what they are for; that of persons only where there is one."""
         return super().columns | ({} if self.person is None else {"person": self.person})
 
-    def check_persons(self, *, compared: bool) -> None:
+    def check_persons(self, *, compared: bool, answers: bool) -> None:
         """Refuse names that cannot be those of persons."""
+        if answers and (self.person is not None or self.persons is not None):
+            raise ValueError(
+                "--person and --persons do not go with --answers, whose files say who answered"
+            )
         if self.person is None:
             if self.persons is not None:
                 raise ValueError("--persons needs --person, the column that names the persons")
@@ -338,6 +342,35 @@ class AnsweredRoles(RoleOptions):
                     f"--person {self.person!r} is the column of --{role}, too: who answered stands"
                     " in a column of its own"
                 )
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """What is learned from."""
+
+    file: Path = argument(
+        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into"
+        " memory."
+    )
+    unlabelled: Unlabelled = None
+    items: File = option("Table that describes the items that FILE scores, by the names in --id.")
+    comparisons: list[Path] | None = option(
+        "Table of who beat whom, by the names in --id, instead of --score; also the answered"
+        " questions of `corank suggest` and the answers of `corank ask`. Several tables are"
+        " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
+        panel=COMPARISONS,
+    )
+    answers: list[Path] | None = option(
+        "Answers of any kind about the items, instead of --comparisons, by the names in --id: who of"
+        " two is better, with ties, orders of several, from corank ask, Label Studio (.json), Argilla,"
+        " battles of an arena, tables of left, right and winner. Several files are combined.",
+        panel=COMPARISONS,
+    )
+
+    @property
+    def compared(self) -> list[Path]:
+        """The tables that compare items."""
+        return [*(self.comparisons or []), *(self.answers or [])]
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ class ModelUpdate:
         columns = self.pair_columns, applied.pair_columns
         outcomes = read_outcomes(file, named, *columns, person=person)
         pairs = outcomes.to_learn(with_margins=with_margins)
-        marks = pair_marks(named.labels, **pairs.arguments())
+        marks = pair_marks(named.labels, **pairs.arguments(), person=pairs.more.get("person"))
         taken_back = pairs_taken_back(file, named, with_margins=with_margins)
         marks_gone = [pair_marks(named.labels, **answer.arguments()) for answer in taken_back]
         self._note_taken_back(marks, marks_gone, "taken back")
@@ -187,7 +187,8 @@ class ModelUpdate:
         step(f"adding {count(pairs.number, 'comparison')}")
         queries = {"qid": items.queries} if model.with_queries else {}
         linked = items.linked(item, needed=True)
-        model.update_comparisons(items.features, **pairs.arguments(), **queries, **linked)
+        more = {**pairs.more, **queries, **linked}
+        model.update_comparisons(items.features, **pairs.arguments(), **more)
         number = remembered(model, "comparisons")
         if number is not None:
             model.table_ = {**model.table_, "comparisons": number + pairs.number}

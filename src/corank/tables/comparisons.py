@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,8 @@ class ReadPairs:
     counts : (p,) how often, or None
     questions : how many questions were answered, how many of the answers are ties, and how many
         questions were left out, by why; None where the table says who beat whom
-    persons : (p,) who made each of them; empty where the table does not say
+    more : (p,) each, by names of arguments of `fit_comparisons`: who made a comparison (`person`),
+        whether the winner was shown `first`, and what is held out together (`groups`), if known
     """
 
     winners: Index
@@ -100,7 +101,7 @@ class ReadPairs:
     margins: FloatArray | None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
-    persons: Sequence[Any] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -118,8 +119,8 @@ class ReadPairs:
         counts = take(self.counts, chosen)
         winners = self.winners[chosen]
         losers = self.losers[chosen]
-        persons = np.asarray(self.persons, dtype=object)[chosen].tolist() if self.persons else ()
-        return ReadPairs(winners, losers, margins, counts, self.questions, persons=persons)
+        more = {name: np.asarray(values)[chosen] for name, values in self.more.items()}
+        return ReadPairs(winners, losers, margins, counts, self.questions, more)
 
     @classmethod
     def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
@@ -139,9 +140,13 @@ class ReadPairs:
                 for table, one in zip(tables, values, strict=True)
             ]
             columns.append(np.concatenate(parts))
-        persons = [person for table in tables for person in table.persons]
+        names = set.intersection(*(set(table.more) for table in tables))
+        more = {
+            name: np.concatenate([np.asarray(table.more[name]) for table in tables])
+            for name in names
+        }
         winners, losers, margins, counts = columns
-        return cls(winners, losers, margins, counts, persons=persons)
+        return cls(winners, losers, margins, counts, more=more)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
@@ -150,7 +155,6 @@ class ReadPairs:
             "losers": self.losers,
             "margins": self.margins,
             "weights": self.counts,
-            "person": self.persons or None,
         }
         return {name: values for name, values in columns.items() if values is not None}
 
@@ -208,14 +212,19 @@ class Outcomes:
         second = self.second[rows]
         winners = np.where(lost, second, first)
         losers = np.where(lost, first, second)
-        persons = [self.persons[row] for row in rows.tolist()] if self.persons else ()
-        more = take(self.margins, rows), take(self.counts, rows)
-        return ReadPairs(winners, losers, *more, persons=persons)
+        margins = take(self.margins, rows)
+        more: dict[str, Any] = {}
+        if self.persons:
+            more["person"] = np.array(self.persons, dtype=object)[rows]
+            if self.names.loser is None:
+                more["first"] = ~lost
+        return ReadPairs(winners, losers, margins, take(self.counts, rows), more=more)
 
     def to_learn(self, *, with_margins: bool) -> ReadPairs:
         """What a model learns from, checked; questions without an answer are left out.
 
-        `with_margins`: whether a tie can be said as a margin of 0; else it is a win for both.
+        `with_margins`: whether a tie can be said as a margin of 0, as it must where persons are
+        known; else it is a win for both.
         """
         rows = self.answered
         pairs = self.pairs_of(rows)
@@ -224,7 +233,6 @@ class Outcomes:
         winners = pairs.winners
         losers = pairs.losers
         margins = pairs.margins
-        persons = pairs.persons
         if with_margins and (margins is not None or tied.any()):
             margins = np.where(tied, 0.0, 1.0 if margins is None else margins)
             demand = (
@@ -240,7 +248,6 @@ class Outcomes:
             winners = np.concatenate([winners, other_way[0]])
             losers = np.concatenate([losers, other_way[1]])
             counts = None if counts is None else np.concatenate([counts, counts[tied]])
-            persons = [*persons, *pairs.only(tied).persons]
         questions = self.questions
         if questions is None and self.names.loser is None:
             questions = {
@@ -248,7 +255,7 @@ class Outcomes:
                 "ties": int(tied.sum()),
                 "unanswered": len(self.won) - len(rows),
             }
-        return ReadPairs(winners, losers, margins, counts, questions, persons=persons)
+        return ReadPairs(winners, losers, margins, counts, questions, pairs.more)
 
     def _check(self, sound: Mask, rows: Index, demand: str) -> None:
         if not sound.all():
