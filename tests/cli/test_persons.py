@@ -237,6 +237,15 @@ def test_the_scores_of_a_page_are_those_of_each_person(folder):
     assert load("s.corank").persons_ == NAMES
 
 
+def test_answers_of_every_kind_say_who_judged(folder):
+    table = votes(60).rename(columns={"who": "worker"})
+    table.to_csv("answers.csv", index=False)
+    words = ("fit", "films.csv", "--answers", "answers.csv", "--id", "film", "--out", "a.corank")
+    run(*words, "--method", "preference")
+    assert {judge.name for judge in load("a.corank").judges_} == set(NAMES)
+    assert "whose files say who answered" in error(*words, "--force", "--person", "worker")
+
+
 # ---- bad input
 
 
