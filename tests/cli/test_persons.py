@@ -84,7 +84,9 @@ def judged(tmp_path_factory):
     films().to_csv(path / "films.csv", index=False)
     votes().to_csv(path / "votes.csv", index=False)
     words = ("--comparisons", path / "votes.csv", "--id", "film", "--person", "who")
-    run("fit", path / "films.csv", *words, "--method", "preference", "--out", path / "m.corank")
+    report = ("--report", path / "m.html", "--out", path / "m.corank")
+    run("fit", path / "films.csv", *words, "--method", "preference", *report)
+    assert "Reliability of 6 judges" in (path / "m.html").read_text()
     return path / "m.corank"
 
 

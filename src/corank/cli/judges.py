@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from corank.cli.columns import remembered
-from corank.cli.console import DASH, cell, note, readable, show, show_json
+from corank.cli.console import DASH, note, readable, show, show_json
 from corank.cli.options import File, ModelFile, TableOutput, option
 from corank.core.messages import listed
 from corank.display import Table
@@ -21,7 +21,7 @@ from corank.solve.votes import Judge
 from corank.tables import TableError
 from corank.tables.names import names_in
 
-SHOWN_JUDGES = SHOWN_ITEMS = 20
+SHOWN_JUDGES, SHOWN_ITEMS = 20, 5
 MOST_ASKED = 3  # judges that are named as those to ask next
 RESULTS = ("reliability", "from", "to", "ties", "side", "lapses", "agreement", "bits")
 
@@ -103,12 +103,17 @@ def _show(
     disputed: list[dict[str, Any]],
     judges: list[Judge],
 ) -> None:
-    shown = entries[:SHOWN_JUDGES]
-    columns = list(entries[0])
-    rows = [[cell(entry[name]) for name in columns] for entry in shown]
-    more = len(entries) - len(shown)
+    habits = [name for name in ("ties", "side") if any(entry[name] for entry in entries)]
+    rest = [*habits, "agreement", "bits"]
+    rows = []
+    for entry in entries[:SHOWN_JUDGES]:
+        interval = f"{entry['from']:.2f} to {entry['to']:.2f}"
+        numbers = [f"{entry[name]:.2f}" for name in ("reliability", *rest)]
+        rows.append([entry["judge"], f"{entry['answers']:,}", numbers[0], interval, *numbers[1:]])
+    columns = ["judge", "answers", "reliability", "from … to", *rest]
+    more = len(entries) - len(rows)
     remark = f"and {more:,} more: --out FILE writes them all" if more else ""
-    tables = [Table("Judges, the most reliable first", rows, columns, columns[1:], remark=remark)]
+    table = Table("Judges, the most reliable first", rows, columns, columns[1:], remark=remark)
     facts = {"ask next": ", ".join(str(judge.name) for judge in _to_ask(judges))}
     if agreed.n_pairs:
         facts["agreement"] = (
@@ -120,4 +125,4 @@ def _show(
         facts["most disputed"] = listed(named, SHOWN_ITEMS)
     if contrary := [str(judge.name) for judge in judges if judge.contrary]:
         note(f"the opposite of what all others say is meant by {listed(contrary)}")
-    show(*tables, Table.of_facts("All judges", facts))
+    show(table, Table.of_facts("All judges", facts))
