@@ -20,7 +20,7 @@ from corank.core.storable import TEXT, floats, later, several, storable
 from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import is_frame, is_matrix_of_numbers
-from corank.learners.average.encoding import KernelColumns, views_of_kernels
+from corank.learners.average.encoding import IDENTITY, PERSON, KernelColumns, views_of_kernels
 from corank.learners.average.scored_table import AverageSettings, ScoredTable
 from corank.learners.parameters import seed
 
@@ -467,6 +467,25 @@ def answers_of_persons(
     person = [None] * n + [known[code] for code in whose.tolist()]
     joined = replace(of_rows, person=person, columns=labels.columns)
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
+
+
+def answered_by(learner: Any, person: str) -> list[str] | None:
+    """The items that a person has answered about; None where a model does not know items, or has
+    not kept its answers.
+    """
+    roles, model = learner._roles, learner._model
+    if roles.items is None or model.scored is None:
+        return None
+    kept = [model.scored] if model.later is None else [model.scored, model.later.rows]
+    codes = [
+        rows[IDENTITY][rows[PERSON][:, 0] == roles.persons.index(person), 0]
+        for rows in kept
+        if IDENTITY in rows and PERSON in rows
+    ]
+    if not codes:
+        return None
+    known = np.concatenate(codes).astype(np.int64).tolist()
+    return [roles.items[code] for code in known if code >= 0]
 
 
 def labels_of(
