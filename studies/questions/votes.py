@@ -30,6 +30,7 @@ from scipy.special import logit
 from scipy.stats import norm
 
 from corank import PreferenceGP
+from corank.core.messages import count
 from corank.metrics import disagreement_error
 from studies.data import (
     LEFT,
@@ -395,20 +396,16 @@ def conclude(settings: Settings, results: Results) -> Outcome:
 
 
 def _folds(draws: Mapping[Draw, Mapping[str, Result]], kind: str) -> dict[str, Any]:
-    """Of every method: winner (votes,), and chances of left and tie, loss and wrong (seeds, votes);
-    of the seeds of which all folds of all methods are there.
+    """Of every method: winner, chances of left and tie, and loss (seeds, votes); of the folds that
+    all methods were run on, and the seeds that have most of them.
     """
+    titles = {title for draw, found in draws.items() if draw[0] == kind for title in found}
     seeds: dict[int, list[Mapping[str, Result]]] = {}
     for draw, found in draws.items():
-        if draw[0] == kind:
+        if draw[0] == kind and set(found) == titles:
             seeds.setdefault(int(draw[1]), []).append(found)
-    titles = {title for folds in seeds.values() for found in folds for title in found}
     n_folds = max((len(folds) for folds in seeds.values()), default=0)
-    whole = [
-        folds
-        for _, folds in sorted(seeds.items())
-        if len(folds) == n_folds and all(set(found) == titles for found in folds)
-    ]
+    whole = [folds for _, folds in sorted(seeds.items()) if len(folds) == n_folds]
     methods: dict[str, Any] = {}
     for title in sorted(titles) if whole else ():
         columns: dict[str, list[Floats]] = {"left": [], "tie": [], "winner": []}
@@ -467,7 +464,9 @@ def _vote_findings(methods: Mapping[str, Any]) -> list[Finding]:
     mean = float(judged["loss"].mean())
     peer = min(PEERS, key=lambda title: float(methods[title]["loss"].mean()))
     return [
-        _judged(claims[0], f"{mean:.4f}, {len(judged['loss'])} seeds.", reached=mean <= 0.815),
+        _judged(
+            claims[0], f"{mean:.4f}, {count(len(judged['loss']), 'seed')}.", reached=mean <= 0.815
+        ),
         _ratio(claims[1], judged["loss"], plain["loss"], 0.865, "votes"),
         _ratio(claims[2], judged["each"], plain["each"], 0.95, "votes"),
         _ratio(claims[3], judged["loss"], methods[peer]["loss"], 1.0, f"votes, {peer}"),
@@ -696,8 +695,8 @@ def _loss_table(methods: Mapping[str, Any]) -> Table:
         if title in methods:
             found = methods[title]
             rows.append((title, float(found["loss"].mean()), float(found["wrong"].mean())))
-    seeds = len(next(iter(methods.values()))["loss"])
-    note = f"{seeds} seeds; each peer chose among {N_SETTINGS} settings."
+    seeds, n_votes = next(iter(methods.values()))["loss"].shape
+    note = f"{n_votes:,} votes held out, {count(seeds, 'seed')}; each peer chose among {N_SETTINGS} settings."
     head = ("method", "log loss", "wrong among untied")
     return Table("Votes of 124 people, five folds over votes", head, rows, digits=4, note=note)
 
