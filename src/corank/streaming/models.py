@@ -632,6 +632,7 @@ def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, Float
 
 def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `Scan.check_alone`."""
+    learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
     total = 0.0
     count = 0
@@ -653,6 +654,7 @@ def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float
 
 def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """R² of the rows that have a score; `arguments` : as in `Scan.check_alone`."""
+    learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
     count = 0
     mean = 0.0

@@ -386,3 +386,82 @@ def test_what_is_said_of_names():
         AutoRegressor(candidates=[Candidate()]).fit(
             X_TRAIN[["a", "b"]], scores, person=TRAIN["who"]
         )
+
+
+# ---------------------------------------------------------------- persons who come later
+
+
+def test_a_new_person_is_learned_without_a_new_fit(tmp_path):
+    is_new = TRAIN["who"] == "p0"
+    model = AutoRanker().fit(
+        X_TRAIN[~is_new], TRAIN["score"][~is_new], person="who", item="what", persons=TABLE
+    )
+    new, scores = X_TRAIN[is_new], TRAIN["score"][is_new].to_numpy()
+    consensus = model.predict(X_TEST)
+    before = model.predict(X_TEST, person="p5")
+    model.update(new, scores, person="who")
+    np.testing.assert_allclose(model.predict(X_TEST), consensus, atol=1e-12)
+    np.testing.assert_allclose(model.predict(X_TEST, person="p5"), before, atol=1e-12)
+    own = model.predict(X_TEST, person="p0")
+    truth = TEST["score"][TEST["who"] == "p0"]
+    mine = (TEST["who"] == "p0").to_numpy()
+    assert disagreement_error(truth, own[mine]) <= disagreement_error(truth, consensus[mine])
+    mean, _ = model.predict(X_TEST, person="p0", return_std=True)
+    np.testing.assert_allclose(mean, own, atol=1e-12)
+    loaded = round_trip(model, tmp_path / "later.corank")
+    np.testing.assert_allclose(loaded.predict(X_TEST, person="p0"), own, atol=1e-12)
+    late = loaded.predict(X_TEST, person="later", persons=TABLE.assign(who="later")[:1])
+    assert np.abs(late - consensus).max() > 1e-6
+    why = model.explain_pair(0, 2, items=X_TEST, person="p0")
+    assert why.difference == pytest.approx(own[0] - own[2], abs=1e-9)
+    assert sum(part.value for part in why.by_view) == pytest.approx(why.difference, abs=1e-9)
+
+
+def test_deviations_of_new_persons_are_least_squares_on_what_all_share_leaves():
+    model = AutoRanker(candidates=[ALL])
+    people = [f"p{number:.0f}" for number in ROWS[PERSON][:, 0]]
+    items = [f"i{number:.0f}" for number in ROWS[IDENTITY][:, 0]]
+    table = {name: ROWS[PERSONS][people.index(name)] for name in sorted(set(people))}
+    model.fit(ROWS[STANDARD], SCORES, person=people, item=items, persons=table)
+    rows, scores = rng.standard_normal((5, 3)), rng.standard_normal(5)
+    given = {"person": "new", "item": ["i0", "i1", "i2", "i3", "x"]}
+    shared, unsure = model.predict(rows, **given, return_std=True)
+    model.update(rows, scores, person=["new"] * 5, item=given["item"])
+    (fitted,) = model._model.candidates
+    encoded = model._model.encode(model._inputs(rows, **given)[1], None)
+    own = sum(Distances(encoded, encoded).kernel(part) for part in fitted.own_similarities)
+    scale = fitted.multipliers[0]
+    residuals = scores - shared / scale
+    design = np.hstack([own, np.ones((5, 1))])
+    penalty = np.zeros((6, 6))
+    penalty[:5, :5] = fitted.alpha * own
+    solution = np.linalg.pinv(design.T @ design + penalty) @ design.T @ residuals
+    found, sure = model.predict(rows, **given, return_std=True)
+    assert (sure < unsure).all()
+    np.testing.assert_allclose(found, shared + scale * own @ solution[:5], atol=1e-8)
+    model.update(rows[:2], scores[:2], person=["other"] * 2, item=given["item"][:2])
+    np.testing.assert_allclose(model.predict(rows, **given), found, atol=1e-10)
+
+
+def test_a_new_fit_takes_over_those_who_came_later():
+    model = AutoRegressor(candidates=[ALL, Candidate()])
+    is_new = TRAIN["who"].isin(["p0", "p1"])
+    X, y = X_TRAIN.drop(columns="what"), TRAIN["score"]
+    model = AutoRegressor().fit(X[~is_new], y[~is_new], person="who")
+    model.update(X[is_new], y[is_new], person="who")
+    known = X[~is_new][:3]
+    model.update(known, y[~is_new][:3], person="who")
+    assert model._model.later is None
+    assert model._model.units.n_points == len(TRAIN) + 3
+    values = model.predict(X, person="who")
+    assert np.corrcoef(values[is_new], y[is_new])[0, 1] > 0.8
+
+
+def test_files_without_names(ranker, tmp_path):
+    loaded = round_trip(ranker, tmp_path / "numbers.corank", persons="numbers")
+    assert b"p3" not in (tmp_path / "numbers.corank").read_bytes()
+    number = str(ranker.persons_.index("p3"))
+    expected = ranker.predict(X_TEST, person="p3")
+    np.testing.assert_allclose(loaded.predict(X_TEST, person=number), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="'names' or 'numbers'"):
+        ranker.save(tmp_path / "x.corank", persons="none")

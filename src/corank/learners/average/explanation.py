@@ -10,7 +10,8 @@ from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
 from corank.core.kernels import UNIT_KERNELS, Kernel, column_shares
-from corank.learners.average.candidates import Candidate
+from corank.core.messages import count
+from corank.learners.average.candidates import Candidate, WeighedCandidate
 from corank.learners.average.coefficients import FittedCandidate
 from corank.learners.average.encoding import (
     IDENTITY,
@@ -44,6 +45,7 @@ from corank.learners.pair_explanation import (
 )
 
 MAX_ANSWERS = 400  # scores or comparisons whose parts are worked out one by one
+MAX_REASONS = 3  # candidates that `reason_` names
 LEAST_SIZE = 1e-9  # of the largest: what is smaller is rounding
 
 
@@ -87,6 +89,26 @@ def explain_average(
     )
     shares, weight = shares_of_distance(model, len(columns.owners))
     return replace(explanation, distance=columns.distance(shares, weight))
+
+
+def reason_of(candidates: Sequence[WeighedCandidate], n_carrying: int, error: str) -> str:
+    """What an average is made of and how good it is, in at most six lines."""
+    lines = [(f"An average of {count(n_carrying, 'model')} out of {len(candidates)}.")]
+    largest = [f"{line.weight:.0%} {line.what}" for line in candidates[:MAX_REASONS]]
+    others = "; less for each of the others" if len(candidates) > MAX_REASONS else ""
+    lines.append(f"{'; '.join(largest)}{others}.")
+    lines.append(error)
+    if any(line.candidate.views == "agreement" for line in candidates):
+        share = sum(line.weight for line in candidates if line.candidate.views == "agreement")
+        lines.append(
+            f"Models whose views agree on unscored rows have {share:.0%} of the weight."
+            if share > 0
+            else "Agreement between the views does not fit the scores, so it has no weight."
+        )
+    if any(line.candidate.hops for line in candidates):
+        share = sum(line.weight for line in candidates if line.candidate.hops)
+        lines.append(f"Models that use linked rows have {share:.0%} of the weight.")
+    return "\n".join(lines)
 
 
 def shares_of_distance(model: AverageModel, n_features: int) -> tuple[FloatArray | None, float]:

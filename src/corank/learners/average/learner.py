@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,15 +55,15 @@ from corank.learners.average.encoding import (
     encoded_tables,
     kernel_columns,
 )
-from corank.learners.average.explanation import explain_average, shares_of_distance
-from corank.learners.average.fitting import FittedAverage
-from corank.learners.average.model import (
-    AverageModel,
-    extended,
-    fit_table,
-    fit_without_unscored,
+from corank.learners.average.explanation import (
+    explain_average,
+    reason_of,
+    shares_of_distance,
 )
+from corank.learners.average.fitting import FittedAverage
+from corank.learners.average.model import AverageModel, fit_table
 from corank.learners.average.posterior import RowsToEncode
+from corank.learners.average.refitting import extended, fit_without_unscored
 from corank.learners.average.roles import (
     PersonsAndItems,
     RowLabels,
@@ -91,7 +92,6 @@ from corank.solve.posterior import Posterior
 from corank.solve.questions import ask
 from corank.tables import to_arrow
 
-MAX_REASONS = 3  # candidates that `reason_` names
 NOT_HELD_OUT = "held-out predictions of an average are of rows in memory, not of files or updates."
 
 
@@ -378,7 +378,8 @@ class AverageLearner(Saveable, QueryEstimator):
         the new ones.
 
         Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen
-        again.
+        again. Answers of persons who were not there in the fit take no new fit: what all persons
+        share stays, and these get deviations of their own from it, in a moment.
 
         Parameters
         ----------
@@ -399,10 +400,6 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if self._kind == "comparison":
             raise ValueError(COMPARED)
-        if self._model.units is None:
-            raise ValueError(
-                "update: the model has too many scored rows to keep them; fit again with all rows."
-            )
         check_like_fit("qid", qid, self._with_queries)
         check_like_fit("links", links, self._with_links, "they were")
         X, labels = labels_of(self._roles, X, person, item)
@@ -416,10 +413,22 @@ class AverageLearner(Saveable, QueryEstimator):
         if self._roles is not None:
             for role, names in (("person", self._roles.persons), ("item", self._roles.items)):
                 check_like_fit(role, getattr(labels, role), names is not None)
-            table, self._roles = more_answers(table, self._roles, labels, persons, persons_encoder)
+            add = partial(more_answers, table, self._roles, labels, persons, persons_encoder)
+            table, roles = add(counted=False)
+            newcomers = self._model.with_newcomers(table, self.read_settings(encoder, width))
+            if newcomers is not None:
+                self._model, self._roles = newcomers, roles
+                self._n_scored += len(table.scored)
+                self._n_seen += len(table.scored)
+                return self
+            table, self._roles = add(counted=True)
         settings = self.read_settings(encoder, width)
-        model, average = extended(self._model, table, settings)
         self._n_scored += len(table.scored)
+        if self._model.units is None:
+            raise ValueError(
+                "update: the model has too many scored rows to keep them; fit again with all rows."
+            )
+        model, average = extended(self._model, table, settings)
         if links is None:
             self._n_seen += len(table.scored)
         else:  # linked items are those of `fit`, and perhaps more
@@ -679,29 +688,7 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
-        lines = [
-            (
-                f"An average of {count(len(self._model.candidates), 'model')} out of"
-                f" {len(self.candidates_)}."
-            )
-        ]
-        largest = [f"{line.weight:.0%} {line.what}" for line in self.candidates_[:MAX_REASONS]]
-        others = "; less for each of the others" if len(self.candidates_) > MAX_REASONS else ""
-        lines.append(f"{'; '.join(largest)}{others}.")
-        lines.append(self._error_sentence())
-        if any(line.candidate.views == "agreement" for line in self.candidates_):
-            share = sum(
-                line.weight for line in self.candidates_ if line.candidate.views == "agreement"
-            )
-            lines.append(
-                f"Models whose views agree on unscored rows have {share:.0%} of the weight."
-                if share > 0
-                else "Agreement between the views does not fit the scores, so it has no weight."
-            )
-        if any(line.candidate.hops for line in self.candidates_):
-            share = sum(line.weight for line in self.candidates_ if line.candidate.hops)
-            lines.append(f"Models that use linked rows have {share:.0%} of the weight.")
-        return "\n".join(lines)
+        return reason_of(self.candidates_, len(self._model.candidates), self._error_sentence())
 
     @property
     def error_name(self) -> str:
@@ -739,6 +726,22 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         shares, weight = shares_of_distance(self._model, self.n_features_in_)
         return None if shares is None else shares[: self.n_features_in_], weight
+
+    @property
+    def persons_(self) -> list[str] | None:
+        """The names of the persons who answered, None where these are not known."""
+        return None if self._roles is None else self._roles.persons
+
+    @property
+    def n_columns_of_persons(self) -> int:
+        """How many columns of persons the model knows."""
+        return 0 if self._roles is None else self._roles.n_of_persons
+
+    def _without_names(self) -> Self:
+        model = copy(self)
+        if self._roles is not None:
+            model._roles = self._roles.with_numbers()
+        return model
 
     @property
     def columns_of_roles(self) -> list[str]:  # type: ignore[override]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
-from warnings import catch_warnings
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 
 from corank.core.arrays import (
     Array,
@@ -19,13 +17,18 @@ from corank.core.arrays import (
     in_order,
     is_sparse,
     runs_of_rows,
-    stack_rows,
     take,
 )
-from corank.core.kernels import is_named, unit_rows
-from corank.core.storable import Finite, by_name, feature_rows, several, storable, whole
-from corank.core.views import are_by_name
-from corank.inputs import as_numbers
+from corank.core.kernels import unit_rows
+from corank.core.storable import (
+    ADDED_LATER,
+    Finite,
+    by_name,
+    feature_rows,
+    several,
+    storable,
+    whole,
+)
 from corank.learners.average.candidates import (
     MAX_HOPS,
     Candidate,
@@ -33,7 +36,7 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.coefficients import FittedCandidate
+from corank.learners.average.coefficients import FittedCandidate, LaterAnswers
 from corank.learners.average.encoding import (
     IDENTITY,
     PERSON,
@@ -43,7 +46,6 @@ from corank.learners.average.encoding import (
     Encoding,
     block_encoder,
     fit_encoding,
-    known_items,
     rows_over_links,
 )
 from corank.learners.average.expansions import Expansions
@@ -74,7 +76,6 @@ from corank.learners.average.similarity import (
     view_positions,
 )
 from corank.links import propagated, spread_matrix
-from corank.solve.effect import FEWEST_HELD_OUT
 from corank.solve.posterior import Posterior
 from corank.solve.spectrum import LEAST
 
@@ -111,6 +112,7 @@ class AverageModel:
     scored : encoded scored rows, as `points` where those are all rows
     hops : numbers of links over which rows see each other, none without links
     rows : (f,) numbers of the points as rows that were given, None where points are all scored rows
+    later : answers of persons who came after the fit; None without
     """
 
     encodings: list[Encoding]
@@ -127,12 +129,15 @@ class AverageModel:
     scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
     rows: Annotated[Index | None, whole("f") | None] = None
+    later: LaterAnswers | None = field(default=None, metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether what was kept goes together."""
         fits = True
         if self.scored is not None and self.units is not None:
             fits = all(rows.shape[0] == self.units.n_points for rows in self.scored.values())
+        if self.later is not None and len(self.later.coefficients) != len(self.candidates):
+            return False
         return fits and max(self.hops, default=0) <= MAX_HOPS
 
     def as_given(self, average: FittedAverage | None, rows: Index, units: Index) -> AverageModel:
@@ -212,7 +217,48 @@ class AverageModel:
         """A function of encoded rows: predictions by every candidate, around the base: (C, n)."""
         expansions = Expansions(used, self.points, self.unscored)
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
-        return lambda encoded: multipliers * expansions.values(encoded)
+        if self.later is None:
+            return lambda encoded: multipliers * expansions.values(encoded)
+        deviations = Expansions(
+            [
+                replace(
+                    each,
+                    similarities=each.own_similarities,
+                    coefficients=self.later.coefficients[self._number_of(each)],
+                    view_coefficients=None,
+                    means=None,
+                    level=0.0,
+                )
+                for each in used
+            ],
+            self.later.rows,
+            {},
+        )
+        return lambda encoded: (
+            multipliers * (expansions.values(encoded) + deviations.values(encoded))
+        )
+
+    def _number_of(self, fitted: FittedCandidate) -> int:
+        return next(number for number, each in enumerate(self.candidates) if each is fitted)
+
+    def with_newcomers(self, table: ScoredTable, settings: AverageSettings) -> AverageModel | None:
+        """The model with deviations of persons who were not there in the fit, by their answers; None
+        where others answer, too. O(C m r) for m answers and r points.
+        """
+        rows = table.take(table.scored)
+        persons = settings.persons(rows.features)
+        if persons is None or not self.candidates or PERSON not in self.points:
+            return None
+        if (persons < 0).any() or np.isin(persons, self.points[PERSON]).any():
+            return None
+        weights = np.ones(len(persons)) if rows.weights is None else rows.weights
+        encoded = self.encode(rows.features, None)
+        later = LaterAnswers(encoded, rows.scores, weights, persons)
+        if self.later is not None:
+            later = self.later.followed_by(later)
+        values = Expansions(self.candidates, self.points, self.unscored).values(later.rows)
+        fitted = later.fitted(self.candidates, self.base + values, free_level=settings.ranks)
+        return replace(self, later=fitted)
 
     def limited(self, values: FloatArray) -> FloatArray:
         """Values around the base as predictions within the bounds."""
@@ -276,7 +322,15 @@ class AverageModel:
             self._processes[number] = CandidateProcess.of(
                 self.candidates[number], self._space, self.units, self.limited
             )
-        return replace(self._processes[number], context=side)
+        process = replace(self._processes[number], context=side)
+        if self.later is None:
+            return process
+        return replace(
+            process,
+            later=self.later.rows,
+            later_coefficients=self.later.coefficients[number],
+            later_root=self.later.roots[number],
+        )
 
     def remark_in_passes(self, *, queries: bool) -> str:
         """What is left out where rows come without links, and perhaps query labels; empty if nothing
@@ -462,7 +516,7 @@ def fit_encoded(
     """
     settings = rows.settings
     has_queries = rows.queries is not None
-    candidates = _candidates(
+    candidates = candidates_for(
         rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
     space, encodings = _space(rows, links, learned, others, candidates, settings)
@@ -633,7 +687,7 @@ def prior_of_links(
     return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
 
 
-def _candidates(
+def candidates_for(
     features: Array,
     links: sparse.csr_array | None,
     settings: AverageSettings,
@@ -641,6 +695,11 @@ def _candidates(
     has_queries: bool,
     agree: bool,
 ) -> list[Candidate]:
+    """The candidates that are given, or the default ones for such rows.
+
+    has_queries : whether encodings within queries can be had; agree : whether there are rows on which
+        views may agree
+    """
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
         if links is None and all(candidate.hops for candidate in settings.candidates):
@@ -676,86 +735,3 @@ def _candidates(
         identity=len(settings.identity) > 0 and not settings.has_roles,
         per_column=not settings.ranks,
     )
-
-
-def fit_without_unscored(learner: Any, table: ScoredTable) -> FittedAverage | None:
-    """The average of a fitted learner without its unscored rows, on the same scored rows; a table is
-    encoded without them too. None where there are none, or too little is left to tell.
-    """
-    scored = table.scored
-    if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT:
-        return None
-    alone = table.take(scored)
-    if table.links is not None:
-        alone = replace(alone, links=table.links[scored][:, scored])
-    encoder, rows = learner.encoder_, learner.scored_rows
-    n_roles = len(learner.columns_of_roles)
-    by_kinds = learner.views is None or is_named(learner.views, "kinds")
-    if encoder is not None and rows is not None and (by_kinds or are_by_name(learner.views)):
-        try:
-            # of columns that hold less without the other rows
-            with catch_warnings(action="ignore"):
-                encoder = clone(encoder).fit(rows)
-        # without the other rows no column varies: there is no such model to compare with
-        except ValueError:
-            return None
-        features = as_numbers(encoder.transform(rows))
-        roles = alone.features[:, alone.features.shape[1] - n_roles :]
-        alone = replace(alone, features=np.hstack([features, roles]) if n_roles else features)
-    width = alone.features.shape[1] - n_roles
-    return fit_table(alone, learner.read_settings(encoder, width))[1]
-
-
-def extended(
-    model: AverageModel, table: ScoredTable, settings: AverageSettings
-) -> tuple[AverageModel, FittedAverage | None]:
-    """The average fitted anew to the rows that a model has kept and those of a table; encodings
-    stay.
-    """
-    assert model.units is not None
-    assert model.scored is not None
-    units = model.units
-    table = table.ordered(settings)
-    rows = table.scored
-    within = table.queries if settings.ranks and not settings.by_person else None
-    encoded = model.encode(table.features, within, table.links)
-    scored = {
-        name: stack_rows([matrix, take(encoded[name], rows)])
-        for name, matrix in model.scored.items()
-    }
-    new = table.take(rows)
-    n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
-    queries, persons = None, None
-    if PERSON in scored:
-        persons = scored[PERSON][:, 0].astype(np.int64)
-    if settings.by_person and persons is not None:
-        queries = persons - persons.min()
-    elif units.queries is not None and new.queries is not None:
-        queries = np.concatenate([units.queries, n_queries + new.queries])
-    new_weights = np.ones(len(rows)) if new.weights is None else new.weights
-    weights = np.concatenate([units.roots**2, new_weights])
-    scores = np.concatenate([units.scores, new.scores])
-    columns = next(iter(scored.values()))
-    if IDENTITY in scored:
-        scored[IDENTITY] = known_items(scored[IDENTITY])
-        columns = np.hstack([columns, np.maximum(scored[IDENTITY], -1.0)])
-    plain = replace(settings, identity=(), person=(), of_persons=(), unused=(), n_roles=0)
-    joined = ScoredTable(columns, scores, queries, weights).ordered(plain)
-    order = joined.numbers
-    joined_units = score_units(
-        joined.scores, joined.queries, joined.weights, settings, take(persons, order)
-    )
-    ordered = {name: take(matrix, order) for name, matrix in scored.items()}
-    space = Space(ordered, model.unscored, model.view_columns)
-    candidates = _candidates(
-        table.features,
-        table.links,
-        settings,
-        has_queries=not scored.keys().isdisjoint(WITHIN_QUERIES),
-        agree=bool(model.unscored),
-    )
-    extended_model, average = fit_space(space, model.encodings, candidates, joined_units, settings)
-    assert order is not None
-    assert table.numbers is not None
-    given = np.append(np.arange(len(units)), len(units) + table.numbers[rows])[order]
-    return extended_model.as_given(average, given, given), average

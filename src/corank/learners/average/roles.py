@@ -72,6 +72,12 @@ class PersonsAndItems:
         last = first + len(item) + len(person)
         return item, person, list(range(last, last + self.n_of_persons))
 
+    def with_numbers(self) -> PersonsAndItems:
+        """With numbers in place of the names of persons."""
+        if self.persons is None:
+            return self
+        return replace(self, persons=[str(code) for code in range(len(self.persons))])
+
     def codes(self, labels: Sequence[Any] | None, n: int, role: str) -> Index:
         """Codes (n,) of names: new ones follow those that are known, those of rows without a name
         are below 0. Items without a name differ from each other.
@@ -486,17 +492,23 @@ def more_answers(
     labels: RowLabels,
     persons: Any,
     encoder: TableEncoder | None,
+    *,
+    counted: bool,
 ) -> tuple[ScoredTable, PersonsAndItems]:
-    """A table of new answers with the columns of items and persons, and the roles with theirs."""
+    """A table of new answers with the columns of items and persons, and the roles with theirs.
+
+    counted : whether they count among those that say how often items were answered
+    """
     n, scored = len(table.scores), table.scored
     of_persons = persons_at(roles, labels, persons, encoder)
     if roles.items is not None and labels.item is not None:
         items = known_names([*roles.items, *labels.item])
         roles = replace(roles, items=items)
         if roles.counts is not None:
-            new = np.bincount(roles.codes(labels.item, n, "item")[scored], minlength=len(items))
-            new[: len(roles.counts)] += roles.counts.astype(np.int64)
-            roles = replace(roles, counts=new.astype(np.float64))
+            answered = roles.codes(labels.item, n, "item")[scored]
+            counts = np.bincount(answered[answered >= 0], minlength=len(items)) * float(counted)
+            counts[: len(roles.counts)] += roles.counts
+            roles = replace(roles, counts=counts.astype(np.float64))
     if roles.persons is not None and labels.person is not None:
         names = known_names([*roles.persons, *labels.person])
         if roles.of_persons is not None:
@@ -507,7 +519,7 @@ def more_answers(
             roles = replace(roles, of_persons=columns)
         roles = replace(roles, persons=names)
     own = np.zeros(n)
-    own[scored] = 1.0
+    own[scored] = float(counted)
     return replace(table, features=roles.beside(table.features, labels, scored=own)), roles
 
 
