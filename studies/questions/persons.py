@@ -9,7 +9,7 @@ Protocol
   share of misordered pairs within a person, the mean over people.
 * peers choose among equally many settings by splits of the ratings of every person
   (`persons_peers`): six up to ten ratings, else three. The peer of a setting is the method of the lowest mean error over draws.
-* a new person: six others, unknown in `fit`, give 2, 5, 10 and 20 answers, taken up by `update` one
+* a new person: 30 others, unknown in `fit`, give 2, 5, 10 and 20 answers, taken up by `update` one
   person at a time; tested are their other ratings, beside the consensus of the model before that.
 * time is that of the processor, but for parts that run alone.
 """
@@ -62,7 +62,7 @@ SETTINGS = {  # set, ratings per person → people
     ("sushi", 5): 200,
 }
 N_DRAWS, MOST_TESTED, FEWEST_TESTED = 10, 50, 5
-NEW_PEOPLE, ANSWERS = 6, (0, 2, 5, 10, 20)
+NEW_PEOPLE, ANSWERS = 30, (0, 2, 5, 10, 20)
 NEW_SETTINGS = (("movielens", 20), ("jester", 30))
 WITHOUT_COLUMNS = ("jester",)
 ALL, ALL_TESTED = ("movielens", 0), 0.1  # the whole set: share of each person's ratings tested on
