@@ -550,7 +550,7 @@ def _machine_losses(machines: Mapping[Draw, Mapping[str, Result]], size: int) ->
     return {
         title: np.asarray([found[title]["error"] for found in there])
         for title in (ALONE, POOLED, BOTH)
-        if there
+        if len(there) > 1
     }
 
 
