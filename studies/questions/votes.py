@@ -388,7 +388,7 @@ def conclude(settings: Settings, results: Results) -> Outcome:
     tables += calibration[1]
     figures += calibration[2]
     machines = {draw: found for draw, found in draws.items() if draw[0] == "machines"}
-    if machines:
+    if any(_machine_losses(machines, size) for size in SIZES):
         tables.append(_machine_table(machines))
     findings += _machine_findings(machines)
     findings += _side_finding(draws)
