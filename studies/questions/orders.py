@@ -120,7 +120,7 @@ def conclude(settings: Settings, results: Results) -> Outcome:
             against = "" if way == next(iter(ways)) else f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
             rows.append((learner, setting, way, f"{values.mean():.3f}", against))
         head = ("learner", "items, noise", "comparisons", "misordered", "against the first")
-        tables.append(Table(title, head, sorted(rows, key=lambda row: row[:2])))
+        tables.append(Table(title, head, sorted(rows, key=lambda row: (str(row[0]), str(row[1])))))
     return Outcome(tables, n_fits=len(results) * len(errors))
 
 

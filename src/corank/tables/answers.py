@@ -225,7 +225,7 @@ class Answers:
                 )
             won = RANKS.index(said.ranks)
             ends = said.items if kind.words or won != 1 else said.items[::-1]
-            row = dict(zip((kind.left, kind.right), ends, strict=True))
+            row: Row = dict(zip((kind.left, kind.right), ends, strict=True))
             if kind.words:
                 row["winner"] = kind.words[won]
             row["strength"] = said.strength if won < 2 else 0.0
