@@ -124,7 +124,15 @@ def test_a_ranking_for_a_person_leaves_out_what_is_known(folder, fitted):
     own = np.corrcoef(everything["score"], value("ann", everything))[0, 1]
     shared = table_of("rank", fitted, "films.csv")
     assert own > 0.9 > np.corrcoef(shared["score"], value("ann", shared))[0, 1]
-    assert "ann" in run("rank", fitted, "films.csv", "--for", "ann").stderr
+    assert "'ann' has scored" in run("rank", fitted, "films.csv", "--for", "ann").stderr
+    Path("folder").mkdir()
+    films().to_csv("folder/part.csv", index=False)
+    assert "--for needs all rows" in error(
+        "rank", fitted, "folder", "--for", "ann", "--out", "passes.csv"
+    )
+    said = run("predict", fitted, "folder", "--out", "passes.csv").stderr
+    assert "what all persons have in common" in said
+    assert len(pd.read_csv("passes.csv")) == ITEMS
 
 
 def test_persons_whom_a_table_names_are_ranked_for_each(folder, fitted):

@@ -229,6 +229,8 @@ def _written_in_passes(
         )
     if applied.for_person is not None:
         raise ValueError("--for needs all rows in memory: name a single table")
+    if remembered(model.model, "person") is not None:
+        note("rows that are read in passes are ranked by what all persons have in common")
     if ranks is not None and ranks.chances:
         raise ValueError(
             "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have"
@@ -319,7 +321,10 @@ def _unanswered(items: ItemTable, person: str) -> ItemTable:
     item = remembered(learner, "item")
     known = None if learned_from_comparisons(learner) else answered_by(learner, person)
     if known is None or item not in items.table.column_names:
-        note(f"it is not known which items {person!r} has scored: none is left out")
+        note(
+            f"it is not known which items {person!r} has scored, so none is left out; a model of"
+            " scores knows if items come back in the column that --id names in fit"
+        )
         return items
     others = items.without(known, item)
     if not len(others.table):
