@@ -227,7 +227,7 @@ class FitRequest:
             raise ValueError("--answers reads comparisons, too: give them all to --answers")
         if files.items is not None and files.compared:
             raise ValueError(
-                "--items is for scores: with comparisons the first table describes the items"
+                "--items is for scores: with --comparisons the first table describes the items"
             )
         if (files.items is not None or files.compared) and roles.id is None:
             option = "--answers" if files.answers else "--items"
