@@ -65,9 +65,10 @@ def pair_marks(
     losers: Index,
     margins: FloatArray | None = None,
     weights: FloatArray | None = None,
+    person: Sequence[Any] | None = None,
 ) -> list[str]:
     """Marks of comparisons between items of these names: rows (p,) of the items, by how much the
-    winner won and how often, once and by 1 where that is not given.
+    winner won and how often, once and by 1 where that is not given, and perhaps who said so.
     """
     n = len(winners)
     if n > MAX_MARKED:
@@ -77,8 +78,10 @@ def pair_marks(
     if weights is None:
         weights = np.ones(n)
     marks = []
-    for winner, loser, margin, weight in zip(winners, losers, margins, weights, strict=True):
-        marks.append(_mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}"))
+    who = [()] * n if person is None else [(str(name),) for name in person]
+    columns = winners, losers, margins, weights, who
+    for winner, loser, margin, weight, names_of in zip(*columns, strict=True):
+        marks.append(_mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}", *names_of))
     return marks
 
 

@@ -1,5 +1,6 @@
 """Who answered, and about which item: names as codes, and columns of persons, which stand beside the
-features of rows; and how often an item was answered, which is one more feature.
+features of rows; how often an item was answered, which is one more feature; and the settings of an
+average, which say which columns these are.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take, to_numpy
+from corank.core.kernels import is_named
 from corank.core.messages import ArgumentError, count, did_you_mean, warn_user
 from corank.core.storable import TEXT, floats, later, several, storable
+from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import is_frame, is_matrix_of_numbers
-from corank.learners.average.scored_table import ScoredTable
+from corank.learners.average.encoding import IDENTITY, PERSON, KernelColumns, views_of_kernels
+from corank.learners.average.scored_table import AverageSettings, ScoredTable
+from corank.learners.parameters import seed
 
 NOBODY = -1  # the code of a person who is not known
 FEW_DECIMALS = 2  # that names may have: numbers with more are measurements
-SHOWN = 3  # names that an error or a warning shows
+FORGOTTEN = ""  # stands for the name of a person who was removed
 
 
 @storable("Roles")
@@ -464,6 +469,25 @@ def answers_of_persons(
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
 
 
+def answered_by(learner: Any, person: str) -> list[str] | None:
+    """The items that a person has answered about; None where a model does not know items, or has
+    not kept its answers.
+    """
+    roles, model = learner._roles, learner._model
+    if roles.items is None or model.scored is None:
+        return None
+    kept = [model.scored] if model.later is None else [model.scored, model.later.rows]
+    codes = [
+        rows[IDENTITY][rows[PERSON][:, 0] == roles.persons.index(person), 0]
+        for rows in kept
+        if IDENTITY in rows and PERSON in rows
+    ]
+    if not codes:
+        return None
+    known = np.concatenate(codes).astype(np.int64).tolist()
+    return [roles.items[code] for code in known if code >= 0]
+
+
 def labels_of(
     roles: PersonsAndItems | None, X: Any, person: Any, item: Any
 ) -> tuple[Any, RowLabels]:
@@ -523,6 +547,21 @@ def more_answers(
     return replace(table, features=roles.beside(table.features, labels, scored=own)), roles
 
 
+def forgotten(roles: PersonsAndItems | None, person: str) -> tuple[int, PersonsAndItems]:
+    """The code of a person, and the roles without name and columns of the person."""
+    names = [] if roles is None else roles.persons or []
+    if roles is None or person not in names:
+        near = did_you_mean(str(person), names)
+        raise ArgumentError("person", f": the model knows nobody called {person!r}{near}.")
+    code = names.index(person)
+    kept = [FORGOTTEN if name == person else name for name in names]
+    columns = roles.of_persons
+    if columns is not None:
+        columns = columns.copy()
+        columns[code] = 0.0
+    return code, replace(roles, persons=kept, of_persons=columns)
+
+
 def persons_at(
     roles: PersonsAndItems, labels: RowLabels, persons: Any, encoder: TableEncoder | None
 ) -> FloatArray | None:
@@ -549,3 +588,79 @@ def persons_at(
         for name in labels.person
     ]
     return np.stack(rows)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def settings_of(
+    learner: Any,
+    encoder: TableEncoder | None,
+    roles: PersonsAndItems | None,
+    kernel_columns: Sequence[KernelColumns] | None,
+    width: int | None,
+) -> AverageSettings:
+    """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they
+    are given.
+
+    kernel_columns : of kernels of the user's own; width : how many columns there are before those of
+        items and persons
+    """
+    views: Sequence[View] = ()
+    kinds: Sequence[str] = ()
+    number = seed(learner.random_state)
+    everything = [] if encoder is None else encoder.groups_
+    groups = [group for group in everything if group.kind != "identity"]
+    found = [] if encoder is None else encoder.views()
+    if is_named(learner.views, "kinds"):
+        if len(groups) < 2:
+            raise ValueError(
+                "views='kinds' needs a table with columns of more than one kind: text, vectors,"
+                " and numbers with categories."
+            )
+        views = found
+    elif learner.views is not None:
+        views = _declared_views(learner, encoder, np.random.default_rng(number))
+    elif any(group.kind != "table" for group in groups):
+        views = found
+        kinds = [group.kind for group in groups]
+        if roles is not None and roles.counts is not None and width is not None:
+            views = [*views, View(np.asarray([width]), name="how often it was answered")]
+            kinds = [*kinds, "table"]
+    identity = [int(at) for group in everything if group.kind == "identity" for at in group.columns]
+    settings = AverageSettings(
+        ranks=learner._ranks,
+        fit_intercept=bool(learner.fit_intercept),
+        views=views and views_of_kernels(views, kernel_columns),
+        kinds=kinds,
+        groups=[group.columns for group in groups if group.kind != "table"],
+        candidates=learner.candidates,
+        seed=number,
+        identity=identity,
+    )
+    if roles is None or width is None:
+        return settings
+    item, person, of_persons = roles.places(width)
+    return replace(
+        settings,
+        identity=item or identity,
+        unused=identity if item else (),
+        person=person,
+        of_persons=of_persons,
+        n_roles=roles.n_columns,
+        by_person=len(person) > 0 and not learner.with_queries,
+    )
+
+
+def _declared_views(
+    learner: Any, encoder: TableEncoder | None, rng: np.random.Generator
+) -> Sequence[View]:
+    """The views that were given, by columns of the features; names are those of a table's columns."""
+    if encoder is None or not are_by_name(learner.views):
+        names = learner.feature_names
+        return read_views(learner.views, learner.n_features_in_, names, rng)
+    names = encoder.feature_names_in_
+    views: Sequence[View] = encoded_views(
+        read_views(learner.views, len(names), names, rng), encoder.attributes_
+    )
+    return views
