@@ -353,6 +353,8 @@ def _ratio_of_means(errors: Errors, other: str, setting: Setting) -> float:
 
 
 def _shown(mean: float, low: float, high: float) -> str:
+    if not np.isfinite(high):  # of one draw
+        return f"{mean:.3f}"
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
@@ -571,8 +573,9 @@ STUDY = Study(
         "AutoRanker with persons and items beside itself without persons, without either, and tuned"
         " peers, on ratings of films, jokes and sushi: misordered pairs within a person among"
         f" ratings that are held out, at most {MOST_TESTED} of each person. Jokes have no columns."
-        f" Peers choose among {N_SETTINGS} settings each by three splits of the ratings of every"
-        " person: LightGBM's lambdarank with columns, with the numbers of items and persons as"
+        f" {N_DRAWS} draws; the tables say how many were run. Peers choose among {N_SETTINGS} settings"
+        " each by splits of the ratings of every person (six up to ten ratings, else three):"
+        " LightGBM's lambdarank with columns, with the numbers of items and persons as"
         " categories, and with out-of-fold means and counts of items; matrix factorisation; biased"
         " means; one model per person. The peer of a setting is the method of the lowest mean error."
         f" A new person is one of {NEW_PEOPLE} whom fit has not seen: their answers are taken up by"

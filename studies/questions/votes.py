@@ -731,7 +731,9 @@ STUDY = Study(
         f" Peers choose among {N_SETTINGS} settings each by three folds of the training votes and"
         " come to probabilities of ties by Davidson's formula, learned on held-out votes. Then a few"
         " votes of people with all verdicts of two language models, judges of planted kinds, and"
-        " made-up votes with 20 and 40 % ties."
+        " made-up votes with 20 and 40 % ties. The tables and findings say how many of the"
+        f" {N_SEEDS} seeds of folds, {N_DRAWS} draws of machines, {N_PLANTED} and {N_EQUAL} of made-up"
+        " judges were run."
     ),
     parts=parts,
     conclude=conclude,
