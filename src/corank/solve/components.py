@@ -601,9 +601,8 @@ class RowComponents:
         problem = self.problem
         blocks = fold_blocks(folds)
         predictions = self.held_out(blocks, numbers, centred=settings.centred)
-        offsets = np.zeros(len(blocks))
-        if settings.scoring == "rescaled" and settings.centred:
-            offsets = kept_means(problem.targets, blocks)
+        centred = settings.scoring == "rescaled" and settings.centred
+        offsets = kept_means(problem.targets, blocks, centred=centred)
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
@@ -622,7 +621,7 @@ class RowComponents:
         triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
-        offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
+        offsets = kept_means(targets, blocks, centred=centred)
         return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:

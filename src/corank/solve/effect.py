@@ -168,9 +168,7 @@ class Evidence:
         part = cokernel.take(kept)
         together = same_scores(cokernel.problems)
         offset = mean_score(part.problems) if self.centred else 0.0
-        offsets = (
-            kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
-        )
+        offsets = kept_means(part.targets, inner.blocks(), centred=self.centred)
         predictions = left_out(part, inner, grid, offsets)
         tables = view_errors(
             part.problems, inner, predictions, offsets, self.scoring, together=together
@@ -283,8 +281,7 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     )
     if nested is None:
         return None
-    agreeing = nested["with"]
-    plain = nested["without"]
+    agreeing, plain = nested["with"], nested["without"]
     gap, spread = difference(plain, agreeing)
     return judged_effect(
         float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes)

@@ -105,9 +105,8 @@ class System:
     is_shared = False
 
     def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
-        self.cholesky_factors: dict[
-            float, Array
-        ] = {}  # of A + alpha I, by alpha, where it is shared
+        # where systems with other scores share it: of A + alpha I, by alpha
+        self.cholesky_factors: dict[float, Array] = {}
         self.spectra: dict[int, Spectrum] = {}  # without a fold, by its number, where it is shared
         self.views = views
         self.problems: list[Any] = [view.problem for view in views]
@@ -193,10 +192,6 @@ class System:
         except ValueError:
             values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
             raise ValueError(too_small(alpha, float(values[-1]))) from None
-
-    def evidence(self) -> LogEvidence:
-        """The log evidence of the scores of one view."""
-        raise NotImplementedError
 
 
 def _trace(matrix: Array) -> float:
@@ -329,11 +324,10 @@ class PrimalSystem(System):
         ]
 
     def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
-        rights = []
-        for gram, view in zip(grams, self.views, strict=True):
-            root = float(np.sqrt(view.penalty))
-            rights.append(gram.right(offset) / root)
-        return stack_rows(rights)
+        pairs = zip(grams, self.views, strict=True)
+        return stack_rows(
+            [gram.right(offset) / float(np.sqrt(view.penalty)) for gram, view in pairs]
+        )
 
     def right(self, offset: float = 0.0) -> Array:
         """b: (Σ r_v, 1)."""
@@ -433,10 +427,8 @@ class PrimalSystem(System):
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (gram,) = self.grams
-        spectrum = self.kept_spectrum
-        values = to_numpy(spectrum.values)
-        projected = spectrum.vectors.T @ gram.right()
-        squares = to_numpy(projected)[:, 0] ** 2
+        values = to_numpy(self.kept_spectrum.values)
+        squares = to_numpy(self.kept_spectrum.vectors.T @ gram.right())[:, 0] ** 2
         live = values > 1e-14 * values[-1]
         energies = np.where(live, squares / np.where(live, values, 1.0), 0.0)
         energy = float(gram.matrix[-N_TARGETS, -N_TARGETS])
@@ -498,8 +490,7 @@ class PrimalSystem(System):
     def projected_targets(self, vectors: Array) -> Array:
         """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
         scores = self.right()
-        ones = scores - self.right(1.0)
-        both = namespace(vectors).concat([scores, ones], axis=1)
+        both = namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
         return vectors.T @ both
 
     @property
@@ -576,9 +567,10 @@ class DualSystem(System):
         if self.n_unscored:
             self._add_unscored()
 
-    def _kernel_blocks(self) -> list[Array]:
+    @cached_property
+    def kernels(self) -> list[Array]:
         """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
-        largest = 0.0
+        self._largest = 0.0
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
@@ -592,15 +584,9 @@ class DualSystem(System):
                 block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
             size = float(xp.max(xp.abs(xp.linalg.diagonal(block))))
-            largest = max(largest, size / view.penalty)
+            self._largest = max(self._largest, size / view.penalty)
             blocks.append(block if view.penalty == 1 else block / view.penalty)
-        self._largest = largest
         return blocks
-
-    @cached_property
-    def kernels(self) -> list[Array]:
-        """Kernel values between every view's scored rows over its penalty."""
-        return self._kernel_blocks()
 
     def _add_unscored(self) -> None:
         """Kernel values of the unscored rows under their loss."""
@@ -630,12 +616,11 @@ class DualSystem(System):
     @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
-        # of one view nothing else needs the kernel values: they may be overwritten
-        blocks = (
-            self._kernel_blocks()
-            if len(self.views) == 1
-            else [block * 1.0 for block in self.kernels]
-        )
+        blocks = self.kernels
+        if len(blocks) == 1:  # nothing else needs them: they may be overwritten
+            del self.kernels
+        else:
+            blocks = [block * 1.0 for block in blocks]
         pairs = zip(self.problems, blocks, strict=True)
         return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
 
@@ -713,8 +698,7 @@ class DualSystem(System):
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
-        n_others = size - targets.shape[0]
-        zeros = zeros_beside((n_others, 1), targets)
+        zeros = zeros_beside((size - targets.shape[0], 1), targets)
         return namespace(targets).concat([targets, zeros], axis=0)
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
@@ -776,11 +760,8 @@ class DualSystem(System):
         return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
 
     def _unit_kernels(self) -> list[Array]:
-        blocks = []
-        for problem, block in zip(self.problems, self.kernels, strict=True):
-            half = problem.per_unit(block)
-            blocks.append(problem.per_unit(half.T))
-        return blocks
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
 
 
 def mean_score(problems: Sequence[Problem]) -> float:
