@@ -76,9 +76,8 @@ class ViewLearner(KernelLeastSquares):
         return replace(super()._settings(), agreement=agreement, judged=True)
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
-        rng = np.random.default_rng(settings.seed)
         names = self.feature_names if names is None else names
-        views = read_views(self.views, n_columns, names, rng)
+        views = read_views(self.views, n_columns, names, np.random.default_rng(settings.seed))
         drawn = not isinstance(self.views, list | tuple)
         if drawn:
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
@@ -93,15 +92,15 @@ class ViewLearner(KernelLeastSquares):
             self._asked(view, basis, settings)
             for view, basis in zip(views, self._specs(len(views)), strict=True)
         ]
-        auto, chosen = self._auto_basis, self.basis_selection
-        return AskedBases(asked, chosen, auto, settings.seed, drawn, names)
+        return AskedBases(
+            asked, self.basis_selection, self._auto_basis, settings.seed, drawn, names
+        )
 
     def _asked(self, view: View, basis: Any, settings: Settings) -> AskedView:
         """Kernel, width and basis of a view, checked; without its own basis it has that of the
         learner.
         """
         kernel, gamma = settings.kernel, settings.gamma
-        assert kernel is not None
         if view.kernel is not self.kernel or view.gamma is not self.gamma:
             kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
             gamma = None
@@ -131,9 +130,8 @@ class ViewLearner(KernelLeastSquares):
     ) -> TrainingData:
         apart = self._parts_apart(data, *others, asked, passes)
         rows = UnscoredRows((*plain, *apart), self.unscored_loss(), self._bonds)
-        if rows.n_rows == 0:
-            return data
-        return replace(data, unscored=rows, n_apart=sum(part.n_rows for part in apart))
+        n_apart = sum(part.n_rows for part in apart)
+        return replace(data, unscored=rows, n_apart=n_apart) if rows.n_rows else data
 
     def _parts_apart(
         self, data: TrainingData, unscored: Any, labels: Any, asked: AskedBases, passes: Any
@@ -177,10 +175,9 @@ class ViewLearner(KernelLeastSquares):
         self._effect: UnscoredEffect | None = None
         self._warn_of_agreement(self._n_unscored)
         super()._keep(solution, problem, data, settings)
-        path = solution.path
-        if path is not None and not settings.compared:  # one width
-            path = replace(path, gamma=np.full(len(path.gamma), np.nan))
-        self.path_ = path
+        self.path_ = solution.path
+        if solution.path is not None and not settings.compared:  # one width
+            self.path_ = replace(solution.path, gamma=np.full(len(solution.path.gamma), np.nan))
         if solution.gradient:
             warn_user(
                 f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
@@ -257,9 +254,9 @@ class ViewLearner(KernelLeastSquares):
         (n, n_views) in the library, on the device and with the precision of X
         """
         features = self._read(X)
-        function = self.function_
-        values = function.part_values(features)
-        return self._scores(namespace(values[0]).stack(values, axis=1) + function.level, features)
+        values = self.function_.part_values(features)
+        stacked = namespace(values[0]).stack(values, axis=1)
+        return self._scores(stacked + self.function_.level, features)
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.

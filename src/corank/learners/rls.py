@@ -149,9 +149,8 @@ class KernelLeastSquares(Learner):
         known: dict[str, Any] = {
             "centred": settings.centred,
             "with_queries": given["qid"] is not None,
+            "edges": None if edges is None else self._read_edges(edges, rows, X),
         }
-        if edges is not None:
-            known["edges"] = self._read_edges(edges, rows, X)
         if rows.scores.shape[1] > 1 and self.has_targets:
             return self._fit_targets(rows, features, asked, settings, known)
         views = [each.view for each in asked.views]
@@ -194,8 +193,9 @@ class KernelLeastSquares(Learner):
             columns = np.flatnonzero(patterns == pattern)
             first = replace(rows, scores=rows.scores[:, columns[:1]])
             data = scored_data(first, features, [View()], self.loss(), **known)
-            scores = [rows.scores[:, j] for j in columns]
-            targets = [data.with_scores(column, centred=settings.centred) for column in scores]
+            targets = [
+                data.with_scores(rows.scores[:, j], centred=settings.centred) for j in columns
+            ]
             problem, chosen = self._tuning_problem(data, asked, settings)
             solutions = tune_each(problem, chosen, [target.problem for target in targets])
             for j, target, solution in zip(columns, targets, solutions, strict=True):
@@ -219,7 +219,8 @@ class KernelLeastSquares(Learner):
         )
         scored, loss = surveyed.scored, self.loss()
         if scored is None:
-            self._check_summed(asked.specs, settings, surveyed.survey.n_scored)
+            specs = [view.basis for view in asked.views]
+            self._check_summed(specs, settings, surveyed.survey.n_scored)
             level = surveyed.survey.level if settings.centred else 0.0
             data = summed_data(
                 scans().SummedRows(surveyed, loss, level),
@@ -255,12 +256,14 @@ class KernelLeastSquares(Learner):
                     f"basis={spec!r} needs the rows in memory, but {too_many};"
                     " give a number of basis rows, or 'features' with kernel='linear'."
                 )
-        learns_widths = is_named(self.gamma, "columns")
-        if learns_widths or (
-            settings.tunes and (self.cv is not None or self.scoring == "disagreement")
-        ):
-            what = "cv" if self.cv is not None else "scoring='disagreement'"
-            what = "gamma='columns'" if learns_widths else what
+        what = ""
+        if is_named(self.gamma, "columns"):
+            what = "gamma='columns'"
+        elif settings.tunes and self.cv is not None:
+            what = "cv"
+        elif settings.tunes and self.scoring == "disagreement":
+            what = "scoring='disagreement'"
+        if what:
             raise ValueError(
                 f"{what} needs the scored rows in memory, but {too_many}; leave it out."
             )
@@ -282,7 +285,7 @@ class KernelLeastSquares(Learner):
             settings = replace(settings, alpha=alpha)
             if self.has_views:
                 self.views_ = [each.view for each in asked.views]
-        if self._per_column:
+        if settings.gamma is None:  # one width per column
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views:  # every view has a width of its own
             warn_of_scales(data.everything, self.kernel)
@@ -291,14 +294,13 @@ class KernelLeastSquares(Learner):
         settings = replace(settings, compared=len(bases.choices) > 1)
         if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
-        holds_out = settings.tunes or settings.judged
-        if self.cv is not None and holds_out and not data.summed:
-            n_rows = data.everything.shape[0]
-            splits = read_splits(self.cv, data.problem, data.index, n_rows)
-            settings = replace(settings, splits=splits)
         if data.summed:
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             return scans().ScannedProblem(bases), settings
+        if settings.tunes or settings.judged:
+            n_rows = data.everything.shape[0]
+            splits = read_splits(self.cv, data.problem, data.index, n_rows)
+            settings = replace(settings, splits=splits)
         dual = settings.solver == "direct" and bases.dual
         return HeldProblem(bases.view_data(), data.unscored, dual), settings
 
@@ -332,10 +334,6 @@ class KernelLeastSquares(Learner):
     def _pairwise(self) -> bool:
         return is_named(self.kernel, "precomputed")
 
-    @property
-    def _per_column(self) -> bool:
-        return "columns" in self._gamma_words and is_per_column(self.gamma)
-
     def _settings(self) -> Settings:
         """What the learner was asked for, whatever the rows: refuses what no rows could make right."""
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
@@ -344,10 +342,11 @@ class KernelLeastSquares(Learner):
             raise ValueError(f"basis must be 1 or more, got {self.basis}.")
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
+        per_column = "columns" in self._gamma_words and is_per_column(self.gamma)
         return Settings(
             alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH), zero=self.has_views),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
-            gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
+            gamma=None if per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
             centred=self.fit_intercept,
             seed=seed(self.random_state),
@@ -356,11 +355,10 @@ class KernelLeastSquares(Learner):
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         """What is to span the functions, whatever the rows, of which the columns are known."""
         kernel = settings.kernel
-        assert kernel is not None
-        if self._per_column:
+        if settings.gamma is None:
             kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
-        names = vars(self).get("feature_names_in_") if names is None else names
+        names = self.feature_names if names is None else names
         return AskedBases(
             [asked], self.basis_selection, self._auto_basis, settings.seed, names=names
         )

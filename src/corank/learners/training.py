@@ -12,21 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
-from corank.core.basis import (
-    Basis,
-    candidate_limit,
-    candidate_rows,
-    make_basis,
-    read_basis,
+from corank.core.arrays import (
+    Array,
+    Index,
+    dtype_name,
+    is_sparse,
+    like,
+    namespace,
+    stack_rows,
+    take,
+    to_numpy,
 )
-from corank.core.kernels import (
-    MEAN_DISTANCE,
-    Kernel,
-    check_precomputed,
-    inverse_length,
-    is_named,
-)
+from corank.core.basis import Basis, candidate_limit, candidate_rows, make_basis, read_basis
+from corank.core.kernels import MEAN_DISTANCE, Kernel, check_precomputed, inverse_length, is_named
 from corank.core.loss import Loss
 from corank.core.observations import ComparedRows, GraphRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
@@ -135,7 +133,13 @@ def scored_data(
         shown = scored_anywhere(rows).under(loss, level)
     numbers = [to_numpy(problem.index) for problem in problems]
     index, n_units = to_numpy(shown.index), len(numbers[0])
-    n_scored, groups = len(index), _groups(shown, numbers)
+    n_scored = len(index)
+    groups: Any = None
+    if shown.n_queries > 1:
+        codes = to_numpy(shown.queries)
+        groups = [codes[np.searchsorted(index, own)] for own in numbers]
+    elif not shown.comparison.needs_queries:
+        groups = numbers
     if edges is not None:
         shown, index = graph_rows(shown, index, features, edges, groups)
         problems, numbers = [shown] * len(views), [index] * len(views)
@@ -222,18 +226,6 @@ def compared_data(
         n_scored=len(used),
         with_queries=with_queries,
     )
-
-
-def _groups(shown: ScoredRows, numbers: Sequence[Index]) -> Sequence[Index] | None:
-    """What is held out together, per view: queries, or every row for itself; None for items of
-    one query.
-    """
-    if shown.n_queries == 1:
-        return None if shown.comparison.needs_queries else numbers
-    every, codes = to_numpy(shown.index), to_numpy(shown.queries)
-    return [
-        codes if len(own) == len(every) else codes[np.searchsorted(every, own)] for own in numbers
-    ]
 
 
 # ---------------------------------------------------------------- rows with one or several scores
@@ -334,11 +326,6 @@ class AskedBases:
     seed: int
     drawn: bool = False
     names: Any = None
-
-    @property
-    def specs(self) -> list[Any]:
-        """What every view is to take as its basis."""
-        return [asked.basis for asked in self.views]
 
     def with_learned_widths(self, problem: Problem) -> AskedBases:
         """What is asked for, with kernels whose widths per column were learned from a problem."""
@@ -492,8 +479,8 @@ class ViewBases:
             total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
-        alike = n_views > 1 and asked.drawn
-        alike = alike and all(len(view.view.columns) == n_columns for view in asked.views)
+        alike = asked.drawn and all(len(view.view.columns) == n_columns for view in asked.views)
+        alike = alike and n_views > 1
         limit, size = asked.auto
         auto = (0 if data.summed else limit, size)
         views, grid = [], None
@@ -503,19 +490,16 @@ class ViewBases:
             if isinstance(view.kernel, BlockKernel):
                 names = asked.names if columns is None else take(asked.names, columns)
                 view = replace(view, kernel=view.kernel.seen_by(scored, names))
-                grid = (
-                    None
-                    if data.summed or n_views > 1
-                    else grid_of(data.problem, view.kernel, scored)
-                )
+                if n_views == 1 and not data.summed:
+                    grid = grid_of(data.problem, view.kernel, scored)
             is_small = grid is not None and max(grid[0].shape) <= limit
             whole = "all" if is_small and is_named(view.basis, "auto") else view.basis
             apart = 0 if view.kernel.precomputed else data.n_apart
             spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
-            if is_named(spec, "features") and not data.summed:
+            if not data.summed:
                 check_column_basis(spec, scored.shape[1], data.n_units)
             if view.kernel.precomputed:
-                check_precomputed(select(data.everything, view.view.columns))
+                check_precomputed(select(data.everything, columns))
             seed = (asked.seed, position)
             if alike:
                 spec = _drawn_share(spec, index[position], total, n_views, seed)
@@ -559,9 +543,7 @@ class ViewBases:
                 f" {sorted(lengths)}."
             )
         steps = range(max(lengths, default=1))
-        return [
-            [widths[step] if len(widths) > 1 else widths[0] for widths in by_view] for step in steps
-        ]
+        return [[widths[min(step, len(widths) - 1)] for widths in by_view] for step in steps]
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
@@ -605,6 +587,4 @@ def _with_precision_of(reference: Array, features: Array) -> Array:
     """The rows with the precision of a reference."""
     if is_sparse(features) or is_sparse(reference):
         return features
-    return namespace(reference).asarray(
-        like(features, reference, str(reference.dtype).rpartition(".")[2])
-    )
+    return namespace(reference).asarray(like(features, reference, dtype_name(reference)))

@@ -308,7 +308,7 @@ class Settings(TuningSettings):
 
     alpha: Candidates
     agreement: Candidates = 0.0
-    kernel: Kernel | None = None
+    kernel: Any = None
     gamma: Candidates | None = None
     judged: bool = False
     solver: str = "direct"
