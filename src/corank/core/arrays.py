@@ -670,11 +670,6 @@ def check_device(device: Any) -> None:
         ) from error
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether a device had no room for a block."""
-    return type(error).__name__ == "OutOfMemoryError"
-
-
 def forget(reference: Array) -> None:
     """Give back the memory that PyTorch keeps for later on a GPU."""
     if on_gpu(reference):

@@ -96,11 +96,6 @@ def is_registered(name: str) -> bool:
     return name in NAMED_FUNCTIONS
 
 
-def registered_function(name: str) -> KernelFunction:
-    """The function that was registered under a name."""
-    return NAMED_FUNCTIONS[name]
-
-
 @storable("Kernel")
 @dataclass(frozen=True)
 class Kernel:
@@ -126,7 +121,7 @@ class Kernel:
     @property
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
-        return is_named(self.name, "precomputed")
+        return self.name == "precomputed"
 
     @property
     def calls_function(self) -> bool:
@@ -212,7 +207,7 @@ class Kernel:
     def stretched(self, logs: NumpyArray) -> Kernel:
         """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
         scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
-        return replace(self, scales=tuple(float(scale) for scale in scales))
+        return replace(self, scales=tuple(scales.tolist()))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
         """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie
@@ -249,10 +244,10 @@ class Kernel:
     def _custom(self, function: KernelFunction, X: Any, Z: Any) -> Array:
         values = function(X, Z, **self.params)
         shape = tuple(len(rows) if isinstance(rows, list) else rows.shape[0] for rows in (X, Z))
-        if getattr(values, "shape", None) != shape:
+        returned = getattr(values, "shape", type(values).__name__)
+        if returned != shape:
             raise ValueError(
-                f"kernel must return a matrix of shape {shape} for that many rows, got"
-                f" {getattr(values, 'shape', type(values).__name__)}."
+                f"kernel must return a matrix of shape {shape} for that many rows, got {returned}."
             )
         # it will be written to
         return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)
@@ -282,7 +277,7 @@ class Kernel:
         runs = runs_of_rows(X.shape[0], DIAGONAL_ROWS)
         blocks = [self.block(take(X, run), take(Z, run)) for run in runs]
         xp = namespace(blocks[0])
-        return xp.concat([xp.linalg.diagonal(block) for block in blocks])
+        return xp.concat(list(map(xp.linalg.diagonal, blocks)))
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ from corank.core.kernels import (
     is_named,
     is_registered,
     kernel_names,
-    registered_function,
 )
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
+from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import JointKernel
 from corank.inputs import is_frame, read_features
 from corank.solve.dictionary import Atoms
@@ -107,7 +107,9 @@ class WidthParameters(BasisParameters):
 def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
     """The kernel, its width still open."""
     if isinstance(kernel, str) and kernel not in kernel_names():
-        raise ValueError(f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}.")
+        raise ValueError(
+            f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
+        )
     if not isinstance(kernel, str | JointKernel) and not callable(kernel):
         raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
     if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
@@ -191,8 +193,8 @@ def candidates(
             raise ValueError(f"{name} {value!r} is {where}; use {', '.join(choices)}.")
         return value
     if isinstance(value, Mapping | bool) or value is None:
-        choices = ", ".join(["a number", *map(repr, words)])
-        raise ValueError(f"{name} must be {choices} or a list of numbers, got {value!r}.")
+        expected = ", ".join(["a number", *map(repr, words)])
+        raise ValueError(f"{name} must be {expected} or a list of numbers, got {value!r}.")
     try:
         numbers = np.asarray(to_numpy(value), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -370,7 +372,7 @@ def function_of(function: Any) -> Callable[[Any], Any]:
         return function  # type: ignore[no-any-return]
     if not is_registered(function):
         raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
-    return registered_function(function)
+    return NAMED_FUNCTIONS[function]
 
 
 def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:

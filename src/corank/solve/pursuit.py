@@ -233,7 +233,13 @@ def _trial(
         errors = _errors(folds, runs[1:], begin, end, settings.scoring)
         return errors, max(len(run.steps) for run in runs[1:])
 
-    numbers, errors = search_steps(n_atoms, _limit(settings, carried), PATIENCE_STEPS, go_on)
+    if not isinstance(n_atoms, str):
+        limit = int(np.max(n_atoms))
+    elif settings.refit in ("basic", "final"):  # an atom may come again
+        limit = MAX_TUNED_STEPS
+    else:  # as many as rows and dictionary carry
+        limit = min(MAX_TUNED_STEPS, carried)
+    numbers, errors = search_steps(n_atoms, limit, PATIENCE_STEPS, go_on)
     advance(dictionary, runs[:1], int(numbers[-1]))
     # the fewest steps among equals
     best = chosen_position(errors, -numbers.astype(np.float64), settings.scoring)
@@ -249,14 +255,6 @@ def _trial(
     return _PursuitTrial(kernel, runs[0], int(numbers[best]), path)
 
 
-def _limit(settings: PursuitSettings, carried: int) -> int:
-    """How many steps are tried at most, where rows and dictionary carry so many atoms."""
-    if not isinstance(settings.n_atoms, str):
-        return int(np.max(settings.n_atoms))
-    again = settings.refit in ("basic", "final")  # an atom may come again
-    return MAX_TUNED_STEPS if again else min(MAX_TUNED_STEPS, carried)
-
-
 def _errors(
     folds: Sequence[PursuitFold],
     runs: Sequence[PursuitRun],
@@ -267,10 +265,9 @@ def _errors(
     """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
     predictions = []
     for fold, run in zip(folds, runs, strict=True):
-        last = len(run.steps)
-        values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
-        stacked = namespace(values[0]).stack(values, axis=1)
-        predictions.append(stacked + fold.offset)
+        steps = np.minimum(np.arange(begin, end) + 1, len(run.steps))
+        values = [run.predictions[step] for step in steps]
+        predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
     return _pooled(folds, predictions, scoring)
 
 
@@ -320,8 +317,7 @@ def _end_of_search(means: FloatArray) -> int | None:
     """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
     still may fall.
     """
-    best = means[0]
-    since = 0
+    best, since = means[0], 0
     for step, error in enumerate(means[1:], start=2):
         since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
         best = min(best, error)
@@ -588,8 +584,7 @@ class PursuitRun:
             live = live & (like(free, correlations) > 0)
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         ones = xp.ones_like(lengths)
-        safe_lengths = xp.where(live, lengths, ones)
-        gains = correlations * correlations / safe_lengths
+        gains = correlations * correlations / xp.where(live, lengths, ones)
         gains = xp.where(live, gains, -ones)
         best = float(xp.max(gains))
         if not best > NEGLIGIBLE_GAIN * self.losses[0]:
@@ -674,18 +669,14 @@ def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) ->
     runs together.
     """
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
-        pending = [(run, run.pending) for run in active]
-        waiting = [(run, vector) for run, vector in pending if vector is not None]
-        if waiting:
-            vectors = [vector for _, vector in waiting]
-            stacked = namespace(vectors[0]).stack(vectors)
-            products = dictionary.products(stacked)
-            for number, (run, _) in enumerate(waiting):
+        vectors = {run: vector for run in active if (vector := run.pending) is not None}
+        if vectors:
+            stacked = list(vectors.values())
+            products = dictionary.products(namespace(stacked[0]).stack(stacked))
+            for number, run in enumerate(vectors):
                 run.absorb(products[number, ...])
-        chosen = [(run, run.choose()) for run in active]
-        choices = [(run, atom) for run, atom in chosen if atom is not None]
-        if choices:
-            atoms = np.asarray([atom for _, atom in choices])
-            columns = dictionary.columns(atoms)
-            for number, (run, atom) in enumerate(choices):
+        atoms = {run: atom for run in active if (atom := run.choose()) is not None}
+        if atoms:
+            columns = dictionary.columns(np.asarray(list(atoms.values())))
+            for number, (run, atom) in enumerate(atoms.items()):
                 run.enter(atom, columns[number, ...])
