@@ -523,7 +523,9 @@ def mean_loss(problem: Problem) -> float:
     xp = namespace(operator.totals)
     weights = operator.root_weights**2
     share = weights / take(operator.totals, operator.queries)
-    within, between = (take(scale, operator.queries) for scale in (operator.within, operator.between))
+    within, between = (
+        take(scale, operator.queries) for scale in (operator.within, operator.between)
+    )
     means = within * (1 - share) + between * share
     return float(xp.sum(weights * means) / xp.sum(weights))
 
