@@ -52,14 +52,12 @@ class Checkpoint:
         if file.exists():
             self._compare(file, about)
         else:
-            others = [
-                path.name for path in self.folder.iterdir() if not path.name.startswith(".corank-")
-            ]
-            if others:
-                raise FileExistsError(
-                    f"the folder {self.folder} holds other files ({others[0]}); give checkpoint a"
-                    " folder of its own"
-                )
+            for path in self.folder.iterdir():
+                if not path.name.startswith(".corank-"):
+                    raise FileExistsError(
+                        f"the folder {self.folder} holds other files ({path.name}); give checkpoint"
+                        " a folder of its own"
+                    )
             self._write(about, overwrite=False)
 
     def _write(self, about: dict[str, Any], *, overwrite: bool) -> None:

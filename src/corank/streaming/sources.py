@@ -330,8 +330,7 @@ class TableSource(ABC):
                 self._check_column(file, name, purpose, as_table=roles.as_table)
 
     def _check_column(self, file: File, name: str, purpose: str, *, as_table: bool) -> None:
-        path = file.path
-        kind = self._type(file, name)
+        path, kind = file.path, self._type(file, name)
         if kind is None:
             what = "column" if purpose == "extra" else f"{purpose} column"
             raise TableError(
@@ -339,15 +338,17 @@ class TableSource(ABC):
             )
         needs_numbers = purpose == "score" or (purpose == "feature" and not as_table)
         if needs_numbers and not (is_number(plain_type(kind)) or pa.types.is_null(kind)):
-            hint = ": is it the right column?"
-            if purpose == "feature":
-                hint = "; turn text into numbers with encoder="
+            is_score = purpose == "score"
+            hint = (
+                ": is it the right column?"
+                if is_score
+                else "; turn text into numbers with encoder="
+            )
             raise TableError(
                 f"{purpose} column {name!r} of {path} should hold numbers, but holds {kind}{hint}"
             )
         if purpose == "query":
-            first = self.files[0]
-            labels = label_kind(kind)
+            first, labels = self.files[0], label_kind(kind)
             first_labels = label_kind(self._type(first, name))
             if labels != first_labels:
                 raise TableError(
@@ -383,8 +384,7 @@ class TableSource(ABC):
         elif roles.features is not None:
             dtype = self._feature_type(roles.features)
             features = feature_matrix(table, roles.features, dtype, place)
-        scores = None
-        runs = one_run()
+        scores, runs = None, one_run()
         if roles.score is not None:
             scores = scores_of(table.column(roles.score), roles.score, place)
         if roles.query is not None:
@@ -472,15 +472,12 @@ class ParquetSource(TableSource):
         """
         self.units = units = []
         for file, group_rows in zip(self.files, self._group_rows, strict=True):
-            rows = 0
-            first = 0
+            first, rows = 0, 0
             bundle: list[int] = []
             for group, count in enumerate(group_rows):
                 if rows and rows + count > chunk_rows:
                     units.append(Unit(file, tuple(bundle), rows, first))
-                    bundle = []
-                    first = first + rows
-                    rows = 0
+                    first, rows, bundle = first + rows, 0, []
                 bundle.append(group)
                 rows += count
             if rows:
@@ -491,8 +488,7 @@ class ParquetSource(TableSource):
         decoded.
         """
         unit.file.check()
-        picked = []
-        begin = 0
+        picked, begin = [], 0
         with reading(unit.file.path):
             with closing(self._tables(unit, roles, PICKED_ROWS)) as tables:
                 for table in tables:
@@ -538,8 +534,8 @@ class CsvSource(TableSource):
     def _tables(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
         names = self._stored(unit.file, roles)
         types = {name: self._type_to_read(unit.file, name, roles) for name in names}
-        types = {name: kind for name, kind in types.items() if kind is not None}
-        with self._open(unit.file, types, names) as reader:
+        known = {name: kind for name, kind in types.items() if kind is not None}
+        with self._open(unit.file, known, names) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
@@ -560,13 +556,8 @@ class CsvSource(TableSource):
         self, file: File, types: dict[str, pa.DataType], names: list[str] | None = None
     ) -> Any:
         """The rows of a file in batches, as `open_csv` gives them."""
-        return open_csv(
-            Path(file.path),
-            {**types, **self._text},
-            names,
-            file.format,
-            has_header=file.has_header,
-        )
+        types = {**types, **self._text}
+        return open_csv(Path(file.path), types, names, file.format, has_header=file.has_header)
 
 
 # ---- SVMlight and LETOR
@@ -637,10 +628,8 @@ class SvmlightSource:
         features: Any = None
         if roles.features is not None:
             columns = [int(name) - 1 for name in roles.features]
-            chosen = X
-            if columns != list(range(self.n_features)):
-                chosen = X[:, columns]
-            features = chosen.toarray()
+            is_whole = columns == list(range(self.n_features))
+            features = (X if is_whole else X[:, columns]).toarray()
             check_finite(features, roles.features, place)
         check_scores(scores, SCORE, place)
         runs = one_run()
@@ -657,8 +646,7 @@ class SvmlightSource:
     def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
         """The values of a column that is carried along."""
         if name.isdecimal():
-            column = X[:, [int(name) - 1]]
-            return pa.array(column.toarray()[:, 0])
+            return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
         if name == DOCUMENT:
             return pa.array(document_ids(lines), pa.string())
         if name == SCORE:
