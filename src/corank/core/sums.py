@@ -570,7 +570,7 @@ def gather(
         rows: Any = run if order is None else order[run]
         block = take(X, rows), take(scores, rows)
         if queries is None and comparison.needs_queries:  # items of one query
-            row_folds = np.zeros(len(block[1]), dtype=np.int64) if folds is None else folds[run]
+            row_folds = np.zeros(len(codes[run]), dtype=np.int64) if folds is None else folds[run]
             accumulator.add_items(*block, take(weights, rows), row_folds)
         else:
             accumulator.add(*block, codes[rows], take(weights, rows))

@@ -28,8 +28,8 @@ from corank.learners.parameters import (
 from corank.learners.pursuit import COMBINATIONS, Explanation, SparseLearner, SparseSolution, stored
 from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
-from corank.solve.atom_search import MAX_COMBINATIONS
 from corank.solve.co_pursuit import (
+    MAX_COMBINATIONS,
     CoPursuitSettings,
     CoPursuitSolution,
     GreedyPath,

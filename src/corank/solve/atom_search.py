@@ -32,8 +32,6 @@ from corank.solve.pursuit import GAIN_TIE
 
 SearchKind: TypeAlias = Literal["full", "tied", "coordinate"]
 
-# of atoms of three views or more that a step tries: 50 atoms per view of three
-MAX_COMBINATIONS = 2**17
 ROUNDING = 1e-9  # far more than that of gains, and than they may differ by to count as equal
 MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
 # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache

@@ -50,7 +50,7 @@ from corank.core.kernels import finite_values
 from corank.core.observations import Problem, ScoredRows
 from corank.core.unscored import UnscoredRows
 from corank.core.views import JointFeatures, disagreements
-from corank.solve.atom_search import MAX_COMBINATIONS, Costs, SearchKind, Step, best_step
+from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, pooled, view_errors
@@ -71,6 +71,8 @@ CoRefit: TypeAlias = Literal["back", "basic", "final"]
 
 # that "tune" tries per view: a sparse model with more is no longer read by anybody
 MAX_TUNED_ATOMS = 100
+# of atoms of three views or more that a step tries: 50 atoms per view of three
+MAX_COMBINATIONS = 2**17
 # Weights are fitted by least squares with a cut of its own, so a column brings a direction unless
 # all that it adds to the others is rounding: 1e-12 of its length.
 DEPENDENT_SHARE = 1e-24  # of the squared length of a column
