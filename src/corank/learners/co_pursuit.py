@@ -305,8 +305,7 @@ class CoRankingPursuit(
                 f"combine must be one of {', '.join(map(repr, COMBINATIONS))} or {m} weights, one per"
                 f" view, from 0 and not all 0; got {self.combine!r}."
             )
-        shares: FloatArray = weights / weights.sum()
-        return shares
+        return np.asarray(weights / weights.sum())
 
     def _checked(self, views: Sequence[ViewData]) -> Sequence[ViewData]:
         """The views, refused where the search or the number of atoms cannot use their dictionaries."""
@@ -351,8 +350,7 @@ class CoRankingPursuit(
 
     def _keep_pursuit(self, solution: CoPursuitSolution, settings: CoPursuitSettings) -> None:
         """Set the fitted attributes."""
-        model = solution.model
-        atoms = solution.atoms
+        model, atoms = solution.model, solution.atoms
         labels = np.asarray(model.labels)
         self._combine = self.combine if settings.shares is None else settings.shares
         self.function_ = self._weighed(_function(model, atoms))
@@ -465,8 +463,7 @@ class CoRankingPursuit(
 
 def _function(path: GreedyPath, atoms: ViewAtoms) -> Function:
     """The mean of the views, each on its distinct atoms in order of entry."""
-    spans = []
-    coefficients = []
+    spans, coefficients = [], []
     for v, view in enumerate(atoms.views):
         labels = np.asarray([step[v] for step in path.labels])
         codes, _ = first_appearance(labels)
