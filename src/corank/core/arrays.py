@@ -691,35 +691,6 @@ def write_product(left: Array, right: Array, out: Array) -> None:
     (np if isinstance(out, np.ndarray) else _torch(out)).matmul(left, right, out=out)
 
 
-def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out: Array) -> None:
-    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array
-    (n, r).
-
-    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|²
-    exceeds `limit`.
-    """
-    n, d = X.shape
-    left = empty_like((int(n), int(d) + 2), out)
-    shifted = left[:, :d]
-    if isinstance(out, np.ndarray):
-        np.subtract(X, origin, out=shifted)
-        np.einsum("ij,ij->i", shifted, shifted, out=left[:, d])
-        left[:, d + 1] = 1.0
-        np.matmul(left, right, out=out)
-        if float(left[:, d].max()) > limit:
-            np.minimum(out, 0.0, out=out)
-        np.exp(out, out=out)
-        return
-    shifted[...] = X
-    shifted -= origin
-    left[:, d] = (shifted * shifted).sum(dim=1)
-    left[:, d + 1] = 1.0
-    write_product(left, right, out)
-    if float(left[:, d].max()) > limit:
-        out.clamp_(max=0.0)
-    out.exp_()
-
-
 def gram_of(z: Array) -> Array:
     """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above
     the diagonal.

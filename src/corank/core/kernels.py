@@ -33,7 +33,7 @@ from corank.core.arrays import (
     take_columns,
     to_numpy,
     writable,
-    write_exponentials,
+    write_product,
 )
 from corank.core.storable import (
     BUILT_IN_KERNELS,
@@ -323,10 +323,28 @@ class RbfPoints:
         return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
 
     def write(self, X: Array, out: Array) -> None:
-        """Write the kernel values into a writable array (n, r), whose rows may lie apart."""
-        write_exponentials(
-            X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out
-        )
+        """Write the kernel values, exp of (x − origin, |x − origin|², 1) @ right, into a writable
+        array (n, r), whose rows may lie apart.
+        """
+        n, d = X.shape
+        left = empty_like((int(n), int(d) + 2), out)
+        shifted, squares = left[:, :d], left[:, d]
+        is_numpy = isinstance(out, np.ndarray)
+        if is_numpy:
+            np.subtract(X, self.origin, out=shifted)
+            np.einsum("ij,ij->i", shifted, shifted, out=squares)
+        else:
+            shifted[...] = X
+            shifted -= self.origin
+            squares[...] = (shifted * shifted).sum(dim=1)
+        left[:, d + 1] = 1.0
+        write_product(left, self.right, out)
+        # exponents above 0 are rounding, and only beside large ones could it show
+        could_show = self.gamma * float(squares.max()) > MAX_EXACT_EXPONENT - self.reach
+        if is_numpy:
+            np.exp(np.minimum(out, 0.0, out=out) if could_show else out, out=out)
+        else:
+            (out.clamp_(max=0.0) if could_show else out).exp_()
 
 
 def finite_values(values: Array) -> Array:

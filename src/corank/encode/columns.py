@@ -240,16 +240,6 @@ def in_blocks(columns: list[Item], n_rows: int) -> Iterator[list[Item]]:
         yield columns[start : start + size]
 
 
-def scale_columns(positions: list[int], columns: list[Column], matrix: FloatArray) -> None:
-    """Fill and scale the given columns of a matrix, numbers as they are in the table."""
-    fill = [column.fill for column in columns]
-    centre = [column.centre for column in columns]
-    divisor = [column.divisor for column in columns]
-    amounts = matrix[:, positions]
-    filled = np.where(np.isnan(amounts), fill, amounts)
-    matrix[:, positions] = (filled - centre) / divisor
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnNumbers:
     """Numbers of a column: median, mean and spread (with the median in place of missing ones), and

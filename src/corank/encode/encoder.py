@@ -32,7 +32,6 @@ from corank.encode.columns import (
     learn_quantities,
     learn_text,
     learn_vectors,
-    scale_columns,
 )
 from corank.encode.kinds import (
     kind_of_column,
@@ -303,7 +302,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 column.encode(cells[column.name], matrix[:, start:stop])
             start = stop
         for block in in_blocks(single_numbers, columns.num_rows):
-            scale_columns([at for at, _ in block], [column for _, column in block], matrix)
+            positions = [at for at, _ in block]
+            fill, centre, divisor = np.transpose(
+                [(column.fill, column.centre, column.divisor) for _, column in block]
+            )
+            amounts = matrix[:, positions]
+            filled = np.where(np.isnan(amounts), fill, amounts)
+            matrix[:, positions] = (filled - centre) / divisor
         return matrix
 
     def unusual(self, table: Any) -> dict[str, Mask]:

@@ -214,8 +214,10 @@ class CoRankingPursuit(
         """The model, its atoms called as the rows of X are."""
         labels = row_labels(X)
         n_rows = self._n_seen - self._n_apart
-        rows = np.stack(self.steps_, axis=1).ravel()
-        self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
+        self._names = []
+        for row in np.stack(self.steps_, axis=1).ravel().tolist():
+            name = f"row {row}" if row < n_rows else f"unscored row {row - n_rows}"
+            self._names.append(name if labels is None or row >= n_rows else str(labels[row]))
         return self
 
     def _settings(self) -> Settings:
@@ -484,12 +486,3 @@ def scored_part(problem: Problem) -> HeldRows:
     codes = np.zeros(problem.features.shape[0], dtype=np.int64)
     codes[problem.winners] = codes[problem.losers] = problem.groups
     return HeldRows(problem.features, codes if problem.named else None)
-
-
-def _name_of_row(row: int, n_rows: int, labels: Sequence[Any] | None) -> str:
-    """What a row is called: its label in X, else its number; rows of `unscored=` come after those
-    of X.
-    """
-    if row >= n_rows:
-        return f"unscored row {row - n_rows}"
-    return f"row {row}" if labels is None else str(labels[row])

@@ -533,25 +533,6 @@ def item_sums(parts: Sequence[PartTerms]) -> tuple[Index, list[str], FloatArray,
     return numbers[first], [labels[place] for place in first], sums[0], sums[1:]
 
 
-def item_contributions(
-    values: FloatArray, labels: Sequence[str], found: tuple[Index, Index] | None, pair: Pair
-) -> list[Contribution]:
-    """A part per item; names are those of `pair.items` where the item was `found` there, as
-    `matched_rows` says.
-    """
-    if found is None:
-        return list(map(Contribution, labels, values.tolist()))
-    contributions = []
-    for label, value, row, n_alike in zip(labels, values.tolist(), *found, strict=True):
-        if row < 0:
-            contributions.append(Contribution(label, value))
-            continue
-        name = f"row {row}" if pair.names is None else pair.names[row]
-        name = name if n_alike == 1 else f"{name} (one of {n_alike} alike)"
-        contributions.append(Contribution(name, value, int(row)))
-    return contributions
-
-
 def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
     """Names of the items that are most like one, other than itself; similarity (k,) is 1 for the
     same.
@@ -582,7 +563,12 @@ def explain_terms(
     """
     numbers, labels, values, alike = item_sums(parts)
     alike = alike / (sum(part.weight for part in parts) or 1.0)
-    by_item = item_contributions(values, labels, find(numbers), pair)
+    by_item = list(map(Contribution, labels, values.tolist()))
+    for number, (row, n_alike) in enumerate(zip(*(find(numbers) or ((), ())), strict=True)):
+        if row >= 0:  # the item has a name in `pair.items`
+            name = f"row {row}" if pair.names is None else pair.names[row]
+            name = name if n_alike == 1 else f"{name} (one of {n_alike} alike)"
+            by_item[number] = Contribution(name, by_item[number].value, int(row))
     views: dict[str, float] = {}
     together: dict[str, float] = {}
     for part in parts:

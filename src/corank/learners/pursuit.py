@@ -699,7 +699,7 @@ class Explanation:
         """Columns of a table, as `pandas.DataFrame` and `polars.DataFrame` take them."""
         table = {
             "step": [1 + line // self._together for line in range(len(self))],
-            "view": self.views and list(self.views),
+            "view": None if self.views is None else list(self.views),
             "atom": list(self.names),
             "weight": self.weights.tolist(),
             "added": self.added.tolist(),

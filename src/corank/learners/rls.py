@@ -435,25 +435,20 @@ class KernelLeastSquares(Learner):
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         if self.targets_:
-            self._grow_targets(self._as_features(X), y, qid, sample_weight)
+            models = list(map(copy, self.targets_))
+            if any(model._kept is None for model in models):
+                raise ValueError(self._why_fixed())
+            features, columns = self._as_features(X), score_columns(y, len(models))
+            for model, scores in zip(models, columns, strict=True):
+                model.update(features, scores, qid=qid, sample_weight=sample_weight)
+            self._keep_targets(models)
             return
         features = self._read(X)
         rows = read_score_columns(features, y, qid, sample_weight, several=self.has_views)
         system = self._grown(rows)
         offset = system.mean_score if self.fit_intercept else 0.0
-        solved = self._solved(system, offset)
-        coefficients = [columns[:, 0] for columns in solved]
+        coefficients = [columns[:, 0] for columns in self._solved(system, offset)]
         self.function_ = fitted_function(system, coefficients, self._level + offset)
-
-    def _grow_targets(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        """Add rows to the model of every column of scores."""
-        models = [copy(model) for model in self.targets_]
-        if any(model._kept is None for model in models):
-            raise ValueError(self._why_fixed())
-        columns = score_columns(y, len(models))
-        for model, scores in zip(models, columns, strict=True):
-            model.update(X, scores, qid=qid, sample_weight=sample_weight)
-        self._keep_targets(models)
 
     def _solved(self, system: DualSystem | PrimalSystem, offset: float) -> list[Array]:
         """Coefficients of every view with the parameters that were chosen."""

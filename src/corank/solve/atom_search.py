@@ -157,16 +157,6 @@ class Costs:
         bound: FloatArray = np.sqrt(first * second.max(initial=0.0))
         return bound
 
-    def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
-        """The step with these atoms, given χ of all atoms, (N_v,) per view."""
-        chi = _numbers_at(promises, labels)
-        matrix = np.diag(_numbers_at(self.diagonal, labels))
-        for (v, u), shared in self.shared.items():
-            coupling = float(shared[labels[v], labels[u]])
-            matrix[v, u] = matrix[u, v] = 2 * self.agreement * coupling
-        weights = solve_step(matrix, chi)
-        return Step(tuple(labels), weights, float(weights @ chi))
-
 
 def _numbers_at(values: Sequence[Array], labels: Sequence[int]) -> FloatArray:
     """The value of one atom per view."""
@@ -220,7 +210,14 @@ def best_step(
         labels = _best_pair(costs, units, open_atoms)
     else:
         labels = _best_among(*costs.combinations, units, open_atoms)
-    return None if labels is None else costs.step_with(labels, promises)
+    if labels is None:
+        return None
+    chi = _numbers_at(promises, labels)
+    matrix = np.diag(_numbers_at(costs.diagonal, labels))
+    for (v, u), shared in costs.shared.items():
+        matrix[v, u] = matrix[u, v] = 2 * costs.agreement * float(shared[labels[v], labels[u]])
+    weights = solve_step(matrix, chi)
+    return Step(tuple(labels), weights, float(weights @ chi))
 
 
 def _best_apart(units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:

@@ -602,7 +602,11 @@ class RowComponents:
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
         offsets = kept_means(targets, blocks, centred=centred)
-        return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
+        residuals = [
+            both[..., 0] - offset * both[..., 1] if offset else both[..., 0]
+            for both, offset in zip(left, offsets.tolist(), strict=True)
+        ]
+        return problem.predictions(in_place(blocks, residuals, targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because
@@ -648,16 +652,6 @@ class RowComponents:
         columns = kept.unit_root(take(rows, train))
         triangle = triangle_of(columns, kept.targets, scales, self.alpha)
         return take(rows, test) @ triangle.coefficients(numbers, offset)
-
-
-def _without_offsets(
-    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
-) -> Array:
-    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = []
-    for both, offset in zip(left, offsets.tolist(), strict=True):
-        residuals.append(both[..., 0] - offset * both[..., 1] if offset else both[..., 0])
-    return in_place(blocks, residuals, n)
 
 
 # ---------------------------------------------------------------- least squares from sums

@@ -320,18 +320,16 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
         return "sums"
     if system.few_units:
         return "kernel"
-    return "sums" if reweighted or _wants_sums(system, folds) else "inverse"
-
-
-def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
-    """Whether models from sums are cheaper than leaving units out, which is cubic in the size of a
-    fold.
-    """
-    size, largest = system.size, max(len(block) for block in folds.blocks())
+    # leaving units out is cubic in the size of a fold
+    size, largest = system.size, max(map(len, folds.blocks()))
     if folds.n_folds > MAX_FOLDS_WITH_SUMS:
-        return largest > 4 * size
-    held = system.n_units * size // len(system.views)
-    return largest > size or system.n_units > UNITS_PER_FEATURE * size or held > MAX_UNIT_FEATURES
+        is_large = largest > 4 * size
+    else:
+        held = system.n_units * size // len(system.views)
+        is_large = (
+            max(system.n_units / UNITS_PER_FEATURE, largest) > size or held > MAX_UNIT_FEATURES
+        )
+    return "sums" if reweighted or is_large else "inverse"
 
 
 def kept_means(targets: Array, blocks: Sequence[Index], *, centred: bool = True) -> FloatArray:
@@ -359,17 +357,21 @@ def left_out(
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
     else:
         groups = [(float(value), grid.pairs_at(value)) for value in np.unique(grid.agreements)]
-    left_at = _left_out_of_dual
     if isinstance(source, PrimalSystem):
         source.right()  # once, before threads need it; so are the features
-        left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
         if folding.items or source.size * source.n_units // len(source.views) <= MAX_UNIT_FEATURES:
             source.all_unit_features  # noqa: B018
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         shared, pairs = group
-        alphas = grid.pairs[pairs, 0]
-        return left_at(source, source.spectrum(shared), folding, alphas, offsets)
+        alphas, spectrum = grid.pairs[pairs, 0], source.spectrum(shared)
+        if isinstance(source, PrimalSystem):
+            left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
+            return left_at(source, spectrum, folding, alphas, offsets)
+        units = Spectrum(spectrum.values, spectrum.vectors[: source.targets.shape[0], :])
+        if folding.items:
+            return _items_left_out(source.problems, units, alphas, folding.blocks())
+        return units.left_out(source.targets, folding.blocks(), alphas, offsets).residuals
 
     residuals = list(in_order(residuals_at, groups, source.targets))
     stacked = residuals[0] if len(groups) == 1 else _in_order_of_pairs(residuals, groups)
@@ -426,16 +428,6 @@ def _cost_without(problem: ScoredRows, items: Index) -> float:
 def _levels(problems: Sequence[Any]) -> Array:
     """Unit vectors of the level of every view's only query: (N, M)."""
     return block_diagonal([problem.operator.direction[:, None] for problem in problems])
-
-
-def _left_out_of_dual(
-    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
-) -> Array:
-    """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
-    units = Spectrum(spectrum.values, spectrum.vectors[: system.targets.shape[0], :])
-    if folding.items:
-        return _items_left_out(system.problems, units, alphas, folding.blocks())
-    return units.left_out(system.targets, folding.blocks(), alphas, offsets).residuals
 
 
 def _left_out_of_primal(

@@ -544,8 +544,10 @@ def carrying(scan: Scan, columns: Any, name: str) -> Scan:
 
 def beside(chunk: Chunk, values: Any, name: str) -> pa.Table:
     """Columns that were carried along, and the predictions after them."""
-    carried = pa.table({}) if chunk.extra is None else chunk.extra
-    return carried.append_column(name, pa.array(to_numpy(values)))
+    numbers = pa.array(to_numpy(values))
+    if chunk.extra is None:
+        return pa.table({name: numbers})
+    return chunk.extra.append_column(name, numbers)
 
 
 @dataclass(frozen=True)

@@ -377,7 +377,12 @@ class TableSource(ABC):
         return self._feature_types[names]
 
     def _raw_rows(self, table: pa.Table, roles: Roles, file: File, place: Place) -> RawRows:
-        table = self._with_keys(table, file, roles)
+        for name, text in file.keys:  # columns that its folders name
+            if name in roles.columns and name not in table.column_names:
+                kind = self._key_types[name]
+                value = int(text) if text is not None and pa.types.is_integer(kind) else text
+                values = pa.repeat(pa.scalar(value, kind), table.num_rows)
+                table = table.append_column(name, values)
         features: Any = None
         if roles.features is not None and roles.as_table:
             features = table.select(list(roles.features))
@@ -391,17 +396,6 @@ class TableSource(ABC):
             runs = runs_of(table.column(roles.query), roles.query, place)
         extra = table.select(list(roles.extra)) if roles.extra else None
         return RawRows(table.num_rows, features, scores, runs, place, extra)
-
-    def _with_keys(self, table: pa.Table, file: File, roles: Roles) -> pa.Table:
-        """A table with the columns that the folders of its file name."""
-        for name, text in file.keys:
-            if name not in roles.columns or name in table.column_names:
-                continue
-            kind = self._key_types[name]
-            value = int(text) if text is not None and pa.types.is_integer(kind) else text
-            values = pa.repeat(pa.scalar(value, kind), table.num_rows)
-            table = table.append_column(name, values)
-        return table
 
 
 def types_of_keys(files: Sequence[File]) -> dict[str, pa.DataType]:
@@ -637,18 +631,15 @@ class SvmlightSource:
             if len(labels) != len(scores):
                 raise TableError(f"{place.path}, near {place.of(0)}: some lines have no qid:")
             runs = runs_of(pa.chunked_array([pa.array(labels)]), QUERY, place)
-        extra = {name: self._column(name, lines, X, scores, labels) for name in roles.extra}
-        table = pa.table(extra) if extra else None
+
+        def column(name: str) -> pa.Array:
+            if name.isdecimal():
+                return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
+            if name == DOCUMENT:
+                return pa.array(document_ids(lines), pa.string())
+            return pa.array(scores, from_pandas=True) if name == SCORE else pa.array(labels)
+
+        table = pa.table({name: column(name) for name in roles.extra}) if roles.extra else None
         return RawRows(
             len(scores), features, None if roles.score is None else scores, runs, place, table
         )
-
-    def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
-        """The values of a column that is carried along."""
-        if name.isdecimal():
-            return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
-        if name == DOCUMENT:
-            return pa.array(document_ids(lines), pa.string())
-        if name == SCORE:
-            return pa.array(scores, from_pandas=True)
-        return pa.array(labels)

@@ -375,13 +375,9 @@ def run_survey(
                 closed.add(chunk.runs, chunk.place)
     if is_large:
         survey = _with_spread_candidates(survey, first, job)
-    return _with_features(survey, scan, passes, job, name) if scan.finds_rows else survey
-
-
-def _with_features(survey: Survey, scan: Scan, passes: Passes, job: SurveyJob, name: str) -> Survey:
-    """A survey that was made without features, with those of the candidates and of the rows that it
-    holds.
-    """
+    if not scan.finds_rows:
+        return survey
+    # made without features: those of the candidates and of the rows that it holds are read now
     numbers = [survey.scored.rows()[0], survey.unscored.rows()[0]]
     if survey.held is not None and survey.held.pieces:
         numbers.append(survey.held.joined()[-1])
