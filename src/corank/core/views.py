@@ -144,11 +144,8 @@ def read_views(
 
 def numbered_views(views: Any, n_columns: int, names: Array | None) -> list[View]:
     """A list of views, with their columns as indices."""
-    if (
-        not isinstance(views, Sequence)
-        or not views
-        or not all(isinstance(view, View) for view in views)
-    ):
+    is_list = isinstance(views, Sequence) and len(views) > 0
+    if not is_list or not all(isinstance(view, View) for view in views):
         raise TypeError(
             "views must be a number, random_split(n), random_bases(n) or a list of View, as in"
             " [View('a_*')]; those of a kernel are such a list."
@@ -310,11 +307,9 @@ def disagreements(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
 
 def are_by_name(views: Any) -> bool:
     """Whether views, where there are any, name their columns."""
-    columns = (
-        [view.columns for view in views if isinstance(view, View)]
-        if isinstance(views, list | tuple)
-        else []
-    )
+    if not isinstance(views, list | tuple):
+        return False
+    columns = [view.columns for view in views if isinstance(view, View)]
     return any(
         isinstance(column, str)
         for chosen in columns
@@ -549,10 +544,8 @@ class BlockKernel(Kernel):
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r)."""
         left = self.blocks(X)
         right = left if X is Z else self.blocks(Z)
-        values = [
-            part.block(own, other) for (part, own), (_, other) in zip(left, right, strict=True)
-        ]
-        return self._joined(values)
+        pairs = zip(left, right, strict=True)
+        return self._joined([part.block(own, other) for (part, own), (_, other) in pairs])
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for every row: (n,)."""
@@ -616,11 +609,8 @@ class SideBySide:
 
     def take_rows(self, rows: Any) -> SideBySide:
         """The given rows of every view."""
-        first, _ = self.parts[0]
-        if all(X is first for X, _ in self.parts):
-            taken = take(first, rows)
-            return SideBySide(tuple((taken, columns) for _, columns in self.parts))
-        return SideBySide(tuple((take(X, rows), columns) for X, columns in self.parts))
+        taken = {id(X): take(X, rows) for X in {id(X): X for X, _ in self.parts}.values()}
+        return SideBySide(tuple((taken[id(X)], columns) for X, columns in self.parts))
 
     __getitem__ = take_rows
 
@@ -648,9 +638,8 @@ class JointFeatures:
 
     def write(self, rows: SideBySide, out: Array) -> None:
         """(n, size) into a NumPy array."""
-        for phi, features, (begin, end) in zip(
-            self.maps, rows.features(), pairwise(self.ends), strict=True
-        ):
+        parts = zip(self.maps, rows.features(), pairwise(self.ends), strict=True)
+        for phi, features, (begin, end) in parts:
             phi.write(features, out[:, begin:end])
 
     def whitened(self, statistics: Statistics) -> Statistics:
@@ -704,7 +693,7 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
             )
     ends = np.cumsum([0, *(X.shape[1] for X in blocks)])
     views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
-    if any(is_sparse(X) for X in blocks):
-        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in blocks], format="csr")
+    if any(map(is_sparse, blocks)):
+        stacked: Any = sparse.hstack(list(map(sparse.csr_array, blocks)), format="csr")
         return stacked, views
     return namespace(blocks[0]).concat(blocks, axis=1), views
