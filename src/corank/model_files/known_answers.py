@@ -72,14 +72,12 @@ def pair_marks(
     n = len(winners)
     if n > MAX_MARKED:
         return []
-    if margins is None:
-        margins = np.ones(n)
-    if weights is None:
-        weights = np.ones(n)
-    marks = []
-    for winner, loser, margin, weight in zip(winners, losers, margins, weights, strict=True):
-        marks.append(_mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}"))
-    return marks
+    margins, weights = (np.ones(n) if each is None else each for each in (margins, weights))
+    answers = zip(winners, losers, margins, weights, strict=True)
+    return [
+        _mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}")
+        for winner, loser, margin, weight in answers
+    ]
 
 
 def _mark(*parts: str | bytes | None) -> str:
