@@ -74,11 +74,8 @@ class Evidence:
         if self.scoring != "rescaled" or self.cokernel is None:
             return self.scoring
         comparison = getattr(self.cokernel.problems[0], "comparison", None)
-        return (
-            "rescaled"
-            if comparison is not None and not comparison.needs_queries
-            else "disagreement"
-        )
+        ranks = comparison is None or comparison.needs_queries
+        return "disagreement" if ranks else "rescaled"
 
     def nested(
         self, agreements: dict[str, FloatArray], judge: Scoring | None = None
@@ -95,9 +92,8 @@ class Evidence:
             return None
         grid = self.grid
         if self.source is not None:
-            grid = Grid(
-                grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()]))
-            )
+            every = np.concatenate([grid.agreements, *agreements.values()])
+            grid = Grid(grid.alphas, np.unique(every))
         procedures = {name: grid.pairs_at(values) for name, values in agreements.items()}
         # not tried, and nothing was kept to try it with
         if any(len(pairs) == 0 for pairs in procedures.values()):
@@ -136,13 +132,10 @@ class Evidence:
         results = [errors for errors in every_round if errors]
         if not results:
             return None
-        joined = {
-            name: HeldOut(
-                np.concatenate([errors[name].errors for errors in results]),
-                np.concatenate([errors[name].sizes for errors in results]),
-            )
-            for name in procedures
-        }
+        joined = {}
+        for name in procedures:
+            tables = [(errors[name].errors, errors[name].sizes) for errors in results]
+            joined[name] = HeldOut(*map(np.concatenate, zip(*tables, strict=True)))
         return joined if all(len(errors.sizes) > 1 for errors in joined.values()) else None
 
     def _round_errors(
@@ -176,12 +169,10 @@ class Evidence:
         errors = pooled(tables)
         if len(errors.sizes) == 0:
             return {}
-        problems: list[Any] = []
-        for problem, units, codes in zip(cokernel.problems, left, outer.codes, strict=True):
-            held = problem.take(units)
-            if folding.items:  # compared within their folds
-                held = held.regrouped(codes)
-            problems.append(held)
+        problems = [own.take(units) for own, units in zip(cokernel.problems, left, strict=True)]
+        if folding.items:  # compared within their folds
+            regrouped = zip(problems, outer.codes, strict=True)
+            problems = [own.regrouped(codes) for own, codes in regrouped]
         result = {}
         for name, pairs in procedures.items():
             best = chosen_pair(errors, grid, pairs, self.scoring)
@@ -195,9 +186,7 @@ class Evidence:
                 cross = np.concatenate([np.asarray(table.cross) for table in tables])
                 square = np.concatenate([np.asarray(table.square) for table in tables])
                 slope += float(best_slope(cross, square, least=-1.0)[0])
-            values = cokernel.predictions(
-                kept, left, np.asarray([alpha]), agreement / alpha, offset
-            )
+            values = cokernel.predictions(kept, left, np.full(1, alpha), agreement / alpha, offset)
             values = [slope * (own - offset) + offset for own in values]
             judged = view_errors(
                 problems,
@@ -222,9 +211,8 @@ class Evidence:
         for number in range(int(rounds.max()) + 1):
             inside = rounds == number
             others = HeldOut(held.errors[~inside], held.sizes[~inside])
-            errors[inside, 0] = held.errors[inside][
-                :, chosen_pair(others, grid, pairs, self.scoring)
-            ]
+            best = chosen_pair(others, grid, pairs, self.scoring)
+            errors[inside, 0] = held.errors[inside, best]
         return HeldOut(errors, held.sizes)
 
 

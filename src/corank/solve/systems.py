@@ -207,11 +207,9 @@ def contrasts(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
         live = values > NO_BOND * values[-1]
         roots: FloatArray = np.sqrt(values[live])[:, None] * vectors[:, live].T
         return roots
-    rows = [
-        np.r_[np.ones(k), -k, np.zeros(n_views - k - 1)] / np.sqrt(k * (k + 1))
-        for k in range(1, n_views)
-    ]
-    return np.reshape(rows, (n_views - 1, n_views))
+    numbers = np.arange(1, n_views)[:, None]
+    rows = np.tri(n_views - 1, n_views) - numbers * np.eye(n_views - 1, n_views, 1)
+    return np.asarray(rows / np.sqrt(numbers * (numbers + 1)))
 
 
 # ---------------------------------------------------------------- primal
@@ -288,9 +286,8 @@ class PrimalSystem(System):
             features = JointFeatures([view.basis for view in self.views])
             problem = replace(self.views[0].problem, features=rows)
             folds = _every_fold(folding.codes[0], folding.n_folds)
-            self._statistics = [
-                features.whitened(problem.statistics(features, features.size, folds))
-            ]
+            sums = problem.statistics(features, features.size, folds)
+            self._statistics = [features.whitened(sums)]
         else:
             self._statistics = [
                 whitened_statistics(
@@ -304,7 +301,7 @@ class PrimalSystem(System):
         collapsed = [own.collapsed() for own in self.statistics]
         if len(collapsed) == len(self.views):
             return collapsed
-        return [collapsed[0].of_features(np.arange(span.start, span.stop)) for span in self.spans]
+        return [collapsed[0].of_features(np.r_[span]) for span in self.spans]
 
     @cached_property
     def grams(self) -> list[Gram]:
@@ -457,7 +454,7 @@ class PrimalSystem(System):
         grams = [statistics.without(fold) for statistics in self.statistics]
         if len(grams) < len(self.views):
             (joint,), end = grams, self.size + N_TARGETS
-            chosen = [np.r_[span.start : span.stop, self.size : end] for span in self.spans]
+            chosen = [np.r_[span, self.size : end] for span in self.spans]
             grams = [replace(joint, matrix=block_of(joint.matrix, rows, rows)) for rows in chosen]
         offset = 0.0
         if centred:  # the mean of all scores that were summed, where single rows count
@@ -561,7 +558,7 @@ class DualSystem(System):
         self.contrasts = np.zeros((0, len(views)))
         if self.n_unscored:
             self.contrasts = contrasts(len(views), self.bonds)
-        self._operator: QueryLoss | None = None
+        self._operator: Any = None  # J̄
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
         if self.n_unscored:
@@ -627,11 +624,10 @@ class DualSystem(System):
     @cached_property
     def mixed(self) -> Array:
         """J K (H ⊗ J̄)ᵀ between scored and unscored rows."""
-        xp = namespace(self.scored)
-        rows = []
-        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+        xp, rows = namespace(self.scored), []
+        for problem, side, shares in zip(self.problems, self._sides, self.contrasts.T, strict=True):
             root = problem.operator.root(side)
-            rows.append(xp.concat([float(h) * root for h in self.contrasts[:, v]], axis=1))
+            rows.append(xp.concat([share * root for share in shares.tolist()], axis=1))
         return xp.concat(rows, axis=0)
 
     @property
@@ -665,9 +661,8 @@ class DualSystem(System):
         xp = namespace(self.scored)
         factor = 2 * agreement * len(self.views)
         mixed = float(np.sqrt(factor)) * self.mixed
-        agreeing = factor * self._agreeing
         upper = xp.concat([self.scored, mixed], axis=1)
-        lower = xp.concat([mixed.T, agreeing], axis=1)
+        lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
         return xp.concat([upper, lower], axis=0)
 
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
@@ -683,13 +678,16 @@ class DualSystem(System):
         view.
         """
         matrix = self.matrix(agreement)
-        assert self._largest is not None
-        # coefficients of 1/alpha no longer cancel where they should
-        if alpha < 4 * EPSILON * self._largest:
-            raise ValueError(too_small(alpha, self._largest))
+        self.refuse_small(alpha)
         right = self._right(offset, matrix.shape[0])
         size = self._largest if agreement == 0 else None
         return self._to_bases(self.solved(matrix, alpha, right, size), agreement)
+
+    def refuse_small(self, alpha: float) -> None:
+        """Refuse alpha where coefficients of 1/alpha no longer cancel where they should."""
+        assert self._largest is not None
+        if alpha < 4 * EPSILON * self._largest:
+            raise ValueError(too_small(alpha, self._largest))
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
@@ -719,7 +717,6 @@ class DualSystem(System):
                     for c, contrast in enumerate(self.contrasts):
                         begin = int(ends[-1]) + c * m
                         shared = shared + factor * float(contrast[v]) * dual[begin : begin + m, :]
-                    assert self._operator is not None
                     shared = self._operator.root_transposed(shared)
                 rows = xp.concat([rows, shared], axis=0)
             result.append(rows if view.penalty == 1 else rows / view.penalty)
@@ -730,10 +727,8 @@ class DualSystem(System):
         """Whether there are so few units that `cokernel` is the cheaper form: always without
         unscored rows.
         """
-        n = self.scored.shape[0]
-        return len(self.contrasts) == 0 or n <= max(
-            len(self.contrasts) * self.n_unscored, FEW_UNITS
-        )
+        n_others = len(self.contrasts) * self.n_unscored
+        return n_others == 0 or self.scored.shape[0] <= max(n_others, FEW_UNITS)
 
     @cached_property
     def cokernel(self) -> CoKernel:
@@ -745,10 +740,8 @@ class DualSystem(System):
         factor = 2.0 * len(self.views)
         if len(self.contrasts) == 0:
             curve = SpectralCurve(self.scored[0, :0], factor)
-            nothing = [problem.targets[:, :0] for problem in self.problems]
-            return CoKernel(
-                self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest
-            )
+            parts = [problem.targets[:, :0] for problem in self.problems], self._unit_kernels
+            return CoKernel(self.problems, *parts, curve, self.scored, self._largest)
         values, vectors = eigh(self._agreeing)
         m = self.n_unscored
         units = []

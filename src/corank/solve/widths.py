@@ -38,9 +38,8 @@ STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
 FIRST_STEPS, LAST_STEPS = 25, 30  # of L-BFGS, on few rows and on all
 # what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
 PULL = 0.02
-LOG_REACH = (
-    12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
-)
+# of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
+LOG_REACH = 12.0
 ALPHA_RANGE = (1e-6, 1e2)
 MOST_ROWS = 800  # or comparisons, from which a learner learns widths
 LEAST_SPREAD = 1e-10  # of columns or differences of scores, relative to their size: less is none
