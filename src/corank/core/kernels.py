@@ -306,9 +306,8 @@ class RbfPoints:
         Z = Z - origin
         norms = squared_norms(Z)[:, None]
         right = kernel.gamma * xp.concat([2 * Z, -xp.ones_like(norms), -norms], axis=1)
-        return cls(
-            kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms))
-        )
+        reach = kernel.gamma * float(xp.max(norms))
+        return cls(kernel.gamma, origin, xp.matrix_transpose(right), reach)
 
     def values(self, X: Array) -> Array:
         """Kernel values between the rows of X and the points: (n, r)."""
@@ -371,16 +370,14 @@ def scale_gamma(X: Array, weights: Array | None = None) -> float:
     """1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
     n, d = X.shape
     if is_sparse(X):
-        per_row = np.repeat(
-            np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr)
-        )
+        row_weights = np.ones(n) if weights is None else np.asarray(weights)
+        per_entry = np.repeat(row_weights, np.diff(X.indptr))
         values = X.data.astype(np.float64)
-        total = (float(n) if weights is None else float(np.sum(weights))) * d
-        mean = float(per_row @ values) / total
+        total = float(np.sum(row_weights)) * d
+        mean = float(per_entry @ values) / total
         # entries that are not stored are 0: each adds (0 − mean)²
-        variance = (
-            float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2
-        ) / total
+        squares = float(per_entry @ (values - mean) ** 2)
+        variance = (squares + (total - float(per_entry.sum())) * mean**2) / total
     else:
         xp = namespace(X)
         X = float64(X)
@@ -454,9 +451,8 @@ def _sparse_distances(X: Array, Z: Array, norm: int) -> FloatArray:
         from sklearn.metrics.pairwise import manhattan_distances
 
         for matrix in (X, Z):  # it reads short indices only
-            matrix.indices, matrix.indptr = (
-                numbers.astype(np.int32, copy=False) for numbers in (matrix.indices, matrix.indptr)
-            )
+            matrix.indices = matrix.indices.astype(np.int32, copy=False)
+            matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
         return np.asarray(manhattan_distances(X, Z))
     lengths = squared_norms(X)[:, None] + squared_norms(Z)[None, :]
     squares = lengths - 2 * product(X, Z)

@@ -339,8 +339,7 @@ class AskedBases:
         """alpha="mean-length", one over the mean length of the scored rows as the first view sees
         them; the penalties of others say what it is in these.
         """
-        views = []
-        alphas = []
+        views, alphas = [], []
         for each, problem, numbers in zip(self.views, data.problems, data.numbers, strict=True):
             rows = select(problem.features, each.view.columns)
             alphas.append(inverse_length(rows, take(data.weights, numbers)))
@@ -363,8 +362,7 @@ class AskedBases:
     @property
     def n_candidates(self) -> int:
         """How many rows of a scan may be needed as basis."""
-        limits = [asked.limit for asked in self.views]
-        return max([MAX_WHOLE_SCAN if self.whole else 0, *limits])
+        return max(MAX_WHOLE_SCAN * self.whole, *(asked.limit for asked in self.views))
 
     def check_scanned(self, n_rows: int) -> None:
         """Refuse a basis of all rows where they are too many."""
@@ -450,8 +448,9 @@ class ViewBasis:
         else:
             numbers = np.asarray(self.spec)
             features = select(self.data.rows(numbers), self.asked.view.columns)
-        if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
-            inside = np.flatnonzero(numbers < self.data.everything.shape[0])
+        n = self.data.everything.shape[0]
+        if kernel.precomputed and numbers[-1] >= n:
+            inside = np.flatnonzero(numbers < n)
             numbers, features = numbers[inside], take(features, inside)
         made, rows = make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
         return made if self.grid is None else replace(made, grid=self.grid), rows
@@ -547,18 +546,17 @@ class ViewBases:
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
-        problems: list[Any] = []
-        for view, problem in zip(self.views, self.data.problems, strict=True):
-            sees_all = view.scored is problem.features or self.data.summed
-            problems.append(problem if sees_all else replace(problem, features=view.scored))
+        problems: list[Any] = list(self.data.problems)
+        for v, made in enumerate(self.views):
+            if made.scored is not problems[v].features and not self.data.summed:
+                problems[v] = replace(problems[v], features=made.scored)
         groups: Sequence[Index | None] = self.data.groups or [None] * len(self.views)
         for widths in self.choices:
             data = []
             parts = zip(self.views, widths, problems, groups, strict=True)
             for made, width, problem, group in parts:
-                basis, rows = made.basis(width)
-                columns, penalty = made.asked.view.columns, made.asked.view.penalty
-                data.append(ViewData(problem, basis, columns, penalty, group, rows))
+                (basis, rows), view = made.basis(width), made.asked.view
+                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
             yield data
 
 
@@ -567,9 +565,8 @@ def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequen
     if is_named(spec, "scored"):
         size = max(1, len(index) // n_views)
         return np.sort(np.random.default_rng(seed).choice(index, size=size, replace=False))
-    if isinstance(spec, str) and spec != "features":
-        return max(1, total // n_views)
-    return spec
+    is_all = isinstance(spec, str) and spec != "features"
+    return max(1, total // n_views) if is_all else spec
 
 
 def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
