@@ -28,7 +28,11 @@ import pyarrow as pa
 from typer.testing import CliRunner
 
 from corank.cli import app
-from corank.interview.answers import (
+from corank.interview.interview import Interview
+from corank.interview.page import Cards, Page
+from corank.interview.server import build_app
+from corank.tables import TableError, write_table
+from corank.tables.answer_log import (
     COLUMNS,
     HEADER,
     KINDS,
@@ -38,10 +42,6 @@ from corank.interview.answers import (
     AnswersInUse,
     read_answers,
 )
-from corank.interview.interview import Interview
-from corank.interview.page import Cards, Page
-from corank.interview.server import build_app
-from corank.tables import TableError, write_table
 from fuzz import tables
 from fuzz.mutations import Rng, changed_bytes, changed_json
 from fuzz.watch import finding_of

@@ -47,6 +47,8 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "learner-defaults": "studies.questions.learner_defaults",
     "growth": "studies.questions.growth",
     "items": "studies.questions.items",
+    "persons": "studies.questions.persons",
+    "votes": "studies.questions.votes",
     "headline": "studies.questions.headline",
     "two-views": "studies.questions.two_views",
     "noise-view": "studies.questions.two_views",
@@ -139,6 +141,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TEXT",
         help="compute and keep only the parts that have one of these texts in their name, and"
         " conclude nothing; parts of several runs come together in one folder (--keep)",
+    )
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="compute nothing: conclude from the parts that are kept, and say how many are missing",
     )
     parser.add_argument("--force", action="store_true", help="replace files that are already there")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
@@ -286,6 +293,7 @@ def _ways(study: Study, asked: argparse.Namespace) -> Ways:
         fresh=asked.fresh,
         reuse=asked.reuse,
         only=tuple(asked.only or ()),
+        kept=asked.kept,
         progress=shown_on(Console(stderr=True, quiet=silent), study.name),
     )
 

@@ -25,6 +25,12 @@ MEDIUM_SETS = ("bike", "elevators", "kin40k", "pol", "pumadyn32nm")
 MEDIUM = tuple(f"uci_medium/{name}.parquet" for name in MEDIUM_SETS)
 RANKING = ("ltr_lightgbm/rank.npz",)
 JESTER = ("jester/jester_part1.npz",)
+MOVIELENS = (
+    "movielens1m/ratings.npz",
+    "movielens1m/movies.parquet",
+    "movielens1m/users.parquet",
+)
+VOTES = ("llmfao/crowd.parquet", "llmfao/gpt3.parquet", "llmfao/gpt4.parquet")
 SUSHI = ("sushi/sushi.npz", "sushi/items.parquet", "sushi/users.parquet")
 PARSES = ("parse_ranking/parse_rank.npz",)
 DONATIONS = ("kdd98_pva97nk/pva97nk.parquet",)
@@ -291,6 +297,107 @@ def sushi(folder: Path) -> Ratings:
         _standard(np.hstack([numbers, *kinds])),
         _standard(np.hstack(people)),
     )
+
+
+@lru_cache(maxsize=1)
+def movielens(folder: Path) -> Ratings:
+    """Stars 1 to 5 that 6,040 people gave to 3,706 films: columns of a film are its genres and its
+    year, those of a person age and columns of 0 and 1 for gender and occupation.
+    """
+    with np.load(folder / MOVIELENS[0], allow_pickle=False) as data:
+        user, movie, rating = (data[name].astype(np.int64) for name in ("user", "movie", "rating"))
+    films, people = (pq.read_table(folder / name) for name in MOVIELENS[1:])
+    rated, film = np.unique(movie, return_inverse=True)
+    known, person = np.unique(user, return_inverse=True)
+    scores = np.full((len(known), len(rated)), np.nan)
+    scores[person, film] = rating
+    columns = [name for name in films.column_names if name.startswith("genre_") or name == "year"]
+    items = np.stack([films[name].to_numpy().astype(float) for name in columns], axis=1)
+    age = people["age"].to_numpy().astype(float)[:, None]
+    others = [_one_hot(people[name]) for name in ("gender", "occupation")]
+    return Ratings(
+        scores,
+        items[_places(rated, films["movie"])],
+        np.hstack([age, *others])[_places(known, people["user"])],
+    )
+
+
+def _places(labels: Integers, column: Any) -> Integers:
+    """The row of a table that each label stands in."""
+    row = {label: number for number, label in enumerate(column.to_pylist())}
+    return np.asarray([row[label] for label in labels.tolist()])
+
+
+LEFT, TIE, RIGHT = 0, 1, 2  # above, tie, below of what stands on the left
+MACHINES = ("gpt3", "gpt4")
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Votes on pairs of items.
+
+    items : (n, d) features; model : (n,) which language model gave the answer that the item is
+    left, right : (m,) row numbers of items; winner : (m,) LEFT, TIE or RIGHT
+    judge : (m,) who voted
+    """
+
+    items: Floats
+    model: Integers
+    left: Integers
+    right: Integers
+    winner: Integers
+    judge: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.winner)
+
+    def take(self, rows: Any) -> Votes:
+        """Some of the votes, by numbers or by a mask, on the same items."""
+        chosen = (column[rows] for column in (self.left, self.right, self.winner, self.judge))
+        return Votes(self.items, self.model, *chosen)
+
+    def with_judges(self, judge: NDArray[Any]) -> Votes:
+        """All votes, as if these had given them."""
+        return Votes(self.items, self.model, self.left, self.right, self.winner, judge)
+
+
+def joined(*votes: Votes) -> Votes:
+    """Votes on the same items, one after the other."""
+    names = ("left", "right", "winner", "judge")
+    columns = (np.concatenate([getattr(block, name) for block in votes]) for name in names)
+    return Votes(votes[0].items, votes[0].model, *columns)
+
+
+@lru_cache(maxsize=1)
+def language_votes(folder: Path) -> tuple[Votes, Votes]:
+    """Votes of 124 people on answers of 59 language models to 13 prompts, and those of two language
+    models, called gpt3 and gpt4.
+
+    An item is an answer; its features are columns of 0 and 1 that say which model gave it, and
+    which answer it is.
+    """
+    tables = [pq.read_table(folder / name) for name in VOTES]
+    ends = [
+        np.stack([table[side].to_numpy(), table["prompt"].to_numpy()], axis=1)
+        for side in ("left", "right")
+        for table in tables
+    ]
+    answers, place = np.unique(np.concatenate(ends), axis=0, return_inverse=True)
+    model = np.unique(answers[:, 0], return_inverse=True)[1]
+    items = np.hstack([model[:, None] == np.arange(model.max() + 1), np.eye(len(answers))])
+    lefts, rights = np.split(place.ravel(), 2)
+    first = np.cumsum([0, *(table.num_rows for table in tables)])
+    found = []
+    for number, table in enumerate(tables):
+        rows = slice(first[number], first[number + 1])
+        words = table["winner"].to_pylist()
+        winner = np.asarray([("left", "tie", "right").index(word) for word in words])
+        if number:
+            judge = np.full(len(words), MACHINES[number - 1])
+        else:
+            judge = np.asarray([f"worker {worker}" for worker in table["worker"].to_pylist()])
+        found.append(Votes(items.astype(float), model, lefts[rows], rights[rows], winner, judge))
+    return found[0], joined(*found[1:])
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,7 @@ class Ways:
     fresh : leave kept parts aside
     reuse : take kept parts also where the sources have changed since
     only : compute parts whose key has one of these texts, all where there is none; for `keep_parts`
+    kept : compute nothing: conclude from the parts that are kept
     progress : as `corank.experiments.jobs.attempt_jobs` takes it
     """
 
@@ -51,6 +52,7 @@ class Ways:
     fresh: bool = False
     reuse: bool = False
     only: Sequence[str] = ()
+    kept: bool = False
     progress: Progress | None = None
 
 
@@ -95,8 +97,9 @@ def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> Stu
     }
     outcome = study.conclude(settings, results)
     if left_out := [part for part in parts if part.key not in done]:
-        names = ", ".join(dict.fromkeys(part.libraries[0] for part in left_out))
-        note = f"{len(left_out)} of {len(parts)} parts are left out: they need {names}, not there."
+        names = ", ".join(dict.fromkeys(part.libraries[0] for part in left_out if part.libraries))
+        cause = "they are not kept." if ways.kept else f"they need {names}, not there."
+        note = f"{len(left_out)} of {len(parts)} parts are left out: {cause}"
         outcome = replace(outcome, notes=[*outcome.notes, note])
     return StudyRun(
         study,
@@ -150,6 +153,8 @@ def _computed(
     study: Study, settings: Settings, parts: Sequence[Part], ways: Ways
 ) -> tuple[dict[str, Done], int]:
     """Parts by their keys, without those whose library is missing, and how many were computed."""
+    if ways.kept:
+        return _kept(study, settings, parts, ways), 0
     absent = [part for part in parts if _is_absent(part)]
     present = [part for part in parts if not _is_absent(part)]
     together = [part for part in present if not part.alone]

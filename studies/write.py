@@ -70,7 +70,7 @@ DOTS_PER_INCH = 110
 PANEL_HEIGHT = 4.0  # inches; widths are in `size_of`
 MOST_MARKERS = 60  # points of a line up to which each has a marker
 _NUMBER = re.compile(r"[+\-−]?\d")
-PEERS = ("torch", "botorch", "gpytorch")
+PEERS = ("torch", "botorch", "gpytorch", "choix", "evalica")
 
 
 # ---- numbers and sentences

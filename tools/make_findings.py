@@ -44,7 +44,7 @@ def page(old: str) -> str:
     check_items(items, ROOT)
     sections = [
         *claim_sections(told, PAPERS),
-        *_left_out([study["study"] for study in of_papers if not _says_whose(study)]),
+        *_left_out([study for study in of_papers if not _says_whose(study)]),
         *item_sections(items, PAPERS),
         *run_section(told),
     ]
@@ -60,9 +60,17 @@ def _says_whose(study: Entry) -> bool:
     return all("kind" in finding for finding in study["findings"])
 
 
-def _left_out(names: Sequence[str]) -> list[str]:
-    links = ", ".join(f"[{name}]({name}.md)" for name in names)
-    return [f"Not in these tables until they are run again: {links}.", ""] if names else []
+def _left_out(studies: Sequence[Entry]) -> list[str]:
+    names = [
+        f"[{study['study']}]({study['study']}.md) ({study['seconds_of_computing'] / 60:.0f} min of"
+        " computing)"
+        for study in studies
+    ]
+    told = (
+        "Not in these tables until they are run again, since their results do not say on whose ground"
+        f" a claim is tested: {', '.join(names)}."
+    )
+    return [told, ""] if names else []
 
 
 # ---- claims

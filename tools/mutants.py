@@ -119,7 +119,10 @@ MUTANTS = [
     Mutant("solve", SPECTRUM, "identity[None, :, :, None] - systems", "systems"),
     Mutant("solve", SPECTRUM, "systems[:, run.start :, run, :] = values", "pass"),
     Mutant(
-        "average", CLOSED_FORM, "levels is None or observations.whole else", "levels is None else"
+        "average",
+        CLOSED_FORM,
+        "levels is not None and not observations.whole:",
+        "levels is not None:",
     ),
     Mutant(
         "average",
@@ -127,7 +130,7 @@ MUTANTS = [
         "variances - levels**2 * alphas",
         "variances + levels**2 * alphas",
     ),
-    Mutant("average", CLOSED_FORM, "variance=variances * amplitude", "variance=variances"),
+    Mutant("average", CLOSED_FORM, "variances * amplitude,", "variances,"),
     # weights
     Mutant("average", WEIGHING, "max(np.sqrt(m), m / 2", "max(1.0, m / 2"),
     Mutant("average", WEIGHING, "m / 2 * m / (m + FEW_ERRORS)", "0.0"),

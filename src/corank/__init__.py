@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from corank.learners.average.auto import AutoRanker as AutoRanker
     from corank.learners.average.auto import AutoRegressor as AutoRegressor
     from corank.learners.average.candidates import Candidate as Candidate
-    from corank.learners.average.learner import WeighedCandidate as WeighedCandidate
+    from corank.learners.average.candidates import WeighedCandidate as WeighedCandidate
     from corank.learners.co_pursuit import CoRankingPursuit as CoRankingPursuit
     from corank.learners.co_rls import CoRankRLS as CoRankRLS
     from corank.learners.co_rls import CoRLS as CoRLS
@@ -59,9 +59,11 @@ _OTHERS = {
     "SumKernel": "corank.core.views",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encode.encoder",
+    "Judge": "corank.solve.votes",
+    "JudgeAgreement": "corank.solve.votes",
     "UnscoredEffect": "corank.solve.effect",
     "View": "corank.core.views",
-    "WeighedCandidate": "corank.learners.average.learner",
+    "WeighedCandidate": "corank.learners.average.candidates",
     "ask": "corank.interview",
     "ColumnEffect": "corank.interpretation",
     "RankUncertainty": "corank.interpretation",

@@ -187,7 +187,7 @@ def _evidence(model: Any) -> dict[str, float]:
     facts = {"amplitude": float(model.amplitude_), "log_evidence": float(model.log_evidence_)}
     if model.knows_margins:
         return {**facts, "noise": float(model.noise_)}
-    return {**facts, COIN_TOSSES: model.n_comparisons * math.log(0.5)}
+    return {**facts, COIN_TOSSES: model.n_comparisons * math.log(1 / model.n_outcomes)}
 
 
 def _atoms(model: Any) -> dict[str, list[Any]]:

@@ -189,6 +189,8 @@ def _read_objects(estimator: Any, X: Any, *, reset: bool) -> NumpyArray | None:
     if may_take:
         series = nw.from_native(X, series_only=True, pass_through=True)
         X = series.to_list() if isinstance(series, nw.Series) else X
+        if isinstance(X, str | bytes | dict | set) or X is None:
+            raise ValueError(f"X must be a list of objects, or rows of numbers, got {X!r:.80}.")
     if not may_take or not isinstance(X, list | tuple | np.ndarray):
         return None
     try:
@@ -503,6 +505,7 @@ def read_edges(edges: Any, n_rows: int, table: Any) -> tuple[NumpyArray, ...]:
     """
     columns: list[Any]
     graph: Any = edges
+    refuse_masked(edges, "edges", "drop such preferences")
     if sparse.issparse(edges):
         graph = graph.tocoo()
         if graph.shape != (n_rows, n_rows):

@@ -235,6 +235,7 @@ def column_effects(
     list of ColumnEffect, those that matter most first. O(n_repeats · d) predictions and one fit.
     """
     refuse_masked(X, "X", MASKED_FEATURES)
+    model.refuse_targets("column_effects")
     features, columns = _columns_of(model, X)
     scores = np.asarray(masked_as_nan(y), dtype=np.float64)
     queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])

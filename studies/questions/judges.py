@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.interview.answers import POSITIONS
 from corank.interview.interview import Interview, Question
 from corank.metrics import disagreement_error
+from corank.tables.answer_log import POSITIONS
 from studies.data import JESTER, SUSHI, Floats, jester, sushi, sushi_orders
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
 from studies.study import (

@@ -29,6 +29,11 @@ LIBRARIES = {  # learners that are not of corank → names of their distribution
     "gp-widths": ("scikit-learn",),
     "xgboost": ("xgboost-cpu", "xgboost"),
     "botorch": ("botorch",),
+    "lightgbm-columns": ("lightgbm",),
+    "lightgbm-numbers": ("lightgbm",),
+    "lightgbm-means": ("lightgbm",),
+    "choix": ("choix",),
+    "evalica": ("evalica",),
 }
 
 _WITHOUT_VIEWS = {"RLS": RLS, "RankRLS": RankRLS}

@@ -19,6 +19,8 @@ def write_all(folder):
         write_parses,
         write_jester,
         write_sushi,
+        write_movielens,
+        write_votes,
     ):
         write(folder)
     return folder
@@ -142,3 +144,53 @@ def write_sushi(folder, n_users=150):
         for name, k in (("gender", 2), ("age_band", 4), ("eastwest_now", 2))
     }
     pq.write_table(pa.table(people), place / "users.parquet")
+
+
+def write_movielens(folder, n_users=60, n_films=40):
+    """People who differ in one genre, and films of which some are better."""
+    place = folder / "movielens1m"
+    place.mkdir(parents=True)
+    rng = np.random.default_rng(8)
+    genres = rng.integers(2, size=(n_films, 3))
+    taste, worth = rng.standard_normal(n_users), rng.standard_normal(n_films)
+    signal = worth + np.outer(taste, genres[:, 0]) + 0.3 * rng.standard_normal((n_users, n_films))
+    user, film = np.nonzero(rng.random((n_users, n_films)) < 0.8)
+    rating = np.clip(np.round(3 + signal[user, film]), 1, 5)
+    np.savez(
+        place / "ratings.npz",
+        user=(user + 1).astype(np.int16),
+        movie=(2 * film + 1).astype(np.int16),
+        rating=rating.astype(np.uint8),
+    )
+    films = {"movie": 2 * np.arange(n_films) + 1, "title": [f"film {k}" for k in range(n_films)]}
+    films |= {"year": rng.integers(1930, 2000, n_films)}
+    films |= {f"genre_{name}": genres[:, at] for at, name in enumerate("abc")}
+    pq.write_table(pa.table(films), place / "movies.parquet")
+    users = {
+        "user": np.arange(n_users) + 1,
+        "gender": np.where(taste > 0, "F", "M"),
+        "age": rng.choice([1, 18, 25], n_users),
+        "occupation": rng.integers(3, size=n_users),
+    }
+    pq.write_table(pa.table(users), place / "users.parquet")
+
+
+def write_votes(folder, n_models=6, n_prompts=3, n_judges=8, n_each=20):
+    """Votes of judges and of two machines, of which the first favours the left."""
+    place = folder / "llmfao"
+    place.mkdir(parents=True)
+    rng = np.random.default_rng(9)
+    worth = rng.standard_normal((n_prompts, n_models))
+
+    def votes(n, side):
+        prompt, left = rng.integers(n_prompts, size=n), rng.integers(n_models, size=n)
+        right = (left + rng.integers(1, n_models, size=n)) % n_models
+        gap = worth[prompt, left] - worth[prompt, right] + side + rng.standard_normal(n)
+        winner = np.where(np.abs(gap) < 0.4, "tie", np.where(gap > 0, "left", "right"))
+        columns = {"pair": np.arange(n), "prompt": prompt, "left": left, "right": right}
+        return columns | {"winner": winner}
+
+    crowd = votes(n_judges * n_each, 0.0) | {"worker": np.repeat(np.arange(n_judges), n_each)}
+    pq.write_table(pa.table(crowd), place / "crowd.parquet")
+    for name, side in (("gpt3", 1.0), ("gpt4", 0.0)):
+        pq.write_table(pa.table(votes(60, side)), place / f"{name}.parquet")

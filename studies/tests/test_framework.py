@@ -21,7 +21,7 @@ import studies.__main__ as command
 import studies.run
 from corank.experiments.jobs import JobsFailed
 from studies.papers import PAPERS
-from studies.run import Ways, run_study, sources_of_studies
+from studies.run import Ways, keep_parts, run_study, sources_of_studies
 from studies.study import (
     CANNOT_BE_TESTED,
     DOES_NOT_HOLD,
@@ -236,6 +236,14 @@ def test_a_missing_library_is_said_before_anything_is_computed(tmp_path):
     ):
         run_study(made(parts), Settings(), Ways(keep=tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_kept_can_be_concluded_from_without_the_rest(tmp_path):
+    keep_parts(MADE, Settings(), Ways(keep=tmp_path, only=["part 1", "part 2"]))
+    run = run_study(MADE, Settings(), Ways(keep=tmp_path, kept=True))
+    assert (list(run.results), run.n_computed) == (["part 1", "part 2"], 0)
+    missing = f"{N_PARTS - 2} of {N_PARTS} parts are left out: they are not kept."
+    assert run.outcome.notes[-1] == missing
 
 
 def test_parts_of_an_optional_library_are_left_out_where_it_is_missing(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from command_line import run
 
 from corank import load
 from corank.interview import AnswersFile
-from corank.interview.answers import HEADER
+from corank.tables.answer_log import HEADER
 
 FIT = ("fit", "items.csv", "--id", "name", "--comparisons")
 METHODS = {

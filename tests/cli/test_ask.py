@@ -9,7 +9,7 @@ import pytest
 from command_line import INSTALLED, error, run
 
 from corank.interview import AnswersFile, read_answers
-from corank.interview.answers import HEADER
+from corank.tables.answer_log import HEADER
 
 ASK = ("ask", "items.csv", "--id", "name", "--out", "answers.csv", "--no-browser")
 

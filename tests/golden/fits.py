@@ -204,7 +204,16 @@ EVERY: dict[Any, dict[str, Any]] = {
         "weighting": "query",
         "folds": "queries",
     },
-    PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
+    PreferenceGP: {
+        **KERNEL,
+        **BASIS,
+        "amplitude": 2.0,
+        "max_pairs": 5000,
+        "average_width": False,
+        "response": "probit",
+        "ties": "tune",
+        "lapse": "tune",
+    },
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},
     AutoRanker: {"views": TWO_VIEWS, "candidates": None, "random_state": 0, "encoder": None},
     AutoRegressor: {

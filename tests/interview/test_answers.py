@@ -21,8 +21,8 @@ from corank.interview import (
     is_answers_file,
     read_answers,
 )
-from corank.interview.answers import HEADER
 from corank.tables import TableError
+from corank.tables.answer_log import HEADER
 
 AT = "2026-01-31T12:00:00Z"
 NAMES = ('a, "quoted"', "tie", "first", "ünï", " spaced", "=1+1")

@@ -8,11 +8,11 @@ import pytest
 from command_line import run
 
 from corank import load
-from corank.interview.answers import judgements_again, read_answers
 from corank.interview.belief import Beliefs
 from corank.interview.interview import Interview, StaleQuestion
 from corank.learners.average.auto import LiveFit
 from corank.tables import TableError
+from corank.tables.answer_log import judgements_again, read_answers
 
 N = 24
 FRAME = pd.DataFrame(

@@ -231,6 +231,7 @@ REFUSED = {
         r"edges must be rows \(winner, loser\).* shape \(2, 1\)",
     ),
     "outside": (lambda: fit([[0, N]]), f"edges: losers points at row {N}"),
+    "masked": (lambda: fit(np.ma.masked_equal([[0, 1], [2, 3]], 2)), "edges has masked entries"),
     "itself": (lambda: fit([[3, 3]]), "edges: winners and losers hold a comparison of row 3"),
     "fractions": (lambda: fit([[0.5, 1.0]]), "edges: winners and losers must be row numbers of X"),
     "no number": (lambda: fit([[0, np.nan]]), "edges: winners and losers must be row numbers of X"),

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import corank
 from corank import (
@@ -242,11 +243,13 @@ def parses(A, B):
     return spectrum([parse.text for parse in A], [parse.text for parse in B])
 
 
-def test_objects_that_no_file_can_hold_are_learned_from_but_not_saved(tmp_path):
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: repr(learner)[:18])
+def test_objects_that_no_file_can_hold_are_learned_from_but_not_saved(learner, tmp_path):
     register_kernel("parses", parses)
-    model = RankRLS(kernel="parses").fit(list(map(Parse, TEXTS)), Y, qid=QID)
-    expected = RankRLS(kernel="spectrum").fit(TEXTS, Y, qid=QID)
-    np.testing.assert_allclose(model.predict([Parse("abc")]), expected.predict(["abc"]))
+    model = fitted(with_kernel(learner, "parses"), list(map(Parse, TEXTS)))
+    expected = fitted(with_kernel(learner, "precomputed"), spectrum(TEXTS, TEXTS))
+    new = expected.predict(spectrum(["abc"], TEXTS))
+    np.testing.assert_allclose(model.predict([Parse("abc")]), new, rtol=1e-7, atol=1e-9)
     with pytest.raises(
         TypeError, match="holds a Parse, which a model file cannot hold; it can hold"
     ):
@@ -264,6 +267,11 @@ def fit(kernel, rows=TEXTS):
         (lambda: AutoRanker().fit(TEXTS, Y), "X holds texts, which need a kernel function"),
         (lambda: fit("spectrum").predict(np.ones((3, 1))), "fit and predict on the same kind"),
         (lambda: fit("spectrum").predict([]), "X must be a list of objects"),
+        (lambda: fit("spectrum").predict("ab"), "X must be a list of objects, .*, got 'ab'"),
+        (lambda: fit("spectrum").predict(None), "X must be a list of objects, .*, got None"),
+        (lambda: fit(lambda A, B: spectrum(A, B) * 1j), "real numbers, got complex128 values"),
+        (lambda: fit(lambda A, B: spectrum(A, B).astype(str)), "real numbers, got <U32 values"),
+        (lambda: fit(lambda A, B: sparse.csr_array(spectrum(A, B))), "dense array; got csr_array"),
         (lambda: fit("spectrum").predict(np.array([["a", "b"]], object)), "2 objects per row"),
         (lambda: fit("spectrum").explain_pair("ab", "cb"), "a is an object"),
         (lambda: fit(lambda A, B: spectrum(A, B)).save("x.corank"), "call corank.register_kernel"),
@@ -290,3 +298,8 @@ def fit(kernel, rows=TEXTS):
 def test_what_goes_wrong_with_objects_is_said_in_a_sentence(act, message):
     with pytest.raises(ValueError, match=message):
         act()
+
+
+def test_names_of_kernels_are_text():
+    with pytest.raises(TypeError, match="name must be text, got 3"):
+        register_kernel(3, spectrum)

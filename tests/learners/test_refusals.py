@@ -12,7 +12,7 @@ import pytest
 from brute_force.views import rbf, small_views
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, PredefinedSplit
 
 from corank import (
     RLS,
@@ -314,14 +314,16 @@ REFUSALS["splits"] = {
     "negative": (partial(split, [(ALL[:5], [-1])]), "cv"),
     "fractions": (partial(split, [([0.5], [1.0])]), "cv"),
     "a word": (partial(split, "folds"), "cv"),
+    "fold numbers": (partial(split, ALL % 3), "cv must be .*splitter or a list of splits"),
+    "folds of all rows": (partial(split, PredefinedSplit(ALL % 3)), "of a splitter count scored"),
     "too many": (partial(split, KFold(20)), "n_splits=20"),
 }
 
 # ---- views
 
 WRONG_VIEWS = {
-    "none": ([], "views must be a number", TypeError),
-    "no list of views": (["text"], "views must be a number", TypeError),
+    "none": ([], "views must be a list of View", TypeError),
+    "no list of views": (["text"], "views must be a list of View", TypeError),
     "a number below one": (0, "views must be at least 1"),
     "more parts than columns": (
         random_split(7),
@@ -562,8 +564,8 @@ REFUSALS["weights of preferences"] = {
         for weights in ([-1] * 12, [np.nan] * 12, [np.inf] * 12, [1] * 11, ["a"] * 12, [0] * 12)
     },
     "margins": (
-        lambda: compared(PreferenceGP(), margins=np.ones(12)),
-        r"margins do not go with PreferenceGP.*use DifferenceGP",
+        lambda: compared(PreferenceGP(), margins=np.full(12, 2.0)),
+        r"margins of PreferenceGP are 0 .*use DifferenceGP",
     ),
     "margins of an update": (
         lambda: preferring().update_comparisons(X, [0], [1], margins=[2.0]),

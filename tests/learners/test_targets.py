@@ -17,8 +17,11 @@ from corank import (
     ProductKernel,
     RankRLS,
     View,
+    column_effects,
     load,
+    scan,
 )
+from corank.report import plot_path
 from corank.solve import spectrum, systems
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -206,8 +209,23 @@ def test_one_column_is_explained_at_a_time():
     parts = model.targets_[3].explain_pair(X[0], X[1]).by_view
     gap = model.predict(X[:1])[0, 3] - model.predict(X[1:2])[0, 3]
     assert sum(part.value for part in parts) == pytest.approx(gap)
-    with pytest.raises(ValueError, match=r"one column of y, as model.targets_\[0\] has it"):
-        model.explain_pair(X[0], X[1])
+
+
+def test_what_speaks_of_one_column_says_so(tmp_path):
+    model = RLS(gamma=GAMMA).fit(X, Y[:, :2])
+    columns = {f"x{number}": column for number, column in enumerate(X.T)}
+    pd.DataFrame(columns | {"y": Y[:, 0]}).to_parquet(tmp_path / "rows.parquet")
+    rows = scan(tmp_path / "rows.parquet", score="y")
+    for name, act in {
+        "explain_pair": lambda: model.explain_pair(X[0], X[1]),
+        "predict_to": lambda: model.predict_to(rows, tmp_path / "scores.parquet"),
+        "score of a scan": lambda: model.score(rows),
+        "column_effects": lambda: column_effects(model, X, Y[:, :2]),
+        "plot_path": lambda: plot_path(model),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{name} is for one column of y, as each of"):
+            act()
+    assert np.isfinite(model.targets_[0].score(rows))
 
 
 @pytest.mark.parametrize("refused", [KPCR(), KPCRank(), AutoRanker()])

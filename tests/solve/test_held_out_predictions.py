@@ -280,6 +280,8 @@ def test_splits_without_a_closed_form_are_refused(cv):
     model = RankRLS(ALPHA).fit(P.X, P.y, qid=P.qid)
     with pytest.raises(ValueError, match="closed form for folds of whole queries"):
         model.predict_held_out(cv)
+    with pytest.raises(ValueError, match=r"a list of splits .*PredefinedSplit of scikit-learn"):
+        model.predict_held_out(P.qid)
 
 
 def test_one_query_of_few_items_leaves_nothing_to_hold_out():

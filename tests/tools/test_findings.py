@@ -106,5 +106,7 @@ def test_results_of_before_are_left_out_and_named():
     del old["kind"]
     assert _says_whose(study(case("holds")))
     assert not _says_whose(study(case("holds"), old))
-    assert _left_out(["made"])[0].startswith("Not in these tables until they are run again: [made]")
+    told = _left_out([study(old) | {"seconds_of_computing": 120.0}])[0]
+    assert told.startswith("Not in these tables until they are run again")
+    assert told.endswith(": [made](made.md) (2 min of computing).")
     assert _left_out([]) == []

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from corank import RankRLS
-from corank.interview.answers import KINDS, AnswersFile
 from corank.interview.server import Guard
+from corank.tables.answer_log import KINDS, AnswersFile
 from fuzz import ask, connections, growth, models, tables
 from fuzz.__main__ import block, fuzzers, main
 from fuzz.watch import finding_of

@@ -8,10 +8,9 @@ three numbers per round, or the predictions alone.
 Released together with corank, of whose modules it uses `corank.core.arrays`,
 `corank.core.messages`, `corank.tables`, `corank.model_files` and `corank.model_files.container`;
 for the fit of a site `corank.inputs`, `corank.core.queries`, `corank.core.loss`,
-`corank.core.basis`, `corank.core.sums`, `corank.core.observations`, `corank.solve.tuning`,
-`corank.solve.systems`, `corank.streaming.checkpoint` and `corank.learners.co_rls`; for the command
-`corank.encode.encoder`, `corank.cli.columns`, `corank.cli.console` and
-`corank.cli.options`, and `corank.display` to print.
+`corank.core.basis`, `corank.core.sums`, `corank.core.observations`, `corank.streaming.checkpoint` and
+`corank.learners.co_rls`; for the command `corank.encode.encoder`, `corank.cli.columns`,
+`corank.cli.console` and `corank.cli.options`, and `corank.display` to print.
 """
 
 from corank_federated.channel import Channel, Fault, InProcess

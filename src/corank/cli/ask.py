@@ -44,12 +44,12 @@ from corank.cli.options import (
     option,
 )
 from corank.core.messages import count
-from corank.interview.answers import SCORE
 from corank.interview.interview import Interview
 from corank.interview.page import Cards, Page
 from corank.interview.server import LOCAL, PageServer
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile
+from corank.tables.answer_log import SCORE
 from corank.tables.names import NamedItems
 
 TOP = 5

@@ -42,9 +42,9 @@ from corank.core.arrays import FloatArray, Mask, NumpyArray, take
 from corank.core.messages import count, measured
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
 from corank.display import Table
-from corank.interview.answers import is_answers_file
 from corank.metrics import MEASURES, disagreement_error, outcome_measures, score_measures
 from corank.model_files.known_answers import are_new, pair_marks
+from corank.tables.answer_log import is_answers_file
 from corank.tables.comparisons import FIRST, LOSER, SECOND, WINNER, Outcomes, PairColumns
 
 SHOWN_PAIRS = 20

@@ -91,9 +91,9 @@ from corank.describe import (
 )
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
-from corank.interview.answers import is_answers_file
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile, is_number, query_column, score_column
+from corank.tables.answer_log import is_answers_file
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
 from corank.tables.names import NamedItems, names_in
 

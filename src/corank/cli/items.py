@@ -22,17 +22,6 @@ from corank.cli.console import DASH, check_model_and_table, check_single, note, 
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
 from corank.core.messages import count, near_names
 from corank.core.queries import encode_queries
-from corank.interview.answers import (
-    COLUMNS,
-    SCORE,
-    SKIP,
-    AnswerLog,
-    is_answers_file,
-    mean_scores,
-    pair_outcomes,
-    read_answers,
-    running_scores,
-)
 from corank.links import Links, read_links
 from corank.model_files import load
 from corank.model_files.known_answers import row_marks
@@ -46,6 +35,17 @@ from corank.tables import (
     plain,
     query_column,
     score_column,
+)
+from corank.tables.answer_log import (
+    COLUMNS,
+    SCORE,
+    SKIP,
+    AnswerLog,
+    is_answers_file,
+    mean_scores,
+    pair_outcomes,
+    read_answers,
+    running_scores,
 )
 from corank.tables.comparisons import (
     FIRST,

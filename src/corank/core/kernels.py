@@ -74,6 +74,8 @@ def register_kernel(name: str, function: KernelFunction) -> None:
         ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values, of arrays
         or, where X holds objects such as texts or graphs, of lists of them.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, got {name!r}.")
     if name in BUILT_IN_KERNELS or name == "precomputed":
         raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
     if not callable(function):
@@ -244,13 +246,16 @@ class Kernel:
     def _custom(self, function: KernelFunction, X: Any, Z: Any) -> Array:
         values = function(X, Z, **self.params)
         shape = tuple(len(rows) if isinstance(rows, list) else rows.shape[0] for rows in (X, Z))
-        returned = getattr(values, "shape", type(values).__name__)
-        if returned != shape:
+        found = None if is_sparse(values) else getattr(values, "shape", None)
+        if found != shape:
             raise ValueError(
-                f"kernel must return a matrix of shape {shape} for that many rows, got {returned}."
+                f"kernel must return a matrix of shape {shape} for that many rows, as a dense array;"
+                f" got {found or type(values).__name__}."
             )
-        # it will be written to
-        return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)
+        xp = namespace(values)
+        if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+            raise ValueError(f"kernel must return real numbers, got {values.dtype} values.")
+        return xp.asarray(values, dtype=xp.float64, copy=True)  # it will be written to
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square

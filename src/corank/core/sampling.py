@@ -155,6 +155,7 @@ def canonical_order(
     *,
     queries: Index | None = None,
     edges: Sequence[Edges] = (),
+    groups: Sequence[Index] = (),
 ) -> Index:
     """Numbers of the rows in a random order that is the same whatever order they are given in:
     (n,). O(n log n).
@@ -168,6 +169,8 @@ def canonical_order(
     values : (n, k) what else is known of the rows, NaN where it is not
     queries : (n,) codes from 0; how queries are numbered does not matter
     edges : what joins pairs of rows
+    groups : (n,) codes from 0 each, of rows that belong together, as those of one person; how they
+        are numbered does not matter
     """
     order = np.argsort(of_features)
     ordered = of_features[order]
@@ -178,6 +181,13 @@ def canonical_order(
         of_queries = np.zeros(int(queries.max()) + 1, dtype=np.uint64)
         np.add.at(of_queries, queries, digests)
         digests = _mixed(digests ^ of_queries[queries])
+    for _ in range(ROUNDS * min(len(groups), 1)):
+        joined = digests
+        for codes in groups:
+            of_groups = np.zeros(int(codes.max()) + 1, dtype=np.uint64)
+            np.add.at(of_groups, codes, _mixed(digests))
+            joined = _mixed(joined * GOLDEN ^ of_groups[codes])
+        digests = joined
     for first, second, labels in edges:
         of_labels = row_digests(labels, 2)
         for _ in range(ROUNDS):

@@ -9,7 +9,7 @@ Shapes are written with symbols, as in `floats("r")` or `feature_rows("r", "d") 
 for one size throughout a file, and for one size per view inside `per_view`; one that begins with
 a point for one size inside its object; "_" for any size. The symbols: d columns, r basis rows or
 distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c
-comparisons, u unscored rows, s steps of a pursuit, k columns of a table, t terms of a text, e units
+comparisons, u unscored rows, J judges, s steps of a pursuit, k columns of a table, t terms of a text, e units
 and f points of an average, M views.
 """
 

@@ -147,8 +147,8 @@ def numbered_views(views: Any, n_columns: int, names: Array | None) -> list[View
     is_list = isinstance(views, Sequence) and len(views) > 0
     if not is_list or not all(isinstance(view, View) for view in views):
         raise TypeError(
-            "views must be a number, random_split(n), random_bases(n) or a list of View, as in"
-            " [View('a_*')]; those of a kernel are such a list."
+            "views must be a list of View, as in [View('a_*')]; those of a learner also a number,"
+            " random_split(n) or random_bases(n)."
         )
     with_indices: list[View] = []
     view: View

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corank.interview.answers import (
+from corank.tables.answer_log import (
     Answer,
     AnswerLog,
     AnswersChanged,

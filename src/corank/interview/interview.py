@@ -23,7 +23,11 @@ import numpy as np
 from corank.core.arrays import FloatArray, Index, in_one_thread, take
 from corank.core.messages import count, did_you_mean
 from corank.encode.encoder import TableEncoder
-from corank.interview.answers import (
+from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
+from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
+from corank.learners.pair_explanation import PairExplanation
+from corank.tables import TableError, to_arrow
+from corank.tables.answer_log import (
     COMPARE,
     KINDS,
     MAX_NAME,
@@ -41,10 +45,6 @@ from corank.interview.answers import (
     mean_scores,
     pair_outcomes,
 )
-from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
-from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
-from corank.learners.pair_explanation import PairExplanation
-from corank.tables import TableError, to_arrow
 from corank.tables.names import TIE, rows_by_name
 
 MAX_POOL = 400  # items that questions are chosen from at a time

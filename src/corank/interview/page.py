@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank.interview.answers import KINDS, AnswersInUse
 from corank.interview.interview import Interview, Question, StaleQuestion
 from corank.tables import MISSING, column, is_text, plain
+from corank.tables.answer_log import KINDS, AnswersInUse
 from corank.tables.columns import UNNAMED_INDEX
 from corank.tables.write import finite
 

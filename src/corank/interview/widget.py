@@ -11,9 +11,9 @@ from typing import Any
 
 import anywidget
 
-from corank.interview.answers import AnswersInUse
 from corank.interview.interview import Interview
 from corank.interview.page import Cards, Page, page_file
+from corank.tables.answer_log import AnswersInUse
 
 
 class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]

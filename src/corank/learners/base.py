@@ -99,7 +99,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     updates_comparisons: ClassVar[bool] = False  # not only scores
     knows_margins: ClassVar[bool] = True  # of comparisons; else only who won
     takes: ClassVar[frozenset[str]] = frozenset()  # by `predict` beside X
+    columns_of_roles: Sequence[str] = ()  # that say who answered, about which item
 
+    targets_: Sequence[Any]  # a fitted model per column of y, where there are several
     _learned: ClassVar[str]  # what every fitted one has
     _kind: Question = "score"
     _n_comparisons: int | None = None
@@ -169,6 +171,11 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether the fitted model says how sure it is of the order of several rows."""
         return self.has_posterior
 
+    def refuse_targets(self, what: str) -> None:
+        """Refuse what a model of several columns of y cannot do."""
+        if self.has_targets and self.targets_:
+            raise ValueError(f"{what} is for one column of y, as each of model.targets_ has it.")
+
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, kernel, basis, what was chosen,
         held-out error, effect.
@@ -220,6 +227,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         int, the number of rows
         """
         check_is_fitted(self)
+        self.refuse_targets("predict_to")
         X, _, _ = as_scan(X)
         if not is_scan(X):
             raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
@@ -452,8 +460,7 @@ class Learner(HoldsOut, Saveable, QueryEstimator):
         from corank.learners.pair_explanation import ColumnOwners, explain_function, read_pair
 
         check_is_fitted(self)
-        if self.targets_:
-            raise ValueError("explain_pair explains one column of y, as model.targets_[0] has it.")
+        self.refuse_targets("explain_pair")
         pair = read_pair(self._read, a, b, items, names)
         return explain_function(self.function_, pair, ColumnOwners.of(self), **self._words())
 

@@ -136,7 +136,7 @@ class EvidenceLearner(OneViewLearner):
         basis, rows = make_basis(spec, kernel, chosen_from, index, self.basis_selection, basis_seed)
         assert isinstance(basis, KernelBasis)
         assert rows is not None
-        if not kernel.precomputed and not is_sparse(features):
+        if not kernel.precomputed and not is_sparse(features) and features.dtype != object:
             kernel = self._without_constants(kernel, features, widths)
         return replace(basis, kernel=kernel), rows, widths
 
@@ -209,6 +209,11 @@ class EvidenceLearner(OneViewLearner):
         -------
         self
         """
+        return self._add(X, winners, losers, margins, weights, qid)
+
+    def _add(
+        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any, **more: Any
+    ) -> Self:
         self._check_answers(margins, weights)
         check_is_fitted(self)
         if self._kernel.precomputed:
@@ -224,7 +229,7 @@ class EvidenceLearner(OneViewLearner):
         n = features.shape[0]
         first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
         comparison_groups(first, second, n, qid)  # refuses those between two queries
-        n_added = self._extend(features, first, second, size, weight)
+        n_added = self._extend(features, first, second, size, weight, **more)
         self._n_seen += n_added
         self._n_scored += n_added
         self._fitted_rows = None
@@ -240,6 +245,7 @@ class EvidenceLearner(OneViewLearner):
         losers: Index,
         margins: FloatArray,
         weights: FloatArray,
+        **more: Any,
     ) -> int:
         """Add comparisons between items, and solve again; the number of items that are new."""
         raise AssertionError("a Gaussian process says how comparisons are added")
@@ -346,7 +352,13 @@ class EvidenceLearner(OneViewLearner):
         -------
         (n,) between 0 and 1, as `predict` returns scores
         """
-        posterior, first = self.posterior_at(X_a, "predict_comparison")
+        posterior, first, second = self._both(X_a, X_b, "predict_comparison")
+        chances = posterior.chances(first, second, observed=observed)
+        return with_precision_of(first, like(chances, first))
+
+    def _both(self, X_a: Any, X_b: Any, asked: str) -> tuple[Posterior, Array, Array]:
+        """What is believed, and the rows of which row i is compared with row i."""
+        posterior, first = self.posterior_at(X_a, asked)
         second = self._read(X_b)
         n = first.shape[0]
         if n != second.shape[0]:
@@ -355,8 +367,7 @@ class EvidenceLearner(OneViewLearner):
             )
         if is_foreign(first) != is_foreign(second):
             raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
-        chances = posterior.chances(first, second, observed=observed)
-        return with_precision_of(first, like(chances, first))
+        return posterior, first, second
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the
@@ -515,6 +526,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         losers: Index,
         margins: FloatArray,
         weights: FloatArray,
+        **more: Any,
     ) -> int:
         kept = self._compared
         assert kept is not None

@@ -4,20 +4,30 @@ section 5).
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    masked_as_nan,
+    to_numpy,
+)
 from corank.core.basis import KernelBasis
 from corank.core.messages import warn_user
 from corank.core.observations import TIED, ComparedRows, ScoredRows
-from corank.inputs import read_rows
+from corank.core.storable import ADDED_LATER
+from corank.inputs import compared_rows, read_features, read_rows
 from corank.learners.base import ComparisonMixin, RankerMixin
-from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners.parameters import is_whole, seed
+from corank.learners.gaussian_process import EvidenceParameters
+from corank.learners.judges import JudgedLearner, VoteColumns
+from corank.learners.parameters import check_choice, is_whole, seed
 from corank.learners.update import Kept
 from corank.model_files.schema import PREFERENCE_PROCESS
 from corank.solve.expectation_propagation import PairData, untied_pairs
@@ -29,17 +39,29 @@ from corank.solve.preference import (
     PreferenceTask,
     average,
     fit_kernel,
+    habits_learned,
     learn,
+    learn_votes,
     with_shares,
 )
 from corank.solve.tuning import Training
+from corank.solve.votes import (
+    RESPONSES,
+    SIDE,
+    VoteLikelihood,
+    Votes,
+    first_habits,
+)
 
-MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
+MARGINS = (
+    "margins of PreferenceGP are 0 for a tie and 1 for a win: it learns from who won alone; for by how"
+    " much use DifferenceGP."
+)
 SETTLED_RESIDUAL = 1e-5  # standard deviations: sites that still move by less have settled
 
 
 @dataclass(eq=False, repr=False)
-class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLearner):
+class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearner):
     r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
 
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0,
@@ -104,6 +126,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     max_pairs: int = 5_000
     _: KW_ONLY
     average_width: bool = False
+    response: Any = field(default="probit", metadata={ADDED_LATER: True})
+    ties: Any = field(default="tune", metadata={ADDED_LATER: True})
+    lapse: Any = field(default="tune", metadata={ADDED_LATER: True})
 
     knows_margins = False
     contents = PREFERENCE_PROCESS
@@ -145,7 +170,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         return self
 
     def _check_answers(self, margins: Any, weights: Any) -> None:
-        if margins is not None:
+        if margins is not None and not np.isin(to_numpy(masked_as_nan(margins)), (0, 1)).all():
             raise ValueError(MARGINS)
         if weights is None:
             return
@@ -158,12 +183,54 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
                 "weights must be whole numbers that say how often each comparison was made."
             )
 
-    def _fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+    def fit_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
+        person: Any = None,
+        first: Any = None,
     ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
+            numbers)
+        margins : (p,) 0 for a tie, 1 for a win; default 1
+        weights : (p,) whole numbers, how often each comparison was made
+        qid : (n,) one label per row of X, within which rows were compared
+        person : (p,) who answered, any hashable: the habits of each judge are learned
+        first : (p,) whether the row in `winners` was shown first, on the left: the side that judges
+            favour is learned. A pair that was shown in both orders is two comparisons
+
+        Returns
+        -------
+        self
+        """
         self._check_answers(margins, weights)
-        fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
-        return fitted
+        everything = read_features(self, X, reset=True)
+        problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
+        columns = VoteColumns.read(len(winners), weights, person, first)
+        training = Training(problem, used, everything, with_queries=qid is not None)
+        return self._fit_training(training, columns)
+
+    def _fit_votes(
+        self, X: Any, left: Any, right: Any, outcomes: Any, *, shown: bool = True, **options: Any
+    ) -> Self:
+        """Fit on rows that were shown left and right, with outcomes (p,): 1 where the left one is
+        better, 0 for a tie, −1; `shown`: whether sides are known.
+        """
+        outcomes, left, right = (np.asarray(values) for values in (outcomes, left, right))
+        ahead = outcomes >= 0
+        ends = np.where(ahead, left, right), np.where(ahead, right, left)
+        first = ahead if shown else None
+        return self.fit_comparisons(X, *ends, margins=np.abs(outcomes), first=first, **options)
 
     def _pairs_of(self, rows: ScoredRows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows
@@ -176,10 +243,12 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
             to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new
         )
 
-    def _fit_training(self, training: Training) -> Self:
+    def _fit_training(self, training: Training, columns: VoteColumns | None = None) -> Self:
         problem = training.problem
         assert isinstance(problem, ComparedRows)
+        columns = columns or VoteColumns()
         amplitude = self._variance("amplitude")
+        check_choice(self.response, "response", tuple(RESPONSES))
         basis, rows, widths = self._start(training)
         if not isinstance(self.average_width, bool | np.bool_) or (
             self.average_width and widths != "one"
@@ -189,14 +258,16 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
                 f" width; got {self.average_width!r} with gamma={self.gamma!r} and"
                 f" kernel={self.kernel!r}."
             )
-        data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
+        data, likelihood = self._read_votes(problem, columns)
         if not len(data):
             warn_user(TIED)
             amplitude = amplitude or 1.0
             widths = "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
-        task = PreferenceTask(data, basis, self._whole)
-        learned = learn(task, EvidenceSearch(amplitude, widths))
+        task = PreferenceTask(data, basis, self._whole, likelihood)
+        search = EvidenceSearch(amplitude, widths)
+        learned = learn(task, search) if likelihood is None else learn_votes(task, search)
+        task = replace(task, likelihood=learned.likelihood)
         kernels = [(1.0, learned.fitted)]
         if self.average_width and widths == "one":
             kernels = average(task, learned.fitted)
@@ -204,7 +275,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._kept = None
         self._kind = "comparison"
         self.n_iter_ = learned.sweeps
+        self._items = training.index
         self._keep_posterior(data, kernels, rows)
+        self._keep_judges(learned.fitted, task.likelihood, columns.names)
         self._warn_of_bounds(learned.at_bounds)
         n_parts = data.n_parts
         # an update that asks about new items would say so again and again
@@ -214,6 +287,44 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
                 " how items of one part stand to those of another comes from their features alone."
             )
         return self
+
+    def _read_votes(
+        self, problem: ComparedRows, columns: VoteColumns
+    ) -> tuple[PairData, VoteLikelihood | None]:
+        """The comparisons and, unless only who won counts under a probit response, the likelihood
+        with the habits to begin with.
+        """
+        tie, lapse = (
+            self._number("ties", np.inf),
+            self._number("lapse", 1.0),
+        )
+        given = problem.winners, problem.losers, problem.margins, problem.weights
+        data = columns.votes(problem.features, *given)
+        tied = not data.outcomes.all()
+        if tied and tie == 0:
+            raise ValueError("ties=0 says that there are none, but margins has ties; use 'tune'.")
+        if not (columns.known or tied or tie or lapse or self.response != "probit"):
+            return PairData.merged(problem.features, *given[:2], problem.weights), None
+        habits = first_habits(
+            data,
+            self.response,
+            with_judges=columns.names is not None,
+            with_sides=columns.first is not None,
+            tie=tie,
+            lapse=lapse,
+        )
+        return data, VoteLikelihood(data, habits)
+
+    def _number(self, name: str, end: float) -> float | None:
+        """The parameter of that name, from 0 to below an end, None to learn it."""
+        value = getattr(self, name)
+        if isinstance(value, str):
+            check_choice(value, name, ("tune",))
+            return None
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < end:
+            reach = "0 or more" if end == np.inf else f"from 0 to below {end:g}"
+            raise ValueError(f"{name} must be 'tune' or a number {reach}, got {value!r}.")
+        return float(value)
 
     def _keep_posterior(
         self, data: PairData, kernels: list[tuple[float, FittedKernel]], rows: Index | None
@@ -279,12 +390,57 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         all_winners = np.concatenate([data.winners, winners])
         all_losers = np.concatenate([data.losers, losers])
         counts = np.concatenate([data.counts, np.ones(len(winners))])
-        points = to_numpy(merged.index) if self._whole else self.basis_
-        self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts), points)
+        self._items = to_numpy(merged.index)
+        points = self._items if self._whole else self.basis_
+        grown = PairData.merged(merged.features, all_winners, all_losers, counts)
+        likelihood = None
+        if self._habits is not None:
+            grown = VoteColumns().votes(
+                merged.features, all_winners, all_losers, counts * 0 + 1, counts
+            )
+            likelihood = VoteLikelihood(grown, self._habits)
+        self._solve_again(grown, points, likelihood)
         self._kept = Kept(rows=[merged])
         self._n_seen += everything.shape[0]
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
+
+    def update_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
+        person: Any = None,
+        first: Any = None,
+    ) -> Self:
+        """Add comparisons to a model that was fitted on comparisons; kernel and amplitude stay, what
+        is known of judges is learned from all answers.
+
+        Parameters
+        ----------
+        X : (n, d) items; those with the very features of items of the model are those items
+        winners, losers : (p,) row numbers of this X, or labels of its index
+        margins, weights, person, first : (p,) as in `fit_comparisons`, where they were given there;
+            judges may be new
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        known = [judge.name for judge in self.judges_]
+        if (person is not None) != bool(known):
+            how = "with" if known else "without"
+            raise ValueError(f"person must be given as it was to fit_comparisons: {how} person.")
+        if first is None and self._habits is not None and self._habits.learned[SIDE]:
+            raise ValueError("first must be given as it was to fit_comparisons: with first.")
+        columns = VoteColumns.read(np.size(winners), weights, person, first, known)
+        return self._add(X, winners, losers, margins, weights, qid, columns=columns)
 
     def _extend(
         self,
@@ -293,25 +449,53 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         losers: Index,
         margins: FloatArray,
         weights: FloatArray,
+        **more: Any,
     ) -> int:
-        assert self._data is not None
-        data = self._data.extended(features, winners, losers, weights)
-        added = data.n_items - self._data.n_items
+        data = self._data
+        assert data is not None
+        columns = more["columns"]
+        habits, names = self._habits, columns.names
+        votes = columns.votes(features, winners, losers, margins, weights)
+        grown: PairData
+        if habits is None and not votes.outcomes.all():  # the first ties
+            old = np.ones(len(data), dtype=np.int64), np.zeros(len(data), dtype=np.int64)
+            data = Votes.gathered(data.features, (data.winners, data.losers), *old, data.counts)
+        if isinstance(data, Votes):
+            grown = data.with_votes(votes)
+            if habits is None or (habits.n_outcomes == 2 and not grown.outcomes.all()):
+                how = {"with_judges": names is not None, "with_sides": columns.first is not None}
+                tie, lapse = self._number("ties", np.inf), self._number("lapse", 1.0)
+                habits = first_habits(grown, self.response, **how, tie=tie, lapse=lapse)
+            likelihood = VoteLikelihood(grown, habits.extended(grown.n_judges))
+        else:
+            grown, likelihood = data.extended(features, winners, losers, weights), None
+        added = grown.n_items - data.n_items
         rows = self.basis_
-        if self._whole:  # items of an update have row numbers after those of `fit`
-            rows = np.concatenate([rows, self._n_seen + np.arange(added)])
-        self._solve_again(data, rows)
+        new = self._n_seen + np.arange(added)  # items of an update come after those of `fit`
+        if self._whole:
+            rows = np.concatenate([rows, new])
+        self._items = None if self._items is None else np.concatenate([self._items, new])
+        self._solve_again(grown, rows, likelihood, names)
         return added
 
-    def _solve_again(self, data: PairData, rows: Index | None) -> None:
+    def _solve_again(
+        self,
+        data: PairData,
+        rows: Index | None,
+        likelihood: VoteLikelihood | None = None,
+        names: list[Any] | None = None,
+    ) -> None:
         """Find the posterior on other comparisons, for the kernels that were learned."""
         points = data.features if self._whole else self.basis_points_
-        task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
+        task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole, likelihood)
+        if likelihood is not None:
+            task = habits_learned(task, self.amplitude_)
         kernels = [
             fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts
         ]
         self.n_iter_ += kernels[0].posterior.sweeps
         self._keep_posterior(data, with_shares(kernels), rows)
+        self._keep_judges(kernels[0], task.likelihood, names)
 
 
 def _query_codes(rows: ScoredRows) -> Index:

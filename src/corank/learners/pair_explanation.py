@@ -386,12 +386,19 @@ class ColumnOwners:
             d = model.n_features_in_
             names = model.feature_names
             names = [f"column {at}" for at in range(d)] if names is None else list(map(str, names))
-            return cls(names, np.arange(d))
+            return cls(names, np.arange(d)).followed_by(model.columns_of_roles)
         columns = model.encoder_.columns_
         called = [f"{column.vector}*" if column.vector else column.name for column in columns]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(called))}
         groups = np.asarray([numbers[name] for name in called])
-        return cls(list(numbers), groups[model.encoder_.attributes_])
+        owners = cls(list(numbers), groups[model.encoder_.attributes_])
+        return owners.followed_by(model.columns_of_roles)
+
+    def followed_by(self, names: Sequence[str]) -> ColumnOwners:
+        """With further columns, those with the same name as one."""
+        called = [*self.names, *dict.fromkeys(names)]
+        places = [called.index(name, len(self.names)) for name in names]
+        return ColumnOwners(called, np.concatenate([self.owners, places]).astype(np.int64))
 
     def distance(self, shares: FloatArray | None, weight: float = 1.0) -> str:
         """How much of the distance between rows the columns make, as a sentence, by the shares of

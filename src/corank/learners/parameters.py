@@ -7,7 +7,7 @@ into folds of the rows, and `read_dictionary`, which finds the atoms of a pursui
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -265,10 +265,16 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
     if isinstance(cv, LeaveOneGroupOut) and groups is not None:
         return groups
     units = np.arange(n)
-    is_list = not hasattr(cv, "split") and not isinstance(cv, Integral)
-    if is_list and isinstance(problem, ScoredRows):
-        units = np.full(n_rows, -1, dtype=np.int64)
-        units[index] = np.arange(n)
+    if not hasattr(cv, "split") and isinstance(cv, Iterable) and not isinstance(cv, str):
+        cv = list(cv)
+        if any(not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2 for pair in cv):
+            raise ValueError(
+                "cv must be a number, a splitter or a list of splits (train, test); for a fold number"
+                " per scored row PredefinedSplit of scikit-learn."
+            )
+        if isinstance(problem, ScoredRows):
+            units = np.full(n_rows, -1, dtype=np.int64)
+            units[index] = np.arange(n)
     splits = []
     for pair in check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups):
         train, test = (units[_checked_rows(rows, len(units))] for rows in pair)
@@ -282,7 +288,10 @@ def _checked_rows(given: Any, n_rows: int) -> Index:
     rows: NumpyArray = np.asarray(given)
     is_whole = rows.size == 0 or rows.dtype.kind in "iu"
     if rows.ndim != 1 or not is_whole or ((rows < 0) | (rows >= n_rows)).any():
-        raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
+        raise ValueError(
+            f"cv must give row numbers from 0 to {n_rows - 1}, where those of a splitter count scored"
+            f" rows only; got {rows!r:.80}."
+        )
     return rows.astype(np.int64)
 
 

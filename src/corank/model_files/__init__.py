@@ -11,11 +11,12 @@ import os
 import warnings
 from dataclasses import fields
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from corank.core.messages import ArgumentError
 from corank.core.registry import learner_class, stored_learners
 from corank.core.storable import ADDED_LATER, ModelFileError, function_name
 from corank.model_files.container import Packer, Unpacker, is_inner, read_model, write_model
@@ -40,6 +41,7 @@ class Saveable:
 
     contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
+    persons_encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
     _is_loaded: bool = False  # whether it came from a file
     _n_seen: int
@@ -52,6 +54,7 @@ class Saveable:
         *,
         overwrite: bool = False,
         encoder: TableEncoder | None = None,
+        persons: Literal["names", "numbers"] = "names",
     ) -> None:
         """Save the model as one file of arrays and JSON, which `corank.load` reads on any machine.
 
@@ -74,6 +77,9 @@ class Saveable:
             `encoder_` of a model that was loaded with one. Of any other preprocessing, such as a
             scikit-learn Pipeline, only the learner at its end can be saved here; for the whole of
             it see skops (https://skops.readthedocs.io).
+        persons : "names" or "numbers"
+            How persons who answered are called in the file: by their names, or by numbers, "0", "1"
+            and so on in the order of `persons_`, so that nobody can read who they are.
         """
         check_is_fitted(self)
         name = type(self).__name__
@@ -82,12 +88,15 @@ class Saveable:
                 f"save knows {', '.join(stored_learners())}, not {name}; see skops for other"
                 " estimators."
             )
+        if persons not in ("names", "numbers"):
+            raise ArgumentError("persons", f" must be 'names' or 'numbers', got {persons!r}.")
+        model = self if persons == "names" else self._without_names()
         encoder = self.encoder_ if encoder is None else encoder
         packer = Packer()
         header: dict[str, Any] = {"learner": name}
         header["parameters"], training_only = _pack_parameters(self, packer)
         header["fitted"] = {
-            stored_as: packer.pack(getattr(self, attribute, None), stored_as)
+            stored_as: packer.pack(getattr(model, attribute, None), stored_as)
             for stored_as, (attribute, _) in self.contents.items()
         }
         header["summary"] = {**self.counts(), **training_only}
@@ -95,10 +104,25 @@ class Saveable:
         if encoder is not None:
             from corank.model_files.encoders import pack_encoder
 
-            header["encoder"] = pack_encoder(encoder, self, packer)
+            n_columns = self.n_features_in_  # type: ignore[attr-defined]
+            header["encoder"] = pack_encoder(encoder, n_columns, packer)
+        if self.persons_encoder_ is not None:
+            from corank.model_files.encoders import pack_encoder
+
+            n_columns, name = len(self.persons_encoder_.attributes_), "persons_encoder"
+            header[name] = pack_encoder(self.persons_encoder_, n_columns, packer, name)
         header["table"] = None if self.table_ is None else dict(self.table_)
         of_a_site = self.table_ is not None and "federated" in self.table_
         write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
+
+    @property
+    def n_columns_of_persons(self) -> int:
+        """How many columns of persons the model knows."""
+        return 0
+
+    def _without_names(self) -> Self:
+        """The model with numbers in place of the names of persons."""
+        return self
 
     @property
     def _calls_functions(self) -> bool:
@@ -248,5 +272,12 @@ def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if header.get("encoder") is not None:
         from corank.model_files.encoders import unpack_encoder
 
-        learner.encoder_ = unpack_encoder(header["encoder"], arrays, learner)
+        learner.encoder_ = unpack_encoder(header["encoder"], arrays, learner.n_features_in_)
+    learner.persons_encoder_ = None
+    if header.get("persons_encoder") is not None:
+        from corank.model_files.encoders import unpack_encoder
+
+        n_columns, name = learner.n_columns_of_persons, "persons_encoder"
+        demand(n_columns > 0, name)
+        learner.persons_encoder_ = unpack_encoder(header[name], arrays, n_columns, name)
     return learner

@@ -43,8 +43,11 @@ TEXT_ARRAYS = entries(idf=floats("t"), components=finite("float32", "_", "t"))
 VECTOR_ARRAYS = entries(centres=floats("_"))
 
 
-def pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
-    """What a file holds of the encoder of a learner, beside the arrays that the packer takes."""
+def pack_encoder(encoder: Any, n_columns: int, packer: Packer, name: str = "encoder") -> Any:
+    """What a file holds of an encoder, under a name, beside the arrays that the packer takes.
+
+    n_columns : how many it should make
+    """
     if not isinstance(encoder, TableEncoder):
         raise TypeError(
             f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file"
@@ -52,22 +55,24 @@ def pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
             " (https://skops.readthedocs.io)."
         )
     header, arrays = encoder.to_state()
-    if len(encoder.attributes_) != learner.n_features_in_:
+    if len(encoder.attributes_) != n_columns:
         raise ValueError(
-            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on"
-            f" {learner.n_features_in_}."
+            f"{name} makes {len(encoder.attributes_)} columns, but the model was fitted on"
+            f" {n_columns}."
         )
-    packer.arrays.update({f"encoder.{name}": array for name, array in arrays.items()})
+    packer.arrays.update({f"{name}.{part}": array for part, array in arrays.items()})
     return header
 
 
-def unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEncoder:
-    """The encoder that a file holds for a learner; `arrays` are all of the file."""
-    prefix = "encoder."
+def unpack_encoder(
+    header: Any, arrays: dict[str, Any], n_columns: int, name: str = "encoder"
+) -> TableEncoder:
+    """The encoder that a file holds under a name; `arrays` are all of the file."""
+    prefix = f"{name}."
     encoder_arrays = {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
+        part.removeprefix(prefix): array
+        for part, array in arrays.items()
+        if part.startswith(prefix)
     }
     if isinstance(centre := encoder_arrays.get("centre"), np.ndarray):  # version 0.1 keeps no ends
         ends = {"low": np.full(centre.shape, -LARGEST), "high": np.full(centre.shape, LARGEST)}
@@ -75,7 +80,7 @@ def unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEn
     header = _as_today(header)
     demand(_is_sound_encoder(header, encoder_arrays), "table encoder")
     encoder = TableEncoder.from_state(header, encoder_arrays)
-    demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
+    demand(len(encoder.attributes_) == n_columns, "table encoder")
     return encoder
 
 

@@ -192,6 +192,9 @@ PREFERENCE_PROCESS: Contents = {
     "compared": ("_data", stored("Compared") | None),
     "whole": ("_whole", FLAG),
     "n_iter": ("n_iter_", COUNT),
+    "items": ("_items", later(whole("i"))),
+    "habits": ("_habits", later(stored("Habits"))),
+    "judges": ("judges_", later(several(stored("Judge"), "J"))),
 }
 DIFFERENCE_PROCESS: Contents = {
     **ONE_VIEW,

@@ -231,6 +231,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
+    model.refuse_targets("plot_path")
     path = model.tuning_path
     if path is None:
         raise ValueError(

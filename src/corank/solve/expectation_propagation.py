@@ -15,10 +15,11 @@ there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -68,6 +69,12 @@ BLOCK_ENTRIES = 2**17  # values of comparisons at a time: they stay in the cache
 PRODUCT_ENTRIES = 2**19  # values of items that one thread sums over their opponents
 
 
+# log probability of answers whose differences are normal, its slope in their mean and minus its bend
+Likelihood: TypeAlias = Callable[
+    [FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]
+]
+
+
 @dataclass(frozen=True)
 class Sites:
     """The sites that stand for the comparisons: precisions and shifts, (N,) each."""
@@ -111,6 +118,8 @@ def propagate(
     pairs: PairData,
     start: Sites | None = None,
     *,
+    likelihood: Likelihood | None = None,
+    learn: Callable[[SitePosterior], tuple[Array, Likelihood]] | None = None,
     tolerance: float = TOLERANCE,
     sweeps: int = MAX_SWEEPS,
 ) -> SitePosterior:
@@ -125,6 +134,8 @@ def propagate(
     pairs : N comparisons between the items, each with as many sites, which are alike, as it was
         made
     start : sites to begin with, those of other kernel parameters; None for sites that say nothing
+    likelihood : of answers, where that is not probit
+    learn : gives other features and another likelihood after every sweep
     """
     n = len(pairs)
     sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
@@ -133,7 +144,7 @@ def propagate(
     least_residual = np.inf
     least_at = 0
     for sweep in range(1, sweeps + 1):
-        posterior, new, moves = _sweep(features, pairs, sites, sweep)
+        posterior, new, moves = _sweep(features, pairs, sites, sweep, likelihood)
         if posterior.residual < 0.9 * least_residual:
             least_residual = posterior.residual
             least_at = sweep
@@ -147,6 +158,8 @@ def propagate(
             sites.precision + damping * (new.precision - sites.precision),
             sites.shift + damping * (new.shift - sites.shift),
         )
+        if learn is not None:
+            features, likelihood = learn(posterior)
     raise AssertionError("at least one sweep is made")
 
 
@@ -169,7 +182,7 @@ def _damped(
 
 
 def _sweep(
-    features: Array, pairs: PairData, sites: Sites, number: int
+    features: Array, pairs: PairData, sites: Sites, number: int, likelihood: Likelihood | None
 ) -> tuple[SitePosterior, Sites, FloatArray]:
     """The posterior under the sites, the sites that match it, and the moves to them (2, N), in
     standard deviations.
@@ -186,7 +199,7 @@ def _sweep(
     spread = xp.matrix_transpose(solve_lower_of_many(factor, turned))
     differences = to_numpy(pairs.apply(spread @ half))[:, 0]
     variances = pairs.squared_distances(spread)
-    new, evidence = _matched(differences, variances, sites)
+    new, evidence = _matched(differences, variances, sites, likelihood)
     weights = solve_upper(xp.matrix_transpose(factor), half)[:, 0]
     log_evidence = (
         0.5 * float(xp.sum(half * half))
@@ -228,22 +241,36 @@ def density_over_probability(z: FloatArray) -> FloatArray:
     )
 
 
-def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Sites, FloatArray]:
-    """Sites whose Gaussian has the moments of the cavity times Φ, and the share of each in the log
-    evidence.
+def cavities(
+    mean: FloatArray, variance: FloatArray, sites: Sites
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and variance of every difference once its site is taken out, and the share of the
+    precision that is left: (N,) each.
 
     Written without 1/variance, which is infinite for two items that are equal.
     """
-    # of the precision, once the site is taken out
     kept = np.maximum(1 - variance * sites.precision, MIN_CAVITY_SHARE)
-    cavity_variance = variance / kept
-    cavity_mean = (mean - variance * sites.shift) / kept
-    scale = np.sqrt(1 + cavity_variance)
-    z = cavity_mean / scale
-    log_probability = log_ndtr(z)
+    return (mean - variance * sites.shift) / kept, variance / kept, kept
+
+
+def probit(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The log probability of comparisons whose differences are normal, its slope in their mean
+    and minus its bend.
+    """
+    scale = np.sqrt(1 + variance)
+    z = mean / scale
     ratio = density_over_probability(z)
-    slope = ratio / scale
-    bend = np.clip(ratio * (z + ratio), 0.0, 1.0) / scale**2
+    return log_ndtr(z), ratio / scale, np.clip(ratio * (z + ratio), 0.0, 1.0) / scale**2
+
+
+def _matched(
+    mean: FloatArray, variance: FloatArray, sites: Sites, likelihood: Likelihood | None
+) -> tuple[Sites, FloatArray]:
+    """Sites whose Gaussian has the moments of the cavity times the likelihood, and the share of
+    each in the log evidence.
+    """
+    cavity_mean, cavity_variance, kept = cavities(mean, variance, sites)
+    log_probability, slope, bend = (likelihood or probit)(cavity_mean, cavity_variance)
     left = 1 - cavity_variance * bend
     new = Sites(bend / left, (slope + cavity_mean * bend) / left)
     gap = sites.precision * mean**2 - 2 * mean * sites.shift + variance * sites.shift**2

@@ -127,22 +127,23 @@ class GridSystem(DualSystem):
         factors = self.factors  # which find the sizes of the kernel values
         return GridSpectrum(*map(Spectrum.of, factors, self._sizes))
 
-    def centred_targets(self, *, centred: bool) -> tuple[FloatArray, FloatArray]:
-        """J s (a, b) less what is taken out of it for every fold, in the directions of residuals; and
-        what that is, (a, 1) or (a, b).
-        """
+    def offsets(self, *, centred: bool) -> FloatArray:
+        """What is taken out of the scores for every fold: (a, 1), or (a, b) for single pairs."""
+        targets, (a, b) = self.on_grid(self.targets[:, 0]), self.shape
+        if not centred:
+            return np.zeros((a, 1))
+        held = targets.sum(axis=1, keepdims=True) if self.whole_rows else targets
+        return np.asarray((targets.sum() - held) / max(a * b - (b if self.whole_rows else 1), 1))
+
+    def centred_targets(self, *, centred: bool) -> FloatArray:
+        """J s (a, b) less the offsets, in the directions of residuals."""
         targets, ones = map(self.on_grid, self.targets.T)
-        (a, b), offsets = self.shape, np.zeros((self.shape[0], 1))
-        if centred:
-            held = targets.sum(axis=1, keepdims=True) if self.whole_rows else targets
-            offsets = (targets.sum() - held) / max(a * b - (b if self.whole_rows else 1), 1)
-        values = targets - offsets * ones
-        return values @ self.grid_spectrum.right.vectors if self.whole_rows else values, offsets
+        values = targets - self.offsets(centred=centred) * ones
+        return np.asarray(values @ self.grid_spectrum.right.vectors if self.whole_rows else values)
 
     def left_out(self, alphas: FloatArray, *, centred: bool) -> Iterator[FloatArray]:
         """Residuals (a, b) of what is held out, alpha by alpha; see `GridSpectrum.left_out`."""
-        _, offsets = self.centred_targets(centred=centred)
-        targets = self.on_grid(self.targets[:, 0])
+        targets, offsets = self.on_grid(self.targets[:, 0]), self.offsets(centred=centred)
         return self.grid_spectrum.left_out(targets, alphas, offsets, whole_rows=self.whole_rows)
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
@@ -272,11 +273,12 @@ def held_out_on_grid(
     (a, b), n_folds = system.shape, system.shape[0]
     if not system.whole_rows and a * b <= MAX_FOLDS:
         n_folds = a * b
-    targets, _ = system.centred_targets(centred=centred)
+    rescaled = scoring == "rescaled"
+    targets = system.centred_targets(centred=centred) if rescaled else 0.0
     sums: Any = [[], [], []]
     for residuals in system.left_out(grid.alphas, centred=centred):
         pairs = [(residuals, residuals)]
-        if scoring == "rescaled":
+        if rescaled:
             fitted = targets - residuals
             pairs += [(residuals, fitted), (fitted, fitted)]
         for kept, (first, second) in zip(sums, pairs, strict=False):

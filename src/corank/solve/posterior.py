@@ -184,18 +184,24 @@ class Posterior:
         observed difference is above 0.
         """
         noise = self.answer_noise if observed else 0.0
+        return self.averaged(lambda moments, _: chance_above_zero(moments, noise), first, second)
 
-        def chances(run: slice) -> FloatArray:
+    def averaged(
+        self, chance: Callable[[Moments, slice], FloatArray], first: Any, second: Any
+    ) -> FloatArray:
+        """What a function says of the moments of f(a) − f(b) and the numbers of their rows, row by
+        row, averaged over the mixture: (n, …).
+        """
+
+        def average(run: slice) -> FloatArray:
             ends = take(first, run), take(second, run)
             gaps = [process.differences(*ends) for process in self.processes]
             if self.as_one:
-                return chance_above_zero(self._mixed(gaps), noise)
-            total = np.zeros(len(gaps[0][0]))
-            for weight, gap in zip(self.weights, gaps, strict=True):
-                total += weight * chance_above_zero(gap, noise)
-            return total
+                return chance(self._mixed(gaps), run)
+            shares = zip(self.weights, gaps, strict=True)
+            return np.asarray(sum(weight * chance(gap, run) for weight, gap in shares))
 
-        return np.concatenate(list(self._in_blocks(chances, first)))
+        return np.concatenate(list(self._in_blocks(average, first)))
 
     def _mixed(self, moments: Iterable[Moments]) -> Moments:
         mean, spread = mixture(self.weights, moments)

@@ -29,6 +29,7 @@ from corank.core.basis import KernelBasis, pivoted_rows
 from corank.core.kernels import Kernel, finite_values, squared_norms
 from corank.solve.expectation_propagation import PairData, SitePosterior, Sites, propagate
 from corank.solve.posterior import Widths, seen_rows, weighted_distances, widened
+from corank.solve.votes import VoteLikelihood
 
 # factors of the width at the start, looked at before the search
 FIRST_WIDTHS = 4.0 ** np.arange(-3, 3)
@@ -46,6 +47,8 @@ SEARCH_STEPS = 60  # of L-BFGS
 SLOPE_STEP = 1e-3  # of the log width, for slopes by differences where the kernel has no gradient
 FEW_POINTS = 200  # of the basis on which the search begins where there are more than twice as many
 MAX_ONE_THREAD_ENTRIES = 2**20  # of the features of the items, up to which one thread is fastest
+HABIT_TOLERANCE = 1e-3  # of expectation propagation while habits are learned
+HABIT_SWEEPS = 60
 AVERAGE_STEP = 0.5  # of the log width between two kernels that are averaged
 MAX_AVERAGE_STEPS = 8  # each way
 MAX_EVIDENCE_FALL = 5.0  # nats below the best width: kernels beyond have a share of less than 1 %
@@ -57,21 +60,19 @@ MAX_EVIDENCE_FALL = 5.0  # nats below the best width: kernels beyond have a shar
 @dataclass(frozen=True)
 class PreferenceTask:
     """Comparisons, and the basis that spans the function; `whole` where its points are the compared
-    items.
+    items; the likelihood of votes, None where answers are probit.
     """
 
     data: PairData
     basis: KernelBasis
     whole: bool
+    likelihood: VoteLikelihood | None = None
 
     def thinned(self, size: int) -> PreferenceTask:
         """The task on a basis of `size` of the points."""
         rows = pivoted_rows(self.basis.kernel, self.basis.points, size, np.random.default_rng(0))
-        return PreferenceTask(
-            self.data,
-            replace(self.basis, points=take(self.basis.points, np.sort(rows))),
-            whole=False,
-        )
+        basis = replace(self.basis, points=take(self.basis.points, np.sort(rows)))
+        return replace(self, basis=basis, whole=False)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def fit_kernel(
     reference = np.empty(0) if is_sparse(data.features) else data.features
     with in_one_thread(reference, wanted=basis.size * data.n_items <= MAX_ONE_THREAD_ENTRIES):
         features = amplitude**0.5 * _whitened(data, basis)
-        return FittedKernel(basis, amplitude, propagate(features, data, start, **how), features)  # type: ignore[arg-type]
+        posterior = propagate(features, data, start, likelihood=task.likelihood, **how)  # type: ignore[arg-type]
+        return FittedKernel(basis, amplitude, posterior, features)
 
 
 def _whitened(data: PairData, basis: KernelBasis) -> Array:
@@ -219,6 +221,7 @@ class PreferenceSolution:
     fitted: FittedKernel
     at_bounds: tuple[str, ...]
     sweeps: int
+    likelihood: VoteLikelihood | None = None
 
 
 def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
@@ -243,6 +246,73 @@ def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
             ascent.sweeps = rough.sweeps
             place, _ = ascent.climb(place, unit)
     return PreferenceSolution(ascent.fitted(place), ascent.at_bounds(place), ascent.sweeps)
+
+
+def learn_votes(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
+    """The kernel parameters and the habits of judges of largest evidence: in turn, the first on few
+    points of a large basis.
+    """
+    ascent = Ascent(task, search)
+    place = np.full(ascent.size, 0.0)
+    if search.widths == "given":
+        place[: ascent.n_amplitudes] = USUAL_LOG_VARIANCE
+    else:
+        rough = task
+        if task.basis.size > 2 * FEW_POINTS and not task.basis.kernel.precomputed:
+            rough = task.thinned(FEW_POINTS)
+        climb = Ascent(rough, search)
+        place, unit = climb.highest(climb.first_look())
+        climb.task, _, climb.sites = with_habits(climb, place)
+        place, _ = climb.climb(place, unit)
+        ascent.task = replace(task, likelihood=climb.task.likelihood)
+        ascent.sites, ascent.sweeps = climb.sites, climb.sweeps
+    ascent.task, place, ascent.sites = with_habits(ascent, place)
+    return PreferenceSolution(
+        ascent.fitted(place), ascent.at_bounds(place), ascent.sweeps, ascent.task.likelihood
+    )
+
+
+def with_habits(ascent: Ascent, place: FloatArray) -> tuple[PreferenceTask, FloatArray, Sites]:
+    """The task with habits of largest evidence at the kernel of a place, the place with the
+    amplitude that goes with them, and the sites: all of them move with every sweep.
+    """
+    task, place = ascent.task, np.array(place)
+    amplitude, kernel = ascent.split(place)
+    white = _whitened(task.data, replace(task.basis, kernel=kernel))
+    assert task.likelihood is not None
+    likelihood = task.likelihood
+
+    def learn(posterior: SitePosterior) -> tuple[Array, VoteLikelihood]:
+        nonlocal amplitude, likelihood
+        likelihood = likelihood.improved(posterior)
+        if ascent.search.amplitude is None:  # of the effective number of weights, as by MacKay
+            weights = to_numpy(posterior.mean)
+            total = posterior.counts * posterior.sites.precision
+            explained = float(total @ posterior.variances)
+            _, slope = ascent.prior(amplitude)
+            step = (weights @ weights - explained + 2 * slope) / (explained + 1.0)
+            amplitude *= float(np.exp(np.clip(step, -1.0, 1.0)))
+        return amplitude**0.5 * white, likelihood
+
+    posterior = propagate(
+        amplitude**0.5 * white,
+        task.data,
+        ascent.sites,
+        likelihood=likelihood,
+        learn=learn,
+        tolerance=HABIT_TOLERANCE,
+        sweeps=HABIT_SWEEPS,
+    )
+    ascent.sweeps += posterior.sweeps
+    if ascent.search.amplitude is None:
+        place[0] = np.log(amplitude * ascent.variance)
+    return replace(task, likelihood=likelihood), place, posterior.sites
+
+
+def habits_learned(task: PreferenceTask, amplitude: float) -> PreferenceTask:
+    """The task with habits of largest evidence at its kernel."""
+    ascent = Ascent(task, EvidenceSearch(amplitude, "given"))
+    return with_habits(ascent, np.zeros(0))[0]
 
 
 class Ascent:
@@ -327,7 +397,7 @@ class Ascent:
     def descent(self, parameters: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log evidence and its gradient."""
         fitted = self.fitted(parameters, tolerance=SEARCH_TOLERANCE, sweeps=SEARCH_SWEEPS)
-        prior, prior_slope = self._prior(fitted.amplitude)
+        prior, prior_slope = self.prior(fitted.amplitude)
         slopes = (
             [amplitude_slope(self.task.data, fitted) + prior_slope]
             if self.search.amplitude is None
@@ -337,7 +407,7 @@ class Ascent:
             slopes.extend(self._width_slopes(parameters, fitted))
         return -fitted.posterior.log_evidence - prior, -np.asarray(slopes)
 
-    def _prior(self, amplitude: float) -> tuple[float, float]:
+    def prior(self, amplitude: float) -> tuple[float, float]:
         """The log density of an amplitude before any answer, up to a constant, and its slope in log
         amplitude.
         """
@@ -375,7 +445,7 @@ class Ascent:
             for amplitude in amplitudes:
                 there = np.concatenate([[amplitude] * self.n_amplitudes, [width] * self.n_widths])
                 fitted = self.fitted(there, tolerance=ROUGH_TOLERANCE)
-                value = fitted.posterior.log_evidence + self._prior(fitted.amplitude)[0]
+                value = fitted.posterior.log_evidence + self.prior(fitted.amplitude)[0]
                 if value > best.get(amplitude, (-np.inf, there))[0]:
                     best[amplitude] = value, there
         ranked = [place for _, place in sorted(best.values(), key=lambda entry: -entry[0])]

@@ -612,6 +612,7 @@ def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, Float
 
 def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `Scan.check_alone`."""
+    learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
     total, count = 0.0, 0
     for scores, predictions, codes in scored_queries(learner, scan):
@@ -631,6 +632,7 @@ def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float
 
 def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float:
     """R² of the rows that have a score; `arguments` : as in `Scan.check_alone`."""
+    learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
     count, mean, spread, loss = 0, 0.0, 0.0, 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):

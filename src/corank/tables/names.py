@@ -114,7 +114,7 @@ def rows_by_name(names: Iterable[str | None], column: str, place: str = "") -> d
     return rows
 
 
-def names_in(table: pa.Table, name: str, role: str, file: TableFile) -> list[str | None]:
+def names_in(table: pa.Table, name: str, role: str, file: object) -> list[str | None]:
     """The names in a column as text, None where there is none; 7, 7.0 and "7" are one name."""
     values = plain(column(table, name, role))
     if pa.types.is_nested(values.type):

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from corank.core.arrays import Array, FloatArray, Index, first_appearance, stack_rows, take
+from corank.core.messages import ArgumentError
 from corank.core.sampling import Digests, canonical_order
 from corank.inputs import (
     comparison_groups,
@@ -19,10 +20,16 @@ from corank.inputs import (
     read_features,
     read_unscored,
 )
-from corank.learners.average.encoding import STANDARD, kernel_columns
+from corank.learners.average.encoding import STANDARD, encoded_tables, kernel_columns
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.learner import AverageLearner
 from corank.learners.average.model import compared_units, fit_encoded
+from corank.learners.average.roles import (
+    answers_of_persons,
+    learned_roles,
+    read_roles,
+    read_roles_of,
+)
 from corank.learners.average.scored_table import (
     EncodedTable,
     ScoredTable,
@@ -224,6 +231,9 @@ class AutoRanker(RankerMixin, AverageLearner):
         qid: Any = None,
         unscored: Any = None,
         links: Any = None,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
     ) -> Self:
         """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
@@ -239,13 +249,18 @@ class AutoRanker(RankerMixin, AverageLearner):
         qid : (n,) one label per row of X; comparisons of one query are held out together
         unscored : (m, d) more items, which say what columns look like and where views agree
         links : links between the rows of X, and of `unscored` after them, as in `fit`
+        person : (p,) who compared, as in `fit`
+        item, persons : of the rows of X, and about persons, as in `fit`
 
         Returns
         -------
         self
         """
         table = X
-        X, unscored, encoder = self._encoded(X, unscored)
+        X, labels = read_roles(X, person, item, n=len(winners))
+        unscored, others = read_roles_of(unscored, labels)
+        self._roles = None
+        X, unscored, encoder = encoded_tables(self.encoder, X, unscored)
         features = read_features(self, X, reset=True)
         self._kernel_columns = self.views and kernel_columns(self, features)
         n = features.shape[0]
@@ -260,11 +275,22 @@ class AutoRanker(RankerMixin, AverageLearner):
         self._with_links = links is not None
         self._n_seen = n
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
-        settings = self.read_settings(encoder)
+        width, given = numbers.shape[1], None
+        self._roles, persons_encoder = learned_roles(labels, persons)
+        if self._roles is not None:
+            if links is not None and labels.person is not None:
+                raise ArgumentError("links", " does not go with person= in fit_comparisons.")
+            labels = labels.followed_by_items(others, n, numbers.shape[0] - n)
+            numbers, pairs, given, labels = answers_of_persons(numbers, pairs, labels)
+            numbers = self._roles.beside(numbers, labels)
+        settings = self.read_settings(encoder, width)
         digests = settings.digests(numbers)
-        items = EncodedTable(take(numbers, canonical_order(digests)), None, settings)
-        self._fit_pairs(items, digests, pairs, groups, matrix)
-        self.encoder_ = encoder
+        if given is None:
+            items = EncodedTable(take(numbers, canonical_order(digests)), None, settings)
+        else:
+            items = EncodedTable(numbers, None, settings)
+        self._fit_pairs(items, digests, pairs, groups, matrix, given=given)
+        self.encoder_, self.persons_encoder_ = encoder, persons_encoder
         return self
 
     def _fit_pairs(
@@ -276,16 +302,25 @@ class AutoRanker(RankerMixin, AverageLearner):
         links: Any = None,
         *,
         honest: bool = True,
+        given: Index | None = None,
     ) -> None:
         """Fit to comparisons.
 
         items : in the canonical order of their features; digests : of these as they were given
+        given : the numbers that rows had before there was one for every person who compared them;
+            then `items` are as they were given
         pairs : rows of winners and losers as they were given, margins and weights; links : likewise
         honest : as in `fit_average`
         """
         winners, losers, margins, weights = pairs
         compared = winners, losers, np.column_stack([margins, weights])
-        order = canonical_order(digests, edges=[compared, *link_edges(links)])
+        edges = [compared, *link_edges(links)]
+        if given is None:
+            given, order = np.arange(len(items)), canonical_order(digests, edges=edges)
+        else:
+            groups_of_rows = items.settings.groups_of_rows(items.features)
+            order = canonical_order(digests, edges=edges, groups=groups_of_rows)
+            items = EncodedTable(take(items.features, order), None, items.settings)
         places = np.argsort(order)
         chosen = np.lexsort((weights, margins, places[losers], places[winners]))
         first = places[winners[chosen]]
@@ -298,16 +333,18 @@ class AutoRanker(RankerMixin, AverageLearner):
             weights[chosen],
             first_appearance(groups[chosen])[0],
             len(used),
+            take(items.settings.persons(items.features), first),
         )
         if links is not None:
             links = links[order][:, order].sorted_indices()
         others = np.setdiff1d(np.arange(len(items)), used)
         model, average = fit_encoded(items, used, others, units, links, honest=honest)
-        model = model.as_given(average, order[used], chosen)
+        model = model.as_given(average, given[order[used]], chosen)
         self._kind = "comparison"
         self._n_comparisons = len(first)
-        self._n_scored = len(used)
-        self._n_unscored = len(others)
+        n_items = len(np.unique(given))
+        self._n_scored = len(np.unique(given[order[used]]))
+        self._n_unscored = n_items - self._n_scored
         self._keep(model, average, items.settings)
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
@@ -321,13 +358,13 @@ class AutoRanker(RankerMixin, AverageLearner):
         if units.second is not None:
             wrong = np.where(held_out == 0, 0.5, held_out < 0)[judged]
             return float(np.average(wrong, weights=units.roots[judged] ** 2)), 0.5
-        queries = units.groups if units.whole else None
+        queries = units.groups if units.whole or units.has_levels else None
         return float(disagreement_error(*_judged(average), qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
         units = average.judged_units
         scores, predictions = _judged(average)
-        if units.whole:
+        if units.whole or units.has_levels:
             errors: FloatArray = disagreement_error(
                 scores, predictions, qid=units.groups, average=False
             )

@@ -17,6 +17,8 @@ from corank.learners.average.encoding import (
     IDENTITY,
     KERNELS,
     OWN_KERNEL,
+    PERSON,
+    PERSONS,
     QUERY_RANKS,
     RANKS,
     STANDARD,
@@ -48,6 +50,36 @@ WIDTHS_BESIDE_ITEMS = (1.0, 4.0)
 SHARE_OF_ITEMS = 0.1  # of the kernel, where item effects stand beside columns
 
 
+COLUMNS = "columns"
+# of the kernel between answers: what of the item it compares, times what of who answered
+PARTS = (
+    (COLUMNS, ""),
+    (IDENTITY, ""),
+    (COLUMNS, PERSON),
+    (IDENTITY, PERSON),
+    (COLUMNS, PERSONS),
+    (IDENTITY, PERSONS),
+    ("", PERSON),
+)
+IN_WORDS = (
+    "",
+    "one effect per item",
+    "own deviations of each person",
+    "own effects of items for each person",
+    "columns of persons x columns",
+    "columns of persons x items",
+    "one level per person",
+)
+# of the candidates for items and persons
+BASES = (
+    (STANDARD, "rbf", 1.0),
+    (STANDARD, "rbf", 4.0),
+    (STANDARD, "laplacian", 4.0),
+    (RANKS, "rbf", 2.0),
+    (RANKS, "laplacian", 4.0),
+)
+BASES_OF_TEXT = ((STANDARD, "linear", 1.0), (STANDARD, "cosine", 1.0), (STANDARD, "rbf", 1.0))
+
 MAX_HOPS = 1_000  # links that rows see each other over
 
 
@@ -75,6 +107,9 @@ class Candidate:
     identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that
         of the columns: one effect per item. 1 for item effects alone
     prior : its weight before any score is seen
+    shares : of the parts of the kernel between answers, in the order of PARTS: columns; one effect
+        per item; both once more for each person alone; both times columns of persons; one level per
+        person. Their sum is 1; none stands for a kernel between items alone
     per_column : whether every column has a width of its own, learned from scored rows (30 or more)
         without those that it is judged by: for rbf, exponential and laplacian kernels of regressors
     """
@@ -92,12 +127,20 @@ class Candidate:
     prior: Finite = 1.0
     identity: Finite = field(default=0.0, metadata={ADDED_LATER: True})
     per_column: bool = field(default=False, metadata={ADDED_LATER: True})
+    shares: tuple[Finite, ...] = field(default=(), metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether a fitted average can have such a candidate."""
         if not (self.width > 0 and self.prior > 0 and self.strength >= 0):
             return False
+        if self.shares and (len(self.shares) != len(PARTS) or min(self.shares) < 0):
+            return False
         return self.hops <= MAX_HOPS and 0 <= self.identity <= 1
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """The parts of the kernel between answers."""
+        return [part for part, share in zip(PARTS, self.shares, strict=bool(self.shares)) if share]
 
     @property
     def rows(self) -> str:
@@ -123,6 +166,10 @@ class Candidate:
 
     def describe(self, view_names: Sequence[str] = ()) -> str:
         """The candidate in a few words."""
+        if self.shares:
+            columns = replace(self, shares=(), identity=0.0).describe(view_names)
+            words = zip(IN_WORDS, self.shares, strict=True)
+            return "; ".join(f"{what or columns} ({share:.0%})" for what, share in words if share)
         if self.identity == 1:
             return "one effect per item"
         if self.identity:
@@ -154,6 +201,26 @@ class Candidate:
         if self.views == "one":
             return f"{text} of {seen[0]}"
         return f"{text}, {self.views} of {' and '.join(seen) or 'views'}"
+
+
+@storable("WeighedCandidate")
+@dataclass(frozen=True)
+class WeighedCandidate:
+    """One line of `candidates_`.
+
+    Attributes
+    ----------
+    candidate : what was fitted
+    what : the same in words
+    weight : its share in the average
+    error : held-out squared error of its scores; for rankers of score differences within queries,
+        at their best scale
+    """
+
+    candidate: Candidate
+    what: str
+    weight: float
+    error: float
 
 
 def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
@@ -203,6 +270,18 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(
                 "candidates: identity must lie between 0 and 1, and goes with neither second_order"
                 f" nor agreement, got {candidate!r}."
+            )
+        if candidate.shares and (
+            len(candidate.shares) != len(PARTS)
+            or min(candidate.shares) < 0
+            or max(candidate.shares) == 0
+            or candidate.learns_factors
+            or candidate.needs_unscored
+        ):
+            raise ValueError(
+                f"candidates: shares are {len(PARTS)} numbers of at least 0, which go with neither"
+                " relevance, per_column, second_order nor agreement, got"
+                f" {candidate!r}."
             )
         if candidate.per_column and not candidate.can_have_widths:
             raise ValueError(

@@ -7,7 +7,7 @@ free is a ranker with one query. `Spectrum` does the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated
 
@@ -16,7 +16,7 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index, take
 from corank.core.folds import fold_blocks
 from corank.core.loss import PairLoss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import are_below, floats, storable, whole
+from corank.core.storable import ADDED_LATER, are_below, floats, storable, whole
 from corank.solve.spectrum import LEAST, Spectrum, solve_shifts
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
@@ -38,6 +38,7 @@ class Observations:
     whole : whether folds are made of whole groups, so that held-out predictions have no level
     n_points : number of rows or items
     queries : (N,) codes of the queries that were given, None without
+    persons : (N,) codes of who answered, None where nobody knows; samples take all of a person's
     """
 
     scores: Annotated[FloatArray, floats("e")]
@@ -49,6 +50,9 @@ class Observations:
     whole: bool
     n_points: int
     queries: Annotated[Index | None, whole("e", below="e") | None] = None
+    persons: Annotated[Index | None, whole("e") | None] = field(
+        default=None, metadata={ADDED_LATER: True}
+    )
 
     def is_sound(self) -> bool:
         """Whether a model can have kept such observations."""
@@ -76,6 +80,7 @@ class Observations:
             groups=None if groups is None else np.unique(groups, return_inverse=True)[1],
             folds=np.unique(self.folds[chosen], return_inverse=True)[1],
             queries=take(self.queries, chosen),
+            persons=take(self.persons, chosen),
         )
 
     def renumbered(self, points: Index) -> Observations:
@@ -117,7 +122,7 @@ class Observations:
     @property
     def truth(self) -> FloatArray:
         """What held-out predictions should be: (N,)."""
-        return self.targets if self.whole else self.roots * self.scores
+        return self.targets if self.whole or self.has_levels else self.roots * self.scores
 
     @cached_property
     def base(self) -> float:
@@ -141,6 +146,13 @@ class Observations:
             return values
         columns = values.reshape(len(self), -1) / self.roots[:, None]
         return self.operator.root(columns).reshape(values.shape)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether there are several free levels, and units are held out one by one: what is predicted of
+        them is then centred with those of their group.
+        """
+        return not self.whole and self.groups is not None and int(self.groups.max()) > 0
 
     def at(self, values: FloatArray) -> FloatArray:
         """Values at points (n_points, …) as values of observations: (N, …)."""
@@ -175,6 +187,15 @@ class Observations:
         """
         values = (self.roots * self.at(predictions).T).T
         return self.centred(values) if self.whole else values
+
+    def without(self, block: Index, predictions: FloatArray) -> FloatArray:
+        """Predictions at points (n_points, …), made without a block of observations, as those of the
+        block; of scores whose level is free they are centred with what is predicted of the others.
+        """
+        if not self.has_levels:
+            return self.take(block).left_out(predictions)
+        centred: FloatArray = self.centred((self.roots * self.at(predictions).T).T)
+        return centred[block]
 
 
 @dataclass(frozen=True)
@@ -229,10 +250,13 @@ def solve_kernel(
     targets = observations.targets[:, None]
     evidence = spectrum.evidence(targets, observations.n_free)
     amplitude = evidence.best_amplitudes(alphas)
-    operator, levels = observations.operator, None
+    operator, levels, codes = observations.operator, None, np.zeros(len(observations))
     if isinstance(operator, QueryLoss) and operator.comparison.needs_queries:
-        levels = operator.direction[:, None]
-    free = spectrum if levels is None or observations.whole else spectrum.without(levels)
+        levels, codes = operator.direction[:, None], operator.queries
+    free = spectrum
+    if levels is not None and not observations.whole:
+        free = spectrum.without(levels * (codes[:, None] == np.unique(codes)))
+    share = 1.0 if levels is None or not observations.has_levels else 1 - levels**2
     left = free.left_out(targets, observations.blocks, alphas, with_variances=with_variances)
     variances = left.variances if with_variances else np.full_like(left.residuals, np.nan)
     if levels is not None and observations.whole:  # they do not count: their eigenvalue is 0
@@ -241,7 +265,7 @@ def solve_kernel(
         alphas=alphas,
         log_evidence=evidence.at(amplitude, alphas * amplitude),
         amplitude=amplitude,
-        held_out=observations.truth[:, None] - left.residuals,
-        variance=variances * amplitude,
+        held_out=observations.truth[:, None] - share * left.residuals,
+        variance=share**2 * variances * amplitude,
         duals=spectrum.solve(targets, alphas),
     )

@@ -4,7 +4,7 @@ rows, or from sums over all rows in a basis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -14,16 +14,37 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpstrf, dtrtri
 
-from corank.core.arrays import FloatArray, Index, in_order, runs_of_rows, symmetrised, take
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    in_order,
+    runs_of_rows,
+    stack_rows,
+    sum_of,
+    symmetrised,
+    take,
+)
 from corank.core.basis import WHITEN_INSIDE
 from corank.core.loss import Loss, Pointwise, QueryLoss, WithinQueries
-from corank.core.storable import Finite, floats, pair, storable
+from corank.core.storable import (
+    Finite,
+    by_name,
+    feature_rows,
+    floats,
+    pair,
+    several,
+    storable,
+    whole,
+)
 from corank.core.sums import N_TARGETS, Statistics, gather
 from corank.learners.average.closed_form import Observations
+from corank.learners.average.encoding import PERSON
 from corank.learners.average.similarity import (
     CandidateKernel,
     Distances,
     Encoded,
+    Similarity,
     Space,
     second_order_features,
 )
@@ -65,6 +86,15 @@ class FittedCandidate(CandidateKernel):
     basis: Annotated[tuple[FloatArray, FloatArray] | None, BASIS | None] = None
     means: Annotated[FloatArray | None, floats("_") | None] = None
 
+    @property
+    def own_similarities(self) -> list[Similarity]:
+        """The kernels of what persons have alone."""
+        return [
+            part
+            for part in self.similarities
+            if any(each.kernel == PERSON for each in part.factors)
+        ]
+
     def with_points(self, order: Index) -> FittedCandidate:
         """The candidate with its points in another order."""
         basis = None if self.basis is None else (self.basis[0], self.basis[1][order])
@@ -73,6 +103,80 @@ class FittedCandidate(CandidateKernel):
     def variance(self, side: int) -> float:
         """The prior variance of its function, as it counts on a side."""
         return self.amplitude * self.multipliers[side] ** 2
+
+
+@storable("LaterAnswers")
+@dataclass(frozen=True)
+class LaterAnswers:
+    """Answers of persons who were not there in the fit, by which they have deviations of their own
+    from what all share, which stays what it is.
+
+    rows : encoded, by the name of the encoding; scores, weights : (a,); persons : (a,) their codes
+    coefficients : (a,) for every candidate of the model
+    roots : (a, a) for every candidate, turn kernel values with the rows, by their squares, into what
+        they know of a variance, in units of its kernel
+    """
+
+    rows: Annotated[Mapping[str, Array], by_name(feature_rows(".a", "_"))]
+    scores: Annotated[FloatArray, floats(".a")]
+    weights: Annotated[FloatArray, floats(".a")]
+    persons: Annotated[Index, whole(".a")]
+    coefficients: Annotated[Sequence[FloatArray], several(floats(".a"))] = ()
+    roots: Annotated[Sequence[FloatArray], several(floats(".a", ".a"))] = ()
+
+    def is_sound(self) -> bool:
+        """Whether a model can have kept such answers."""
+        return len(self.scores) > 0 and bool((self.weights > 0).all())
+
+    def followed_by(self, later: LaterAnswers) -> LaterAnswers:
+        """With further answers, whose coefficients are not known."""
+        rows = {name: stack_rows([values, later.rows[name]]) for name, values in self.rows.items()}
+        return LaterAnswers(
+            rows,
+            np.concatenate([self.scores, later.scores]),
+            np.concatenate([self.weights, later.weights]),
+            np.concatenate([self.persons, later.persons]),
+        )
+
+    def fitted(
+        self, candidates: Sequence[FittedCandidate], shared: FloatArray, *, free_level: bool
+    ) -> LaterAnswers:
+        """With the coefficients of deviations of every person: kernel least squares on what shared
+        functions (C, a) leave of the scores. O(C Σ m³) for persons with m answers.
+
+        free_level : whether the level of a person's scores says nothing
+        """
+        n = len(self.scores)
+        coefficients, roots = [], []
+        for fitted, values in zip(candidates, shared, strict=True):
+            distances = Distances(self.rows, self.rows)
+            parts = [distances.kernel(part) for part in fitted.own_similarities]
+            kernel = np.asarray(sum_of(parts)) if parts else np.zeros((n, n))
+            solution, root = np.zeros(n), np.zeros((n, n))
+            for person in np.unique(self.persons):
+                rows = np.flatnonzero(self.persons == person)
+                residuals = (self.scores - values)[rows]
+                weights = np.sqrt(self.weights[rows])
+                units = Observations(
+                    residuals,
+                    weights,
+                    np.arange(len(rows)),
+                    None,
+                    np.zeros(len(rows), dtype=np.int64) if free_level else None,
+                    np.arange(len(rows)),
+                    False,
+                    len(rows),
+                )
+                lower = dual_factor(kernel[np.ix_(rows, rows)], units, fitted.alpha)
+                dual = scipy.linalg.cho_solve(lower, units.targets[:, None])
+                solution[rows] = units.root_transposed(dual)[:, 0]
+                inner = units.root(np.eye(len(rows)))
+                root[np.ix_(rows, rows)] = scipy.linalg.solve_triangular(
+                    np.tril(lower[0]), inner, lower=True
+                )
+            coefficients.append(solution)
+            roots.append(root)
+        return replace(self, coefficients=coefficients, roots=roots)
 
 
 def alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
@@ -298,7 +402,8 @@ class PointFeatures:
     @property
     def names(self) -> list[str]:
         """The encodings that rows need."""
-        return [similarity.sight.encoding for similarity in self.built.similarities]
+        similarities = [each for part in self.built.similarities for each in part.factors]
+        return [similarity.sight.encoding for similarity in similarities]
 
     def kernel(self, rows: Encoded) -> FloatArray:
         """Kernel values of encoded rows with the points: (n, r)."""
@@ -448,6 +553,9 @@ def left_out_of_dual(
         variances[block] = np.diag(covariance)
     if units.whole:
         variances -= alpha * levels**2
+    if sample.has_levels:
+        residuals *= 1 - levels**2
+        variances *= (1 - levels**2) ** 2
     return LeftOutUnits(residuals, np.maximum(variances, LEAST))
 
 

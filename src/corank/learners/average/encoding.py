@@ -15,12 +15,16 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
+from sklearn.base import clone
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take
 from corank.core.basis import KernelBasis, make_basis
 from corank.core.kernels import Kernel, check_precomputed, is_named
 from corank.core.storable import any_floats, feature_rows, floats, storable, stored, whole
 from corank.core.views import SumKernel, View, numbered_views, select
+from corank.encode.encoder import TableEncoder
+from corank.inputs import is_frame, is_matrix_of_numbers
+from corank.tables.columns import stacked_tables
 
 STANDARD, RANKS, QUERY_RANKS, BOTH_RANKS, AS_GIVEN = (
     "standardised",
@@ -35,6 +39,8 @@ WITHIN_QUERIES = (QUERY_RANKS, BOTH_RANKS)  # those that only rows with query la
 WIDE_KERNELS = ("rbf", "exponential", "laplacian")  # those that have a width
 KERNELS = ("linear", "cosine", *WIDE_KERNELS)  # of encoded columns
 IDENTITY = "identity"  # of rows by the item that they are
+PERSON = "person"  # of rows by who answered; below 0 nobody
+PERSONS = "columns of persons"
 NAMELESS = -(2.0**50)  # codes from here on down are no row's but those of models
 
 MAX_KERNEL_POINTS = 2_000  # rows of a kernel of the user's own by which all rows are known
@@ -234,7 +240,8 @@ class EncodingBeside:
 @storable("ItemIdentity")
 @dataclass(frozen=True)
 class ItemIdentity:
-    """The columns that say which item a row is, as they are: no other encoding has them.
+    """The columns that say which item a row is, or who answered, or that are columns of persons, as
+    they are: no other encoding has them.
 
     columns : (k,)
     """
@@ -244,7 +251,14 @@ class ItemIdentity:
 
     def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
         """The columns of X: (n, k)."""
-        return X[:, self.columns]
+        return dense_columns(X, self.columns)
+
+
+def dense_columns(X: Array, columns: Index | Sequence[int]) -> FloatArray:
+    """Some columns of X, dense or CSR."""
+    if is_sparse(X):
+        return np.asarray(X.tocsc()[:, columns].todense(), dtype=np.float64)
+    return np.asarray(X[:, columns])
 
 
 def known_items(codes: FloatArray) -> FloatArray:
@@ -405,6 +419,40 @@ def fit_encoding(
             scaled = ScaledColumns.fit(X, name, groups=groups)
             encoding = EncodingBeside(name, plain, ranked, scaled.only(grouped))
     return encoding if len(encoding.columns) else None
+
+
+def encoded_tables(given: Any, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
+    """X and unscored rows as numbers, and the encoder that a table of more than numbers went through.
+
+    given : the encoder of a learner, which is fitted to the tables unless it is already
+    """
+    if not (given is None or isinstance(given, TableEncoder) or hasattr(given, "groups_")):
+        kind = type(given).__name__
+        raise TypeError(
+            f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a"
+            " pipeline."
+        )
+    fitted = given if hasattr(given, "columns_") else None
+    if not is_frame(X):
+        if given is not None and fitted is None:
+            raise ValueError(
+                "encoder is for tables; X is a matrix, which an encoder that is fitted must"
+                " have made."
+            )
+        if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
+            raise ValueError(
+                f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}:"
+                " hand over the table, or what the encoder made of it."
+            )
+        return X, unscored, fitted
+    if given is None and is_matrix_of_numbers(X):
+        return X, unscored, None
+    encoder = fitted
+    if encoder is None:
+        template = TableEncoder() if given is None else clone(given)
+        encoder = template.fit(X if unscored is None else stacked_tables(X, unscored))
+    others = None if unscored is None else encoder.transform(unscored)
+    return encoder.transform(X), others, encoder
 
 
 def block_encoder(

@@ -17,7 +17,7 @@ import numpy as np
 from corank.core.arrays import Array, FloatArray, Index
 from corank.core.kernels import Kernel, RbfPoints, unit_rows
 from corank.learners.average.coefficients import FittedCandidate
-from corank.learners.average.encoding import IDENTITY, WIDE_KERNELS
+from corank.learners.average.encoding import IDENTITY, PERSON, WIDE_KERNELS
 from corank.learners.average.similarity import (
     Distances,
     Encoded,
@@ -90,11 +90,20 @@ class _Summand:
         """What summands share that are functions of the same products or distances."""
         return self.similarity.sight.name, self.similarity.kernel
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether its kernel is no product, and not that of persons."""
+        return self.similarity.times is None and self.similarity.kernel != PERSON
+
 
 def _parts(
     summands: Sequence[_Summand], points: Encoded
-) -> Iterator[_Products | _Powers | _ItemEffects]:
+) -> Iterator[_Products | _Powers | _ItemEffects | _KernelProducts]:
     """Summands of the same kernel and columns together."""
+    of_pairs = [summand for summand in summands if not summand.is_alone]
+    if of_pairs:
+        yield _KernelProducts(of_pairs, points)
+    summands = [summand for summand in summands if summand.is_alone]
     for (_, kernel), group in groupby(
         sorted(summands, key=lambda s: s.kernel), key=lambda s: s.kernel
     ):
@@ -123,6 +132,29 @@ class _Products:
     def add(self, encoded: Encoded, values: FloatArray) -> None:
         """Add the functions at encoded rows to the values of their candidates: (C, n)."""
         values[self._candidates] += (self._seen(encoded) @ self._directions).T
+
+
+class _KernelProducts:
+    """Functions of products of kernels, such as own deviations of persons."""
+
+    def __init__(self, summands: Sequence[_Summand], points: Encoded) -> None:
+        self._points = points
+        self._groups: dict[tuple[object, ...], tuple[Similarity, list[_Summand]]] = {}
+        for summand in summands:
+            # the scale is that of the coefficients
+            kernel = replace(summand.similarity, scale=1.0)
+            key = tuple(
+                (each.sight.name, each.kernel, each.gamma, each.scale) for each in kernel.factors
+            )
+            self._groups.setdefault(key, (kernel, []))[1].append(summand)
+
+    def add(self, encoded: Encoded, values: FloatArray) -> None:
+        """Add the functions at encoded rows to the values of their candidates: (C, n)."""
+        distances = Distances(encoded, self._points)
+        for kernel, summands in self._groups.values():
+            cells = distances.kernel(kernel)
+            for summand in summands:
+                values[summand.candidate] += cells @ summand.coefficients
 
 
 class _ItemEffects:

@@ -10,12 +10,24 @@ from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
 from corank.core.kernels import UNIT_KERNELS, Kernel, column_shares
-from corank.learners.average.candidates import Candidate
+from corank.core.messages import count
+from corank.learners.average.candidates import Candidate, WeighedCandidate
 from corank.learners.average.coefficients import FittedCandidate
-from corank.learners.average.encoding import IDENTITY, WITHIN_QUERIES, rows_over_links
+from corank.learners.average.encoding import (
+    IDENTITY,
+    PERSON,
+    PERSONS,
+    WITHIN_QUERIES,
+    rows_over_links,
+)
 from corank.learners.average.model import AverageModel
 from corank.learners.average.posterior import EncodedBlock
-from corank.learners.average.similarity import Encoded, Sight, Space, second_order_features
+from corank.learners.average.similarity import (
+    Encoded,
+    Similarity,
+    Space,
+    second_order_features,
+)
 from corank.learners.pair_explanation import (
     ALL_COLUMNS,
     LIMITED,
@@ -33,6 +45,7 @@ from corank.learners.pair_explanation import (
 )
 
 MAX_ANSWERS = 400  # scores or comparisons whose parts are worked out one by one
+MAX_REASONS = 3  # candidates that `reason_` names
 LEAST_SIZE = 1e-9  # of the largest: what is smaller is rounding
 
 
@@ -78,6 +91,26 @@ def explain_average(
     return replace(explanation, distance=columns.distance(shares, weight))
 
 
+def reason_of(candidates: Sequence[WeighedCandidate], n_carrying: int, error: str) -> str:
+    """What an average is made of and how good it is, in at most six lines."""
+    lines = [(f"An average of {count(n_carrying, 'model')} out of {len(candidates)}.")]
+    largest = [f"{line.weight:.0%} {line.what}" for line in candidates[:MAX_REASONS]]
+    others = "; less for each of the others" if len(candidates) > MAX_REASONS else ""
+    lines.append(f"{'; '.join(largest)}{others}.")
+    lines.append(error)
+    if any(line.candidate.views == "agreement" for line in candidates):
+        share = sum(line.weight for line in candidates if line.candidate.views == "agreement")
+        lines.append(
+            f"Models whose views agree on unscored rows have {share:.0%} of the weight."
+            if share > 0
+            else "Agreement between the views does not fit the scores, so it has no weight."
+        )
+    if any(line.candidate.hops for line in candidates):
+        share = sum(line.weight for line in candidates if line.candidate.hops)
+        lines.append(f"Models that use linked rows have {share:.0%} of the weight.")
+    return "\n".join(lines)
+
+
 def shares_of_distance(model: AverageModel, n_features: int) -> tuple[FloatArray | None, float]:
     """How much of the distance between rows every feature makes (d,), by widths that candidates
     learned per column, and the weight of these; None where they have none.
@@ -87,7 +120,8 @@ def shares_of_distance(model: AverageModel, n_features: int) -> tuple[FloatArray
     if weight == 0:
         return None, 0.0
     features = {encoding.name: encoding.columns for encoding in model.encodings}
-    shares = np.zeros(n_features)
+    last = max(int(columns.max(initial=0)) for columns in features.values())
+    shares = np.zeros(max(n_features, last + 1))
     for fitted in learned:
         similarity = fitted.similarities[0]
         power = Kernel(similarity.kernel).width_power
@@ -158,9 +192,7 @@ class _PairTerms:
             share = self.share(fitted)
             similarities = fitted.similarities
             of_unscored = fitted.view_coefficients
-            views = [
-                self._view_name(fitted.candidate, each.sight, view_names) for each in similarities
-            ]
+            views = [self._view_name(fitted.candidate, each, view_names) for each in similarities]
             if fitted.means is not None and of_unscored is not None:
                 first, second = second_order_features(similarities, fitted.means, block.to_unscored)
                 values = share * (first - second) * of_unscored[0]
@@ -227,8 +259,15 @@ class _PairTerms:
             )
         return list(contributions.values())
 
-    def _view_name(self, candidate: Candidate, sight: Sight, names: Sequence[str]) -> str:
-        """The views that a kernel sees, and whether over links."""
+    def _view_name(self, candidate: Candidate, similarity: Similarity, names: Sequence[str]) -> str:
+        """The views that a kernel sees, whether over links, and whose they are."""
+        sight, times = similarity.sight, similarity.times
+        if times is not None:
+            name = self._view_name(candidate, replace(similarity, times=None), names)
+            own = times.kernel == PERSON
+            return f"{name}, {'of this person alone' if own else 'by columns of the person'}"
+        if sight.encoding == PERSON:
+            return "the level of the person"
         if sight.encoding == IDENTITY:
             return "the item itself"
         views = self.model.view_columns.get(candidate.encoding, ())
@@ -251,7 +290,9 @@ class _PairTerms:
         points = []
         items = []
         for name, rows in encoded.items():
-            if name in self.model.points and name not in self.context:
+            # points are answers of persons about items
+            about = name in self.model.points and name not in (PERSON, PERSONS)
+            if about and name not in self.context:
                 at_points = self.model.points[name]
                 if name == IDENTITY:  # codes whose last digits count
                     both = np.maximum(np.vstack([at_points, rows]), -1.0)
@@ -272,7 +313,9 @@ class _PairTerms:
             differs = np.union1d(differs, numbers[_differing(self.encoded[name])])
         players = np.unique(columns.owners[differs])
         additive = all(
-            similarity.kernel in ("linear", IDENTITY) and fitted.means is None
+            similarity.kernel in ("linear", IDENTITY)
+            and similarity.times is None
+            and fitted.means is None
             for fitted in self.used
             for similarity in fitted.similarities
         )

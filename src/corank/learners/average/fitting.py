@@ -135,7 +135,7 @@ def fit_average(
     done : called with steps of a fit and shares of them
     """
     weighing, teaching = split(units, seed)
-    sampled, sample_space = _sample(space, units, weighing)
+    sampled, sample_space = sample_of(space, units, weighing)
     folds = honest_folds(sampled) if honest else []
     all_rows = rows or UnitsToSum(space, units, partial(done, "coefficients"))
     # without whole folds that did not teach, weights and errors are those of the sample
@@ -299,25 +299,28 @@ def split(units: Observations, seed: int) -> tuple[Index, Index]:
     n_weighing = min(len(units) // 2, MAX_WEIGHED)
     if n_weighing < FEW_WEIGHED:
         return np.arange(len(units)), np.arange(0)
-    weighing = _some(units, n_weighing, [seed, 1])
+    weighing = some(units, n_weighing, [seed, 1])
     others = np.setdiff1d(np.arange(len(units)), weighing)
     is_cut = np.isin(units.folds[others], units.folds[weighing]).any()
     return weighing, others[:0] if is_cut or len(others) < FEW_WEIGHED else others
 
 
-def _some(units: Observations, most: int, seed: list[int]) -> Index:
-    """All units, or whole folds as long as they fit, or some of all rows."""
+def some(units: Observations, most: int, seed: list[int]) -> Index:
+    """All units, or whole folds or persons as long as they fit, or some of all rows."""
     if len(units) <= most:
         return np.arange(len(units))
     rng = np.random.default_rng(seed)
-    order = rng.permutation(int(units.folds.max()) + 1)
+    folds = (
+        units.folds if units.persons is None else np.unique(units.persons, return_inverse=True)[1]
+    )
+    order = rng.permutation(int(folds.max()) + 1)
     whole, room = [], most
-    for fold, size in zip(order.tolist(), np.bincount(units.folds)[order].tolist(), strict=True):
+    for fold, size in zip(order.tolist(), np.bincount(folds)[order].tolist(), strict=True):
         if size <= room:
             whole.append(fold)
             room -= size
     if len(whole) >= min(len(order), 8) and room <= most // 2:
-        return np.flatnonzero(np.isin(units.folds, whole))
+        return np.flatnonzero(np.isin(folds, whole))
     return np.sort(rng.choice(len(units), most, replace=False))
 
 
@@ -326,7 +329,7 @@ def honest_folds(units: Observations) -> list[Index]:
     return coarse_folds(units, int(np.clip(JUDGED_UNITS // len(units), 3, 5)))
 
 
-def _sample(space: Space, units: Observations, chosen: Index) -> tuple[Observations, Space]:
+def sample_of(space: Space, units: Observations, chosen: Index) -> tuple[Observations, Space]:
     """The chosen units, and the space of their rows."""
     if len(chosen) == len(units):
         return units, space
@@ -387,11 +390,12 @@ def _shortlisted(
     """
     if not len(teaching):
         return candidates, []
-    few = teaching[_some(units.take(teaching), FEW_WEIGHED, [seed, 6])]
-    rows, few_space = _sample(space, units, few)
+    few = teaching[some(units.take(teaching), FEW_WEIGHED, [seed, 6])]
+    rows, few_space = sample_of(space, units, few)
     # widths were learned from these rows, so they cannot be judged by them
-    taught = [candidate for candidate in candidates if candidate.per_column]
-    others = [candidate for candidate in candidates if not candidate.per_column]
+    # and of few rows nothing is known of items and persons
+    taught = [candidate for candidate in candidates if candidate.per_column or candidate.shares]
+    others = [candidate for candidate in candidates if candidate not in taught]
     if not others:
         return candidates, []
     judged = judge(few_space, others, rows, with_variances=False)
@@ -467,10 +471,11 @@ def honest_predictions(
     everything = np.arange(len(units))
     for fold in folds:
         kept = np.setdiff1d(everything, fold)
-        train, left = units.take(kept), units.take(fold)
+        train = units.take(kept)
         if int(train.folds.max()) < 1:
             continue
-        predictions[fold] = left.left_out(values_at_points(space, candidates, train, ranks=ranks))
+        values = values_at_points(space, candidates, train, ranks=ranks)
+        predictions[fold] = units.without(fold, values)
     return predictions
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
-from warnings import catch_warnings
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from corank.core.arrays import (
     to_numpy,
     with_precision_of,
 )
-from corank.core.kernels import is_named
 from corank.core.messages import count, held_out_error, warn_user
 from corank.core.observations import TIED, refuse_lost_differences
 from corank.core.queries import encode_queries
@@ -35,16 +34,13 @@ from corank.core.storable import (
     per_view,
     several,
     size,
-    storable,
     stored,
 )
-from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import (
     as_numbers,
     as_scan,
     is_frame,
-    is_matrix_of_numbers,
     is_scan,
     read_features,
     read_scanned_features,
@@ -53,52 +49,50 @@ from corank.inputs import (
     read_weights,
     scans,
 )
-from corank.learners.average.candidates import Candidate
+from corank.learners.average.candidates import WeighedCandidate
 from corank.learners.average.encoding import (
     as_columns,
+    encoded_tables,
     kernel_columns,
-    views_of_kernels,
 )
-from corank.learners.average.explanation import explain_average, shares_of_distance
+from corank.learners.average.explanation import (
+    explain_average,
+    reason_of,
+    shares_of_distance,
+)
 from corank.learners.average.fitting import FittedAverage
-from corank.learners.average.model import AverageModel, extended, fit_table
+from corank.learners.average.model import AverageModel, fit_table
 from corank.learners.average.posterior import RowsToEncode
-from corank.learners.average.scored_table import AverageSettings, EncodedTable, ScoredTable
+from corank.learners.average.refitting import extended, fit_without_unscored
+from corank.learners.average.roles import (
+    PersonsAndItems,
+    RowLabels,
+    labels_of,
+    more_answers,
+    persons_at,
+    read_roles,
+    read_roles_of,
+    with_role_columns,
+)
+from corank.learners.average.scored_table import (
+    AverageSettings,
+    EncodedTable,
+    ScoredTable,
+)
+from corank.learners.average.settings import settings_of
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
-from corank.learners.parameters import WITH_UNSCORED, seed
+from corank.learners.parameters import WITH_UNSCORED
 from corank.learners.update import COMPARED, check_like_fit
 from corank.links import read_link_matrix
 from corank.model_files import Saveable
 from corank.model_files.schema import Contents
-from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, unscored_effect_of
+from corank.solve.effect import UnscoredEffect, unscored_effect_of
 from corank.solve.posterior import Posterior
 from corank.solve.questions import ask
 from corank.tables import to_arrow
-from corank.tables.columns import stacked_tables
 
-MAX_REASONS = 3  # candidates that `reason_` names
 NOT_HELD_OUT = "held-out predictions of an average are of rows in memory, not of files or updates."
-
-
-@storable("WeighedCandidate")
-@dataclass(frozen=True)
-class WeighedCandidate:
-    """One line of `candidates_`.
-
-    Attributes
-    ----------
-    candidate : what was fitted
-    what : the same in words
-    weight : its share in the average
-    error : held-out squared error of its scores; for rankers of score differences within queries,
-        at their best scale
-    """
-
-    candidate: Candidate
-    what: str
-    weight: float
-    error: float
 
 
 class AverageLearner(Saveable, QueryEstimator):
@@ -114,6 +108,7 @@ class AverageLearner(Saveable, QueryEstimator):
     fit_intercept = True  # whether the level of the scores is free
     _training: ScoredTable | None = None  # is not in a file
     _kernel_columns: Any = None  # for kernels of the user's own
+    _roles: PersonsAndItems | None = None  # who answered, and about which item
 
     contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
@@ -133,6 +128,7 @@ class AverageLearner(Saveable, QueryEstimator):
         "n_comparisons": ("_n_comparisons", COUNT),
         "effect": ("_effect", stored("UnscoredEffect") | None),
         "kernel_columns": ("_kernel_columns", later(several(stored("KernelColumns")))),
+        "roles": ("_roles", later(stored("Roles"))),
     }
 
     # ---------------------------------------------------------------- fit
@@ -147,6 +143,9 @@ class AverageLearner(Saveable, QueryEstimator):
         unscored: Any = None,
         unscored_qid: Any = None,
         links: Any = None,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit the average on the rows that have a score; the others say what columns look like and
@@ -165,6 +164,14 @@ class AverageLearner(Saveable, QueryEstimator):
         links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or
             an array (m, 2) of row numbers, with weights in a third column if there are any.
             `corank.links.read_links` reads ids
+        person : (n,) who gave the score of every row, or the name of a column of a frame: what
+            persons have in common and where they differ is learned, as far as held-out errors say
+            so. Without qid a ranker compares the rows of a person, and a regressor learns a level
+            for each
+        item : (n,) which item every row is, or the name of a column: items that come back have an
+            effect of their own beside what columns say, and how often they were scored is a column
+        persons : a table of columns about persons, by name: a frame with a column that is called as
+            `person`, else by its index (pandas) or first column; or a dict of names to numbers
         checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
@@ -174,20 +181,22 @@ class AverageLearner(Saveable, QueryEstimator):
         X, y, qid = as_scan(X, y, qid)
         if is_scan(X) or checkpoint is not None:
             scores = {"y": y, "qid": qid, "sample_weight": sample_weight}
-            others = {"unscored": unscored, "unscored_qid": unscored_qid, "links": links}
-            return self._fit_scan(X, scores | others, checkpoint)
+            beside = {"unscored": unscored, "unscored_qid": unscored_qid, "links": links}
+            beside |= {"person": person, "item": item, "persons": persons}
+            return self._fit_scan(X, scores | beside, checkpoint)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        given = X
-        X, unscored, encoder = self._encoded(given, unscored)
+        X, labels = read_roles(X, person, item)
+        unscored, others = read_roles_of(unscored, labels)
+        self._roles, given = None, X
+        X, unscored, encoder = encoded_tables(self.encoder, X, unscored)
         features = read_features(self, X, reset=True)
         self._kernel_columns = self.views and kernel_columns(self, features)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
-            given = not np.isnan(table.scores).all()
             cause = (
                 "sample_weight leaves no scored row: all of them have weight zero."
-                if given
+                if not np.isnan(table.scores).all()
                 else None
             )
             raise ValueError(cause or "y has no scored row: every score is NaN.")
@@ -195,8 +204,11 @@ class AverageLearner(Saveable, QueryEstimator):
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         self._with_queries = qid is not None
         self._with_links = links is not None
-        self.fit_scored(table, self.read_settings(encoder))
-        self.encoder_ = encoder
+        width = table.features.shape[1]
+        labels = labels.followed_by(others, n := features.shape[0], len(table.scores) - n)
+        table, self._roles, persons_encoder = with_role_columns(table, labels, persons)
+        self.fit_scored(table, self.read_settings(encoder, width))
+        self.encoder_, self.persons_encoder_ = encoder, persons_encoder
         is_encoded = is_frame(given) and encoder is not None and encoder is not self.encoder
         if is_encoded and len(table.scored) < len(table.scores):
             self.keep_scored_rows(to_arrow(given).take(pa.array(table.scored)))
@@ -238,7 +250,7 @@ class AverageLearner(Saveable, QueryEstimator):
         assert self._training.numbers is not None
         scored = self._training.numbers[self._training.scored]
         places = np.argsort(np.argsort(scored))  # the ordered rows among those that are given
-        self._scored_rows = rows.take(pa.array(places))
+        self.scored_rows = rows.take(pa.array(places))
 
     def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
@@ -257,47 +269,6 @@ class AverageLearner(Saveable, QueryEstimator):
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
         self._keep(model, average, settings, table)
 
-    def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
-        """X and unscored rows as numbers, and the encoder that a table of more than numbers went
-        through.
-        """
-        if not (
-            self.encoder is None
-            or isinstance(self.encoder, TableEncoder)
-            or hasattr(self.encoder, "groups_")
-        ):
-            kind = type(self.encoder).__name__
-            raise TypeError(
-                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a"
-                " pipeline."
-            )
-        fitted = self.encoder if hasattr(self.encoder, "columns_") else None
-        if not is_frame(X):
-            if self.encoder is not None and fitted is None:
-                raise ValueError(
-                    "encoder is for tables; X is a matrix, which an encoder that is fitted must"
-                    " have made."
-                )
-            if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
-                raise ValueError(
-                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}:"
-                    " hand over the table, or what the encoder made of it."
-                )
-            return X, unscored, fitted
-        if self.encoder is None and is_matrix_of_numbers(X):
-            return X, unscored, None
-        encoder = fitted
-        if encoder is None:
-            from sklearn.base import clone
-
-            template = TableEncoder() if self.encoder is None else clone(self.encoder)
-            encoder = template.fit(X if unscored is None else stacked_tables(X, unscored))
-        return (
-            encoder.transform(X),
-            None if unscored is None else encoder.transform(unscored),
-            encoder,
-        )
-
     def _keep(
         self,
         model: AverageModel,
@@ -311,7 +282,7 @@ class AverageLearner(Saveable, QueryEstimator):
         self._effect: UnscoredEffect | None = None
         self._training = table
         self._average = average
-        self._scored_rows = None
+        self.scored_rows = None
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
         lines = [] if average is None else average.table
@@ -325,64 +296,39 @@ class AverageLearner(Saveable, QueryEstimator):
         """The error on new rows of an average that chose without them, and that of a constant."""
         raise AssertionError("a learner says what its error is")
 
-    def read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
+    def read_settings(
+        self, encoder: TableEncoder | None, width: int | None = None
+    ) -> AverageSettings:
         """Parameters, checked; views are those of the kinds of columns that an encoder found,
         unless they are given.
+
+        width : how many columns there are before those of items and persons, None where there are
+            no others
         """
-        views: Sequence[View] = ()
-        kinds: Sequence[str] = ()
-        number = seed(self.random_state)
-        everything = [] if encoder is None else encoder.groups_
-        groups = [group for group in everything if group.kind != "identity"]
-        found = [] if encoder is None else encoder.views()
-        if is_named(self.views, "kinds"):
-            if len(groups) < 2:
-                raise ValueError(
-                    "views='kinds' needs a table with columns of more than one kind: text, vectors,"
-                    " and numbers with categories."
-                )
-            views = found
-        elif self.views is not None:
-            views = self._declared_views(encoder, np.random.default_rng(number))
-        elif any(group.kind != "table" for group in groups):
-            views = found
-            kinds = [group.kind for group in groups]
-        views = views and views_of_kernels(views, self._kernel_columns)
-        return AverageSettings(
-            ranks=self._ranks,
-            fit_intercept=bool(self.fit_intercept),
-            views=views,
-            kinds=kinds,
-            groups=[group.columns for group in groups if group.kind != "table"],
-            candidates=self.candidates,
-            seed=number,
-            identity=[
-                int(at) for group in everything if group.kind == "identity" for at in group.columns
-            ],
-        )
+        return settings_of(self, encoder, self._roles, self._kernel_columns, width)
 
     def _numbers(self, features: Array) -> Array:
         parts = self._kernel_columns
         return as_columns(parts, features) if parts else as_numbers(features)
 
+    def _inputs(
+        self, X: Any, person: Any = None, item: Any = None, persons: Any = None
+    ) -> tuple[Array, Array]:
+        """The checked features of new rows, and what the model predicts from."""
+        check_is_fitted(self)
+        X, labels = labels_of(self._roles, X, person, item)
+        features = self._read(X)
+        return features, self._with_roles(self._numbers(features), labels, persons)
+
+    def _with_roles(self, numbers: Array, labels: RowLabels, persons: Any = None) -> Array:
+        if self._roles is None:
+            return numbers
+        of_persons = persons_at(self._roles, labels, persons, self.persons_encoder_)
+        return self._roles.beside(numbers, labels, of_persons=of_persons)
+
     @property
     def _calls_functions(self) -> bool:
         return any(part.kernel.calls_function for part in self._kernel_columns or ())
-
-    def _declared_views(
-        self, encoder: TableEncoder | None, rng: np.random.Generator
-    ) -> Sequence[View]:
-        """The views that were given, by columns of the features; names are those of a table's
-        columns.
-        """
-        if encoder is None or not are_by_name(self.views):
-            names = self.feature_names
-            return read_views(self.views, self.n_features_in_, names, rng)
-        names = encoder.feature_names_in_
-        views: Sequence[View] = encoded_views(
-            read_views(self.views, len(names), names, rng), encoder.attributes_
-        )
-        return views
 
     def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
         n = features.shape[0]
@@ -417,13 +363,23 @@ class AverageLearner(Saveable, QueryEstimator):
         return ScoredTable(stack_rows([table.features, more]), scores, queries, weights)
 
     def update(
-        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        links: Any = None,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
     ) -> Self:
         """Add newly scored rows: the average is fitted anew on those that the model has kept and
         the new ones.
 
         Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen
-        again.
+        again. Answers of persons who were not there in the fit take no new fit: what all persons
+        share stays, and these get deviations of their own from it, in a moment.
 
         Parameters
         ----------
@@ -434,6 +390,8 @@ class AverageLearner(Saveable, QueryEstimator):
         sample_weight : (n,) weights
         links : links between the rows of X, needed where the model was fitted with them: X then
             holds all linked items, and y is NaN for those that have no new score
+        person, item : as in `fit`, needed where the model was fitted with them
+        persons : columns of persons who were not in `fit`
 
         Returns
         -------
@@ -442,28 +400,41 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if self._kind == "comparison":
             raise ValueError(COMPARED)
-        if self._model.units is None:
-            raise ValueError(
-                "update: the model has too many scored rows to keep them; fit again with all rows."
-            )
         check_like_fit("qid", qid, self._with_queries)
         check_like_fit("links", links, self._with_links, "they were")
+        X, labels = labels_of(self._roles, X, person, item)
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
-        encoder = self.encoder_
-        known = self.table_
-        settings = self.read_settings(encoder)
-        model, average = extended(self._model, table, settings)
+        encoder, persons_encoder = self.encoder_, self.persons_encoder_
+        known, width = self.table_, table.features.shape[1]
+        if self._roles is not None:
+            for role, names in (("person", self._roles.persons), ("item", self._roles.items)):
+                check_like_fit(role, getattr(labels, role), names is not None)
+            add = partial(more_answers, table, self._roles, labels, persons, persons_encoder)
+            table, roles = add(counted=False)
+            newcomers = self._model.with_newcomers(table, self.read_settings(encoder, width))
+            if newcomers is not None:
+                self._model, self._roles = newcomers, roles
+                self._n_scored += len(table.scored)
+                self._n_seen += len(table.scored)
+                return self
+            table, self._roles = add(counted=True)
+        settings = self.read_settings(encoder, width)
         self._n_scored += len(table.scored)
+        if self._model.units is None:
+            raise ValueError(
+                "update: the model has too many scored rows to keep them; fit again with all rows."
+            )
+        model, average = extended(self._model, table, settings)
         if links is None:
             self._n_seen += len(table.scored)
         else:  # linked items are those of `fit`, and perhaps more
             self._n_seen = max(self._n_seen, len(table.scores))
             self._n_unscored = max(self._n_seen - self._n_scored, 0)
-        if table.queries is not None:
+        if table.queries is not None and not settings.by_person:
             sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
             self._n_queries += len(sizes)
             if self._ranks and (sizes == 1).any():
@@ -474,14 +445,22 @@ class AverageLearner(Saveable, QueryEstimator):
                     " again with all rows."
                 )
         self._keep(model, average, settings)
-        self.encoder_ = encoder
+        self.encoder_, self.persons_encoder_ = encoder, persons_encoder
         self.table_ = known
         return self
 
     # ---------------------------------------------------------------- predict
 
     def predict(
-        self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False
+        self,
+        X: Any,
+        *,
+        qid: Any = None,
+        links: Any = None,
+        return_std: bool = False,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
     ) -> Any:
         """Scores of the rows of X: higher is better.
 
@@ -499,6 +478,11 @@ class AverageLearner(Saveable, QueryEstimator):
             none, which then have weights of their own
         return_std : whether to return the standard deviation of a new score of every row too, noise
             included
+        person : (n,) for whom the rows are ordered, the name of a column of a frame, or one name
+            for all rows. A known person gets an own order, anybody else what columns of persons
+            say; None gives the consensus, what persons have in common
+        item : (n,) which items the rows are, or the name of a column; the column of `fit` is found
+        persons : columns of persons who were not in `fit`, as there
 
         Returns
         -------
@@ -507,12 +491,12 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         X, _, _ = as_scan(X)
         if is_scan(X):
-            if return_std or not (qid is None and links is None):
-                raise ValueError("qid, links and return_std do not go with a scan.")
+            others = (qid, links, person, item, persons)
+            if return_std or any(each is not None for each in others):
+                raise ValueError("only X goes with a scan; give the rows in memory.")
             check_is_fitted(self)
             return scans().predict_scan(self, X)
-        features = self._read(X)
-        numbers = self._numbers(features)
+        features, numbers = self._inputs(X, person, item, persons)
         queries = self._read_queries(qid, features.shape[0])
         matrix = self._read_links(links, features.shape[0])
         mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
@@ -522,7 +506,8 @@ class AverageLearner(Saveable, QueryEstimator):
 
     def predicted(self, features: Array, queries: Index | None = None) -> Array:
         """Scores of checked features, by the candidates that need no links; queries : (n,) codes."""
-        values = self._model.predict(self._numbers(features), queries)
+        numbers = self._with_roles(self._numbers(features), RowLabels())
+        values = self._model.predict(numbers, queries)
         return _beside(finite_predictions(values), features)
 
     def predict_encoded(self, items: EncodedTable) -> FloatArray:
@@ -545,7 +530,16 @@ class AverageLearner(Saveable, QueryEstimator):
         codes = to_numpy(encode_queries(qid, n)[0])
         return codes if self._model.compares_within_queries else None
 
-    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+    def predict_comparison(
+        self,
+        X_a: Any,
+        X_b: Any,
+        observed: bool = False,
+        *,
+        person: Any = None,
+        item: tuple[Any, Any] | None = None,
+        persons: Any = None,
+    ) -> Array:
         """The probability that row i of X_a is above row i of X_b.
 
         Parameters
@@ -553,21 +547,22 @@ class AverageLearner(Saveable, QueryEstimator):
         X_a, X_b : (n, d)
         observed : whether to ask for the order of two newly observed scores, noise included; else
             for that of the functions
+        person, persons : as in `predict`; item : of the rows of X_a, and of those of X_b
 
         Returns
         -------
         (n,) between 0 and 1, as `predict` returns scores
         """
-        first = self._read(X_a)
-        second = self._read(X_b)
+        items = (None, None) if item is None else item
+        first, numbers = self._inputs(X_a, person, items[0], persons)
+        second, other_numbers = self._inputs(X_b, person, items[1], persons)
         if first.shape[0] != second.shape[0]:
             raise ValueError(
                 f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with"
                 " row i."
             )
-        (posterior, rows), (_, others) = map(
-            self._model.posterior, map(self._numbers, (first, second))
-        )
+        posterior, rows = self._model.posterior(numbers)
+        _, others = self._model.posterior(other_numbers)
         return _beside(posterior.chances(rows, others, observed=observed), first)
 
     def explain_pair(
@@ -579,6 +574,8 @@ class AverageLearner(Saveable, QueryEstimator):
         names: Any = None,
         qid: Any = None,
         links: Any = None,
+        person: str | None = None,
+        item: Any = None,
     ) -> PairExplanation:
         """Say why one item is above another: by scored or compared item, by view and by column.
 
@@ -590,6 +587,8 @@ class AverageLearner(Saveable, QueryEstimator):
         names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or
             their numbers
         qid, links : of the rows of `items`, as in `predict`; a and b must then be row numbers
+        person : the name of whom they are ordered for, None for the consensus
+        item : (n,) labels of the rows of `items`; a and b must then be row numbers
 
         Returns
         -------
@@ -599,7 +598,12 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if self._kernel_columns:
             raise ValueError("explain_pair speaks of columns, of which your kernels know nothing.")
-        pair = read_pair(self._read, a, b, items, names)
+        is_labelled = item is not None and not isinstance(item, str)
+
+        def read(rows: Any) -> Array:
+            return self._inputs(rows, person, item if rows is items or not is_labelled else None)[1]
+
+        pair = read_pair(self._read if self._roles is None else read, a, b, items, names)
         if pair.numbers is None and not (qid is None and links is None):
             given = "qid" if links is None else "links"
             raise ValueError(f"{given} goes with items, and with a and b as their row numbers.")
@@ -615,7 +619,17 @@ class AverageLearner(Saveable, QueryEstimator):
             self._model, numbers, ColumnOwners.of(self), view_names, items_are, queries, matrix
         )
 
-    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None, links: Any = None) -> Index:
+    def suggest(
+        self,
+        X_pool: Any,
+        n: int = 1,
+        kind: str | None = None,
+        links: Any = None,
+        *,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
+    ) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the
         function.
 
@@ -630,23 +644,34 @@ class AverageLearner(Saveable, QueryEstimator):
         n : how many questions
         kind : "comparison" (which of two is better), "score" (how good is one); None = what the
             model was fitted on
-        links : as in `predict`
+        links, item, persons : as in `predict`
+        person : the name of whom is asked; None asks about what persons have in common
 
         Returns
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
-        posterior, rows = self.posterior_at(X_pool, links=links)
+        posterior, rows = self.posterior_at(
+            X_pool, links=links, person=person, item=item, persons=persons
+        )
         return ask(posterior, rows, self._kind if kind is None else kind, n)
 
-    def posterior_at(self, X: Any, *, links: Any = None) -> tuple[Posterior, RowsToEncode]:
+    def posterior_at(
+        self,
+        X: Any,
+        *,
+        links: Any = None,
+        person: Any = None,
+        item: Any = None,
+        persons: Any = None,
+    ) -> tuple[Posterior, RowsToEncode]:
         """What is believed about the function, and the rows of X as it takes them.
 
         Parameters
         ----------
-        X, links : as in `predict`
+        X, links, person, item, persons : as in `predict`
         """
-        features = self._numbers(self._read(X))
+        features = self._inputs(X, person, item, persons)[1]
         matrix = self._read_links(links, features.shape[0])
         return self._model.posterior(features, None, matrix)
 
@@ -663,29 +688,7 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
-        lines = [
-            (
-                f"An average of {count(len(self._model.candidates), 'model')} out of"
-                f" {len(self.candidates_)}."
-            )
-        ]
-        largest = [f"{line.weight:.0%} {line.what}" for line in self.candidates_[:MAX_REASONS]]
-        others = "; less for each of the others" if len(self.candidates_) > MAX_REASONS else ""
-        lines.append(f"{'; '.join(largest)}{others}.")
-        lines.append(self._error_sentence())
-        if any(line.candidate.views == "agreement" for line in self.candidates_):
-            share = sum(
-                line.weight for line in self.candidates_ if line.candidate.views == "agreement"
-            )
-            lines.append(
-                f"Models whose views agree on unscored rows have {share:.0%} of the weight."
-                if share > 0
-                else "Agreement between the views does not fit the scores, so it has no weight."
-            )
-        if any(line.candidate.hops for line in self.candidates_):
-            share = sum(line.weight for line in self.candidates_ if line.candidate.hops)
-            lines.append(f"Models that use linked rows have {share:.0%} of the weight.")
-        return "\n".join(lines)
+        return reason_of(self.candidates_, len(self._model.candidates), self._error_sentence())
 
     @property
     def error_name(self) -> str:
@@ -721,7 +724,29 @@ class AverageLearner(Saveable, QueryEstimator):
         """How much of the distance between rows every feature makes (d,) in models with one width
         per column, None where these have no weight, and their weight.
         """
-        return shares_of_distance(self._model, self.n_features_in_)
+        shares, weight = shares_of_distance(self._model, self.n_features_in_)
+        return None if shares is None else shares[: self.n_features_in_], weight
+
+    @property
+    def persons_(self) -> list[str] | None:
+        """The names of the persons who answered, None where these are not known."""
+        return None if self._roles is None else self._roles.persons
+
+    @property
+    def n_columns_of_persons(self) -> int:
+        """How many columns of persons the model knows."""
+        return 0 if self._roles is None else self._roles.n_of_persons
+
+    def _without_names(self) -> Self:
+        model = copy(self)
+        if self._roles is not None:
+            model._roles = self._roles.with_numbers()
+        return model
+
+    @property
+    def columns_of_roles(self) -> list[str]:  # type: ignore[override]
+        """What the columns are called that say who answered, about which item."""
+        return [] if self._roles is None else self._roles.names_of_columns
 
     @property
     def known_effect(self) -> UnscoredEffect | None:
@@ -731,7 +756,7 @@ class AverageLearner(Saveable, QueryEstimator):
     def at_a_glance(self) -> Self:
         """The model without what `unscored_effect_` is found from."""
         seen = copy(self)
-        seen._training = seen._average = seen._scored_rows = None
+        seen._training = seen._average = seen.scored_rows = None
         return seen
 
     @property
@@ -754,34 +779,9 @@ class AverageLearner(Saveable, QueryEstimator):
 
         A table is encoded without them too.
         """
-        scored = table.scored
-        if (
-            len(scored) == len(table.scores)
-            or len(scored) < FEWEST_HELD_OUT
-            or self._average is None
-        ):
+        if self._average is None:
             return None
-        alone = table.take(scored)
-        if table.links is not None:
-            alone = replace(alone, links=table.links[scored][:, scored])
-        encoder = self.encoder_
-        by_number = (
-            self.views is not None
-            and not is_named(self.views, "kinds")
-            and not are_by_name(self.views)
-        )
-        if encoder is not None and self._scored_rows is not None and not by_number:
-            from sklearn.base import clone
-
-            try:
-                # of columns that hold less without the other rows
-                with catch_warnings(action="ignore"):
-                    encoder = clone(encoder).fit(self._scored_rows)
-            # without the other rows no column varies: there is no such model to compare with
-            except ValueError:
-                return None
-            alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
-        _, plain = fit_table(alone, self.read_settings(encoder))
+        plain = fit_without_unscored(self, table)
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated
 
@@ -17,11 +17,18 @@ from corank.core.arrays import (
     in_order,
     is_sparse,
     runs_of_rows,
-    stack_rows,
     take,
 )
 from corank.core.kernels import unit_rows
-from corank.core.storable import Finite, by_name, feature_rows, several, storable, whole
+from corank.core.storable import (
+    ADDED_LATER,
+    Finite,
+    by_name,
+    feature_rows,
+    several,
+    storable,
+    whole,
+)
 from corank.learners.average.candidates import (
     MAX_HOPS,
     Candidate,
@@ -29,15 +36,16 @@ from corank.learners.average.candidates import (
     default_candidates,
 )
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.coefficients import FittedCandidate
+from corank.learners.average.coefficients import FittedCandidate, LaterAnswers
 from corank.learners.average.encoding import (
     IDENTITY,
+    PERSON,
+    PERSONS,
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
     block_encoder,
     fit_encoding,
-    known_items,
     rows_over_links,
 )
 from corank.learners.average.expansions import Expansions
@@ -60,6 +68,7 @@ from corank.learners.average.scored_table import (
     RowsOfScan,
     ScoredTable,
 )
+from corank.learners.average.shares import with_roles
 from corank.learners.average.similarity import (
     Encoded,
     Space,
@@ -103,6 +112,7 @@ class AverageModel:
     scored : encoded scored rows, as `points` where those are all rows
     hops : numbers of links over which rows see each other, none without links
     rows : (f,) numbers of the points as rows that were given, None where points are all scored rows
+    later : answers of persons who came after the fit; None without
     """
 
     encodings: list[Encoding]
@@ -119,12 +129,15 @@ class AverageModel:
     scored: Annotated[Mapping[str, Array] | None, by_name(feature_rows("_", "_")) | None]
     hops: list[int]
     rows: Annotated[Index | None, whole("f") | None] = None
+    later: LaterAnswers | None = field(default=None, metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether what was kept goes together."""
         fits = True
         if self.scored is not None and self.units is not None:
             fits = all(rows.shape[0] == self.units.n_points for rows in self.scored.values())
+        if self.later is not None and len(self.later.coefficients) != len(self.candidates):
+            return False
         return fits and max(self.hops, default=0) <= MAX_HOPS
 
     def as_given(self, average: FittedAverage | None, rows: Index, units: Index) -> AverageModel:
@@ -204,7 +217,48 @@ class AverageModel:
         """A function of encoded rows: predictions by every candidate, around the base: (C, n)."""
         expansions = Expansions(used, self.points, self.unscored)
         multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
-        return lambda encoded: multipliers * expansions.values(encoded)
+        if self.later is None:
+            return lambda encoded: multipliers * expansions.values(encoded)
+        deviations = Expansions(
+            [
+                replace(
+                    each,
+                    similarities=each.own_similarities,
+                    coefficients=self.later.coefficients[self._number_of(each)],
+                    view_coefficients=None,
+                    means=None,
+                    level=0.0,
+                )
+                for each in used
+            ],
+            self.later.rows,
+            {},
+        )
+        return lambda encoded: (
+            multipliers * (expansions.values(encoded) + deviations.values(encoded))
+        )
+
+    def _number_of(self, fitted: FittedCandidate) -> int:
+        return next(number for number, each in enumerate(self.candidates) if each is fitted)
+
+    def with_newcomers(self, table: ScoredTable, settings: AverageSettings) -> AverageModel | None:
+        """The model with deviations of persons who were not there in the fit, by their answers; None
+        where others answer, too. O(C m r) for m answers and r points.
+        """
+        rows = table.take(table.scored)
+        persons = settings.persons(rows.features)
+        if persons is None or not self.candidates or PERSON not in self.points:
+            return None
+        if (persons < 0).any() or np.isin(persons, self.points[PERSON]).any():
+            return None
+        weights = np.ones(len(persons)) if rows.weights is None else rows.weights
+        encoded = self.encode(rows.features, None)
+        later = LaterAnswers(encoded, rows.scores, weights, persons)
+        if self.later is not None:
+            later = self.later.followed_by(later)
+        values = Expansions(self.candidates, self.points, self.unscored).values(later.rows)
+        fitted = later.fitted(self.candidates, self.base + values, free_level=settings.ranks)
+        return replace(self, later=fitted)
 
     def limited(self, values: FloatArray) -> FloatArray:
         """Values around the base as predictions within the bounds."""
@@ -268,7 +322,15 @@ class AverageModel:
             self._processes[number] = CandidateProcess.of(
                 self.candidates[number], self._space, self.units, self.limited
             )
-        return replace(self._processes[number], context=side)
+        process = replace(self._processes[number], context=side)
+        if self.later is None:
+            return process
+        return replace(
+            process,
+            later=self.later.rows,
+            later_coefficients=self.later.coefficients[number],
+            later_root=self.later.roots[number],
+        )
 
     def remark_in_passes(self, *, queries: bool) -> str:
         """What is left out where rows come without links, and perhaps query labels; empty if nothing
@@ -340,13 +402,21 @@ class AverageModel:
 
 
 def score_units(
-    scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
+    scores: FloatArray,
+    queries: Index | None,
+    weights: FloatArray | None,
+    settings: AverageSettings,
+    persons: Index | None = None,
 ) -> Observations:
     """Scored rows as units.
 
     Rankers: the level of every query is free and queries are held out; rows of the only query are
     held out one by one. Regressors: one level is free, unless there is no intercept; rows are held
     out one by one, or with their queries.
+
+    persons : (n,) codes of who answered, None where nobody knows. What is to be predicted is then
+        another answer of the same person: rows are held out one by one, unless persons have several
+        queries each
     """
     n = len(scores)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
@@ -362,7 +432,12 @@ def score_units(
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
         folds = folds if several is None else several
-    return Observations(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+    if persons is not None:
+        persons = np.unique(persons, return_inverse=True)[1]
+        if several is None or int(several.max()) < 2 * int(persons.max()) + 1:
+            folds, whole = np.arange(n), False
+    points = np.arange(n)
+    return Observations(scores, roots, points, None, groups, folds, whole, n, codes, persons)
 
 
 def compared_units(
@@ -372,10 +447,16 @@ def compared_units(
     weights: FloatArray,
     groups: Index,
     n_items: int,
+    persons: Index | None = None,
 ) -> Observations:
-    """Comparisons as units; `groups` (p,) are held out together."""
+    """Comparisons as units; `groups` (p,) are held out together, `persons` (p,) compared."""
     folds = np.unique(groups, return_inverse=True)[1]
-    return Observations(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+    if persons is not None:
+        persons = np.unique(persons, return_inverse=True)[1]
+    roots = np.sqrt(weights)
+    return Observations(
+        margins, roots, winners, losers, None, folds, True, n_items, persons=persons
+    )
 
 
 def comparable(scores: FloatArray, queries: Index | None) -> Index:
@@ -402,10 +483,11 @@ def fit_table(
     unscored = np.flatnonzero(np.isnan(table.scores))
     rows = encoded
     if rows is None:
-        queries = table.queries if settings.ranks else None
+        queries = table.queries if settings.ranks and not settings.by_person else None
         rows = EncodedTable(table.features, queries, settings)
     chosen = table.take(scored)
-    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
+    persons = settings.persons(chosen.features)
+    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings, persons)
     model, average = fit_encoded(
         rows, scored, unscored, units, table.links, all_rows=table.all_rows
     )
@@ -434,7 +516,7 @@ def fit_encoded(
     """
     settings = rows.settings
     has_queries = rows.queries is not None
-    candidates = _candidates(
+    candidates = candidates_for(
         rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
     )
     space, encodings = _space(rows, links, learned, others, candidates, settings)
@@ -452,9 +534,7 @@ def _space(
     settings: AverageSettings,
 ) -> tuple[Space, list[Encoding]]:
     """Encoded rows, with encodings learned from all rows of a table."""
-    names = dict.fromkeys(
-        [*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])]
-    )
+    names = dict.fromkeys([*(c.encoding for c in candidates), *settings.names_of_roles])
     encodings = [encoding for encoding in map(table.encoding, names) if encoding is not None]
     encoded = {encoding.name: table.rows(encoding.name) for encoding in encodings}
     travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
@@ -500,6 +580,7 @@ def fit_space(
     with told(units, candidates if learnable else (), (n, d), most_points) as done:
         space.widths = learned_widths(space, candidates, units, settings.seed)
         done("widths", 1)
+        candidates = with_roles(space, candidates, units, settings) if learnable else candidates
         usable = [candidate for candidate in candidates if space.can_build(candidate)]
         is_kept = all_rows is None and units.n_points <= MAX_KEPT
         constant = AverageModel(
@@ -606,7 +687,7 @@ def prior_of_links(
     return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
 
 
-def _candidates(
+def candidates_for(
     features: Array,
     links: sparse.csr_array | None,
     settings: AverageSettings,
@@ -614,6 +695,11 @@ def _candidates(
     has_queries: bool,
     agree: bool,
 ) -> list[Candidate]:
+    """The candidates that are given, or the default ones for such rows.
+
+    has_queries : whether encodings within queries can be had; agree : whether there are rows on which
+        views may agree
+    """
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
         if links is None and all(candidate.hops for candidate in settings.candidates):
@@ -624,6 +710,13 @@ def _candidates(
             raise ValueError(
                 "candidates: identity needs a column that says which item a row is, as in "
                 "encoder=TableEncoder(identity=['name'])."
+            )
+        needed = {IDENTITY, PERSON, PERSONS} & {
+            each for candidate in settings.candidates for part in candidate.parts for each in part
+        }
+        if not needed <= set(settings.names_of_roles):
+            raise ValueError(
+                "candidates: shares need what they compare to be given: person=, item=, persons=."
             )
         if not has_queries and all(c.encoding in WITHIN_QUERIES for c in settings.candidates):
             raise ValueError(
@@ -639,53 +732,6 @@ def _candidates(
         kinds=settings.kinds,
         agree=agree,
         links_prior=prior_of_links(features, links, settings),
-        identity=len(settings.identity) > 0,
+        identity=len(settings.identity) > 0 and not settings.has_roles,
         per_column=not settings.ranks,
     )
-
-
-def extended(
-    model: AverageModel, table: ScoredTable, settings: AverageSettings
-) -> tuple[AverageModel, FittedAverage | None]:
-    """The average fitted anew to the rows that a model has kept and those of a table; encodings
-    stay.
-    """
-    assert model.units is not None
-    assert model.scored is not None
-    units = model.units
-    table = table.ordered(settings)
-    rows = table.scored
-    encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
-    scored = {
-        name: stack_rows([matrix, take(encoded[name], rows)])
-        for name, matrix in model.scored.items()
-    }
-    new = table.take(rows)
-    n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
-    queries = None
-    if units.queries is not None and new.queries is not None:
-        queries = np.concatenate([units.queries, n_queries + new.queries])
-    new_weights = np.ones(len(rows)) if new.weights is None else new.weights
-    weights = np.concatenate([units.roots**2, new_weights])
-    scores = np.concatenate([units.scores, new.scores])
-    columns = next(iter(scored.values()))
-    if IDENTITY in scored:
-        scored[IDENTITY] = known_items(scored[IDENTITY])
-        columns = np.hstack([columns, np.maximum(scored[IDENTITY], -1.0)])
-    joined = ScoredTable(columns, scores, queries, weights).ordered(replace(settings, identity=()))
-    order = joined.numbers
-    joined_units = score_units(joined.scores, joined.queries, joined.weights, settings)
-    ordered = {name: take(matrix, order) for name, matrix in scored.items()}
-    space = Space(ordered, model.unscored, model.view_columns)
-    candidates = _candidates(
-        table.features,
-        table.links,
-        settings,
-        has_queries=not scored.keys().isdisjoint(WITHIN_QUERIES),
-        agree=bool(model.unscored),
-    )
-    extended_model, average = fit_space(space, model.encodings, candidates, joined_units, settings)
-    assert order is not None
-    assert table.numbers is not None
-    given = np.append(np.arange(len(units)), len(units) + table.numbers[rows])[order]
-    return extended_model.as_given(average, given, given), average

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from corank.core.arrays import FloatArray, Index, runs_of_rows, stack_rows, take
+from corank.core.arrays import FloatArray, Index, runs_of_rows, stack_rows, sum_of, take
 from corank.core.kernels import squared_norms
 from corank.learners.average.closed_form import Observations
 from corank.learners.average.coefficients import FittedCandidate, basis_factor, dual_factor
@@ -52,6 +52,8 @@ class CandidateProcess(GaussianProcess):
     explained_root, left_root : turn kernel values with the points (k, r), by their squares, into
         what the points know of a variance, and into what of it is left
     context : what rows come with, which says how large the function is
+    later, later_coefficients, later_root : answers of persons who came after the fit, as in
+        `LaterAnswers`; None without
     """
 
     fitted: FittedCandidate
@@ -63,6 +65,9 @@ class CandidateProcess(GaussianProcess):
     explained_root: FloatArray
     left_root: FloatArray
     context: int = 0
+    later: Encoded | None = None
+    later_coefficients: FloatArray | None = None
+    later_root: FloatArray | None = None
 
     @classmethod
     def of(
@@ -114,13 +119,21 @@ class CandidateProcess(GaussianProcess):
     def mean_and_features(self, rows: EncodedBlock) -> tuple[FloatArray, FloatArray]:  # noqa: D102
         cross = self.space.kernel_to_scored(self.fitted, rows.to_points, rows.to_unscored)
         values = cross @ self.fitted.coefficients + self.fitted.level
+        features = cross - self.kernel_level
+        if self.later is not None and self.fitted.own_similarities:
+            distances = Distances(rows.encoded, self.later)
+            own = np.asarray(
+                sum_of([distances.kernel(each) for each in self.fitted.own_similarities])
+            )
+            values += own @ self.later_coefficients
+            features = np.hstack([features, own])
         mean = self.limited(self.fitted.multipliers[self.context] * values)
-        return mean, cross - self.kernel_level
+        return mean, features
 
     def prior(  # noqa: D102
         self, rows: EncodedBlock, features: FloatArray, *, whole: bool = False
     ) -> FloatArray:
-        levels = features @ self.level
+        levels = features[:, : len(self.level)] @ self.level
         if whole:
             kernel = self.space.square_kernel(self.fitted, rows.encoded)
             kernel -= levels[:, None] + self.square_level
@@ -146,10 +159,13 @@ class CandidateProcess(GaussianProcess):
         return self.variance * np.concatenate(variances)
 
     def explained(self, features: FloatArray, *, whole: bool = False) -> FloatArray:  # noqa: D102
-        scaled = np.sqrt(self.variance) * features
+        r = len(self.level)
+        scaled, own = np.split(np.sqrt(self.variance) * features, [r], axis=1)
         known = _squares(scaled @ self.explained_root.T, whole=whole)
         if len(self.left_root):
             known -= _squares(scaled @ self.left_root.T, whole=whole)
+        if own.shape[1] and self.later_root is not None:
+            known += _squares(own @ self.later_root.T, whole=whole)
         return known
 
 

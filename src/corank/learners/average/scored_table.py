@@ -11,15 +11,18 @@ from typing import TypeAlias
 import numpy as np
 from scipy import sparse
 
-from corank.core.arrays import Array, FloatArray, Index, first_appearance, take
+from corank.core.arrays import Array, FloatArray, Index, first_appearance, is_sparse, take
 from corank.core.sampling import Digests, Edges, canonical_order, row_digests
 from corank.core.views import View
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import RowsToSum
 from corank.learners.average.encoding import (
     IDENTITY,
+    PERSON,
+    PERSONS,
     Encoding,
     ItemIdentity,
+    dense_columns,
     fit_encoding,
     known_items,
 )
@@ -79,6 +82,7 @@ class ScoredTable:
             np.column_stack([self.scores, weights]),
             queries=self.queries,
             edges=link_edges(self.links),
+            groups=settings.groups_of_rows(self.features),
         )
         queries = take(self.queries, order)
         links = self.links
@@ -103,6 +107,10 @@ class AverageSettings:
     groups : numbers of the columns that share one scale; identity : of those that say which item a
         row is
     candidates : None for the default list
+    person, of_persons : numbers of the column that says who answered, and of those of persons;
+        unused : of those that say in another way which item a row is
+    n_roles : how many columns say who answered about which item
+    by_person : whether queries are the persons
     """
 
     ranks: bool
@@ -113,16 +121,42 @@ class AverageSettings:
     candidates: Sequence[Candidate] | None = None
     seed: int = 0
     identity: Sequence[int] = ()
+    person: Sequence[int] = ()
+    of_persons: Sequence[int] = ()
+    unused: Sequence[int] = ()
+    n_roles: int = 0
+    by_person: bool = False
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether it was said who answered, or about which item."""
+        return self.n_roles > 0
+
+    @property
+    def names_of_roles(self) -> list[str]:
+        """The encodings of items and persons that there are."""
+        columns = {IDENTITY: self.identity, PERSON: self.person, PERSONS: self.of_persons}
+        return [name for name, numbers in columns.items() if len(numbers)]
+
+    def persons(self, features: Array) -> Index | None:
+        """Codes (n,) of who answered, by features (n, d); None where nobody knows."""
+        if not self.person:
+            return None
+        return dense_columns(features, self.person)[:, 0].astype(np.int64)
+
+    def groups_of_rows(self, features: Array) -> list[Index]:
+        """The rows of one item, and of one person, as codes (n,), where these were given."""
+        if not self.has_roles:
+            return []
+        codes = [dense_columns(features, [column]) for column in (*self.identity, *self.person)]
+        return [np.unique(column[:, 0], return_inverse=True)[1].ravel() for column in codes]
 
     def without_identity(self, features: Array) -> Array:
         """Features (n, d) in which it does not show which item a row is: encodings leave out
         columns of one value.
         """
-        if not self.identity:
-            return features
-        hidden = features.copy()
-        hidden[:, self.identity] = 0.0
-        return hidden
+        columns = [*self.identity, *self.person, *self.of_persons, *self.unused]
+        return without_columns(features, columns)
 
     def digests(self, features: Array) -> Digests:
         """Digests of features (n, d) that do not depend on the units of dense columns, and in which
@@ -130,13 +164,30 @@ class AverageSettings:
         """
         if any(view.kernel == "precomputed" for view in self.views):
             features = _whatever_directions(features)
-        if self.identity:
+        if self.has_roles:  # names differ, but not what they are
+            features = without_columns(features, [*self.identity, *self.person, *self.unused])
+        elif self.identity:
             features = features.copy()
             features[:, self.identity] = np.maximum(features[:, self.identity], -1.0)
         if not sparse.issparse(features):
             places = [np.unique(column, return_inverse=True)[1] for column in features.T]
             features = np.column_stack(places).astype(np.float64) if places else features
         return row_digests(features, self.seed)
+
+
+def without_columns(features: Array, columns: Sequence[int]) -> Array:
+    """Features (n, d) with zeros in some columns."""
+    if not columns:
+        return features
+    if is_sparse(features):
+        kept = np.ones(features.shape[1])
+        kept[list(columns)] = 0.0
+        shown: Array = sparse.csr_array(features @ sparse.diags_array(kept))
+        shown.eliminate_zeros()
+        return shown
+    hidden = features.copy()
+    hidden[:, columns] = 0.0
+    return hidden
 
 
 def _whatever_directions(rows: FloatArray) -> FloatArray:
@@ -179,13 +230,19 @@ class EncodedTable:
             return self._learned.encoding(name)
         if name not in self._encodings:
             settings = self.settings
-            if name == IDENTITY:
-                fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
+            of_roles = {
+                IDENTITY: settings.identity,
+                PERSON: settings.person,
+                PERSONS: settings.of_persons,
+            }
+            if name in of_roles:
+                columns = np.asarray(of_roles[name], dtype=np.int64)
+                fitted: Encoding | None = ItemIdentity(name, columns)
             else:
-                columns = settings.without_identity(self.features)
+                visible = settings.without_identity(self.features)
                 centred = settings.fit_intercept
                 groups = settings.groups
-                fitted = fit_encoding(name, columns, self.queries, centred=centred, groups=groups)
+                fitted = fit_encoding(name, visible, self.queries, centred=centred, groups=groups)
             self._encodings[name] = fitted
         return self._encodings[name]
 

@@ -24,10 +24,10 @@ from corank.core.arrays import Array, FloatArray, Index, is_sparse, sum_of, take
 from corank.core.kernels import NORMS, Kernel, distances, product, squared_norms, unit_rows
 from corank.core.loss import Pointwise, WithinQueries
 from corank.core.observations import ScoredRows
-from corank.core.storable import Finite, floats, storable, whole
-from corank.learners.average.candidates import Candidate
+from corank.core.storable import ADDED_LATER, Finite, floats, storable, whole
+from corank.learners.average.candidates import PARTS, Candidate
 from corank.learners.average.closed_form import Observations
-from corank.learners.average.encoding import IDENTITY, WIDE_KERNELS, Encoding
+from corank.learners.average.encoding import IDENTITY, PERSON, PERSONS, WIDE_KERNELS, Encoding
 from corank.solve.systems import contrasts
 from corank.solve.widths import STARTS, ColumnWidths, learn_widths
 
@@ -40,6 +40,7 @@ METRICS = {
     "exponential": "Euclidean distance",
     "laplacian": "distance",
     IDENTITY: "same item",
+    PERSON: "same person",
 }
 LEAST_DISTANCE = 1e-150  # stands for 0 where widths are divided by it
 LEAST_RELEVANCE = 1e-9  # of a column: less is rounding, as where there are two scored rows
@@ -83,12 +84,20 @@ class Sight:
 @storable("Similarity")
 @dataclass(frozen=True)
 class Similarity:
-    """A kernel on a sight: scale · k(x, x'), about 1 for a row with itself."""
+    """A kernel on a sight: scale · k(x, x'), about 1 for a row with itself, or its product with
+    another one, as for rows of the same person.
+    """
 
     sight: Sight
     kernel: str
     gamma: Finite
     scale: Finite
+    times: Similarity | None = field(default=None, metadata={ADDED_LATER: True})
+
+    @property
+    def factors(self) -> list[Similarity]:
+        """The kernels that it is a product of."""
+        return [self, *([] if self.times is None else self.times.factors)]
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,12 @@ class Distances:
 
     def kernel(self, similarity: Similarity) -> FloatArray:
         """Kernel values (n, r)."""
+        values = self._alone(similarity)
+        if similarity.times is not None:
+            values *= self.kernel(similarity.times)
+        return values
+
+    def _alone(self, similarity: Similarity) -> FloatArray:
         values = self.values(similarity.sight, similarity.kernel)
         if similarity.kernel in WIDE_KERNELS:
             scaled = values * -similarity.gamma
@@ -130,6 +145,9 @@ class Distances:
 def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
     if kernel in NORMS:
         return np.asarray(distances(left, right, NORMS[kernel]))
+    if kernel == PERSON:
+        same_person = np.equal.outer(left[:, 0], right[:, 0]) & (left >= 0)
+        return np.asarray(same_person, dtype=np.float64)
     if kernel == IDENTITY:
         columns = [
             np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)
@@ -158,8 +176,13 @@ def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
     """The kernel of every row with itself: (n,)."""
     seen = similarity.sight.rows(rows)
     if similarity.kernel == IDENTITY:
-        return np.full(seen.shape[0], similarity.scale)
-    return similarity.scale * np.asarray(Kernel(similarity.kernel, similarity.gamma).diagonal(seen))
+        values = np.ones(seen.shape[0])
+    elif similarity.kernel == PERSON:
+        values = (seen[:, 0] >= 0).astype(np.float64)
+    else:
+        values = np.asarray(Kernel(similarity.kernel, similarity.gamma).diagonal(seen))
+    others = 1.0 if similarity.times is None else own_kernel(similarity.times, rows)
+    return similarity.scale * values * others
 
 
 @dataclass(frozen=True)
@@ -283,6 +306,8 @@ class Space:
             return False
         if candidate.identity and IDENTITY not in self.scored:
             return False
+        if not self.encodings_of_parts(candidate) <= set(self.scored):
+            return False
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
@@ -305,6 +330,8 @@ class Space:
 
         factors : (k,) what the encoded columns are multiplied by, for candidates that learn it
         """
+        if candidate.shares:
+            return self._parts(candidate)
         if candidate.identity:
             same_item = Similarity(Sight(IDENTITY, IDENTITY), IDENTITY, 0.0, candidate.identity)
             if candidate.identity == 1:
@@ -330,6 +357,34 @@ class Space:
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
         return [self._similarity(sight, candidate) for sight in sights]
+
+    def encodings_of_parts(self, candidate: Candidate) -> set[str]:
+        """What the parts of a candidate see of items and persons."""
+        seen = {each for part in candidate.parts for each in part}
+        return seen & {IDENTITY, PERSON, PERSONS}
+
+    def _parts(self, candidate: Candidate) -> list[Similarity]:
+        """The kernels of the parts of a candidate, times their shares."""
+        linear = Candidate(kernel="linear")
+        parts = []
+        for (what, whose), share in zip(PARTS, candidate.shares, strict=True):
+            if not share:
+                continue
+            times = None
+            if whose == PERSONS:
+                times = self._similarity(Sight(PERSONS, PERSONS), linear)
+            elif whose:
+                times = Similarity(Sight(PERSON, PERSON), PERSON, 0.0, 1.0)
+            bases: Sequence[Similarity | None] = [times]
+            if what == IDENTITY:
+                bases = [Similarity(Sight(IDENTITY, IDENTITY), IDENTITY, 0.0, 1.0)]
+            elif what:
+                bases = self.similarities(replace(candidate, shares=()))
+            for base in bases:
+                assert base is not None
+                scale = share / len(bases) * base.scale
+                parts.append(replace(base, scale=scale, times=times if what else None))
+        return parts
 
     def _joined(self, sights: Sequence[Sight], kernel: str) -> Sight:
         """The columns of all views, scaled so that every view has the same median distance: a

@@ -215,7 +215,7 @@ def _cut(held_out: FloatArray, units: Observations) -> FloatArray:
     of the scores.
     """
     low, high = bounds(units)
-    if units.whole:
+    if units.whole or units.has_levels:
         low, high = low - high, high - low
     return np.clip(held_out, units.roots[:, None] * low, units.roots[:, None] * high)
 
@@ -250,14 +250,13 @@ def _cross_fitted_by(
     predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
     for fold, block in blocks:
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
-        left = units.take(block)
         factors = _learned_factors(space, candidates, train, fold)
         built = [space.built(candidate, factors[candidate]) for candidate in candidates]
         values = in_order(
             partial(predict_of_kernel, observations=train), map(space.kernel, built), units.scores
         )
         for candidate, of_points in zip(candidates, values, strict=True):
-            predictions[candidate][block] = left.left_out(of_points)
+            predictions[candidate][block] = units.without(block, of_points)
     return predictions
 
 

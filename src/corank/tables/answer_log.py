@@ -28,12 +28,11 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
-from corank.encode.kinds import labels
-from corank.tables import TableError, check_target, column
+from corank.tables.columns import TableError
 from corank.tables.limits import open_limited
-from corank.tables.names import TIE
+from corank.tables.names import TIE, names_in
 from corank.tables.read import reading
-from corank.tables.write import lock
+from corank.tables.write import check_target, lock
 
 POSITIONS = ("first", "second", "third", "fourth")
 COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
@@ -262,8 +261,7 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[Agreemen
 
 def item_names(table: pa.Table, id: str) -> list[str]:
     """The names of the items as an answer can hold them: on one line, and not too long."""
-    distinct, positions = labels(column(table, id, "id"), id)
-    names = [(distinct[position] or "").strip() for position in positions]
+    names = [name or "" for name in names_in(table, id, "id", "the table")]
     for row, name in enumerate(names):
         if not fits_an_answer(name):
             raise TableError(
