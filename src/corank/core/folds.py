@@ -57,7 +57,7 @@ class Folding:
 
     def blocks(self) -> list[Index]:
         """The units of every fold, numbered through all views."""
-        return fold_blocks(np.concatenate(self.codes), self.n_folds)
+        return fold_blocks(np.concatenate(self.codes))
 
     def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
         """The units of every view outside these folds, and those inside."""
@@ -155,11 +155,12 @@ def default_folding(
     if groups is None:
         return _item_folding(problems, seed)
     folding = Folding(_without_gaps(groups))
-    if folding.n_folds < 2:
+    blocks = folding.blocks()
+    if len(blocks) < 2:
         return None
     if n_features is None:
         return folding
-    n_units, largest = sum(map(len, groups)), max(map(len, folding.blocks()))
+    n_units, largest = sum(map(len, groups)), max(map(len, blocks))
     if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
         return folding
     return folding.coarser(N_FOLDS, seed)

@@ -297,7 +297,7 @@ class KernelLeastSquares(Learner):
         if data.summed:
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             return scans().ScannedProblem(bases), settings
-        if settings.tunes or settings.judged:
+        if self.cv is not None and (settings.tunes or settings.judged):
             n_rows = data.everything.shape[0]
             splits = read_splits(self.cv, data.problem, data.index, n_rows)
             settings = replace(settings, splits=splits)

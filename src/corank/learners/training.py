@@ -495,8 +495,8 @@ class ViewBases:
             whole = "all" if is_small and is_named(view.basis, "auto") else view.basis
             apart = 0 if view.kernel.precomputed else data.n_apart
             spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
-            if not data.summed:
-                check_column_basis(spec, scored.shape[1], data.n_units)
+            if is_named(spec, "features") and not data.summed:
+                check_column_basis(scored.shape[1], data.n_units)
             if view.kernel.precomputed:
                 check_precomputed(select(data.everything, columns))
             seed = (asked.seed, position)
@@ -569,11 +569,11 @@ def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequen
     return max(1, total // n_views) if is_all else spec
 
 
-def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
+def check_column_basis(columns: int, n_roots: int) -> None:
     """Refuse the columns as basis where their square matrix is too large and rows are more than
     columns.
     """
-    if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
+    if n_roots > columns > MAX_COLUMNS:
         raise ValueError(
             f"basis='features' with {columns} columns needs a square matrix of that size; "
             "use basis='auto' or a number of basis rows."

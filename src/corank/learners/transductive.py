@@ -223,7 +223,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """
         training = Training(problem, np.arange(len(problem)), features)
         basis = self._basis_rows(training)
-        check_column_basis(basis, features.shape[1], len(problem))
+        if is_named(basis, "features"):
+            check_column_basis(features.shape[1], len(problem))
         shared = self._shared_settings(training)
         beyond = len(problem) > features.shape[0]
         if shared["kernel"].precomputed and beyond and is_named(basis, "all"):

@@ -613,13 +613,12 @@ class DualSystem(System):
     @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
-        blocks = self.kernels
-        if len(blocks) == 1:  # nothing else needs them: they may be overwritten
+        if len(self.views) == 1:  # nothing else needs its kernel values: they may be overwritten
+            (block,) = self.kernels
             del self.kernels
-        else:
-            blocks = [block * 1.0 for block in blocks]
-        pairs = zip(self.problems, blocks, strict=True)
-        return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
+            return self.problems[0].operator.conjugate(block)
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return block_diagonal([problem.operator.conjugate(block * 1.0) for problem, block in pairs])
 
     @cached_property
     def mixed(self) -> Array:
