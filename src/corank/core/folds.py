@@ -4,7 +4,7 @@ The hold-out of every learner, unless `cv` says otherwise:
 
 * Queries are left out one by one (single rows where rows count one by one and have no query labels,
   single comparisons likewise), as long as that has a cheap closed form: always where all rows are
-  the basis, up to the limits of `one_by_one_is_cheap` where the basis is a subset of the rows
+  the basis, up to the limits of `default_folding` where the basis is a subset of the rows
   (`KPCR` and `KPCRank` take ten folds there).
 * Beyond that, and for learners without a closed form: ten folds of whole queries (rows,
   comparisons).
@@ -119,22 +119,6 @@ def fold_splits(codes: Index | Splits) -> Splits:
 # ---------------------------------------------------------------- the default
 
 
-def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int) -> bool:
-    """Whether groups are left out one by one where sums over features are the alternative.
-
-    Parameters
-    ----------
-    n_units : of all views
-    largest : number of units of the largest group
-    n_features : basis functions of all views
-    """
-    if n_units <= max(n_features, FEW_UNITS):
-        return True
-    held = n_units * n_features // n_views
-    is_small = largest <= n_features and held <= MAX_UNIT_FEATURES
-    return is_small and n_units <= UNITS_PER_FEATURE * n_features
-
-
 def default_folding(
     problems: Sequence[Problem],
     groups: Sequence[Index] | None,
@@ -161,9 +145,12 @@ def default_folding(
     if n_features is None:
         return folding
     n_units, largest = sum(map(len, groups)), max(map(len, blocks))
-    if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
-        return folding
-    return folding.coarser(N_FOLDS, seed)
+    held = n_units * n_features // len(groups)
+    is_small = largest <= n_features and held <= MAX_UNIT_FEATURES
+    is_cheap = n_units <= max(n_features, FEW_UNITS) or (
+        is_small and n_units <= UNITS_PER_FEATURE * n_features
+    )
+    return folding if n_features and is_cheap else folding.coarser(N_FOLDS, seed)
 
 
 def default_codes(problem: Problem, seed: int, *, n_features: int | None) -> Index | None:

@@ -129,8 +129,10 @@ def scored_data(
     if edges is None:
         warn_of_ties(*problems)
     shown: Any = problems[0]
-    if len(by_column) > 1:
-        shown = scored_anywhere(rows).under(loss, level)
+    if len(by_column) > 1:  # each row with the first of its scores
+        first = np.argmax(given_scores(rows), axis=1)
+        scores = to_numpy(rows.scores)[np.arange(len(rows)), first][:, None]
+        shown = scored_rows(replace(rows, scores=like(scores, rows.scores)), 0).under(loss, level)
     numbers = [to_numpy(problem.index) for problem in problems]
     index, n_units = to_numpy(shown.index), len(numbers[0])
     n_scored = len(index)
@@ -241,13 +243,6 @@ def columns_of_views(rows: ScoredRows, n_views: int) -> Sequence[int]:
             f"y has {n_columns} columns for {n_views} views; give one column, or one per view."
         )
     return [0] * n_views if n_columns == 1 else range(n_views)
-
-
-def scored_anywhere(rows: ScoredRows) -> ScoredRows:
-    """The rows that have a score in any column, each with the first of its scores."""
-    first = np.argmax(given_scores(rows), axis=1)
-    scores = to_numpy(rows.scores)[np.arange(len(rows)), first]
-    return scored_rows(replace(rows, scores=like(scores[:, None], rows.scores)), 0)
 
 
 def mean_of_given(rows: ScoredRows) -> float:
@@ -500,8 +495,12 @@ class ViewBases:
             if view.kernel.precomputed:
                 check_precomputed(select(data.everything, columns))
             seed = (asked.seed, position)
-            if alike:
-                spec = _drawn_share(spec, index[position], total, n_views, seed)
+            if alike and is_named(spec, "scored"):  # every view takes its share
+                size = max(1, len(index[position]) // n_views)
+                rng = np.random.default_rng(seed)
+                spec = np.sort(rng.choice(index[position], size=size, replace=False))
+            elif alike and isinstance(spec, str) and spec != "features":
+                spec = max(1, total // n_views)
             views.append(
                 ViewBasis(
                     asked=view,
@@ -558,15 +557,6 @@ class ViewBases:
                 (basis, rows), view = made.basis(width), made.asked.view
                 data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
             yield data
-
-
-def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequence[int]) -> Any:
-    """The share of the rows that a view takes where views differ in their rows only."""
-    if is_named(spec, "scored"):
-        size = max(1, len(index) // n_views)
-        return np.sort(np.random.default_rng(seed).choice(index, size=size, replace=False))
-    is_all = isinstance(spec, str) and spec != "features"
-    return max(1, total // n_views) if is_all else spec
 
 
 def check_column_basis(columns: int, n_roots: int) -> None:

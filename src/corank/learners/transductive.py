@@ -30,7 +30,6 @@ from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
-    Completed,
     TransductionSettings,
     complete,
     untuned_pull,
@@ -184,7 +183,11 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             settings = replace(settings, splits=splits)
         completed = complete(training, everything, features.shape[0], settings)
         self._keep_counts(training)
-        self._keep_completed(completed)
+        span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
+        self.function_ = Function.mean([span], [completed.coefficients], 0.0)
+        self.alpha_, self.pull_ = completed.alpha, completed.pull
+        self.path_, self.transduction_ = completed.path, completed.scores
+        self._n_unscored = int(completed.scores.shape[0])
         self._warn(settings)
         return self
 
@@ -240,16 +243,6 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             basis=basis,
             selection=self.basis_selection,
         )
-
-    def _keep_completed(self, completed: Completed) -> None:
-        """Set the fitted attributes."""
-        span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
-        self.function_ = Function.mean([span], [completed.coefficients], 0.0)
-        self.alpha_ = completed.alpha
-        self.pull_ = completed.pull
-        self.path_ = completed.path
-        self.transduction_ = completed.scores
-        self._n_unscored = int(completed.scores.shape[0])
 
     def _warn(self, settings: TransductionSettings) -> None:
         """Say which parameters were to be tuned and could not be."""

@@ -498,17 +498,13 @@ class GreedyPath:
         if self.settings.refit == "back":
             self._running = model
         self.history.append(model)
-        self.losses.append(self._loss(model, among))
-
-    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
-        """F of the model with these weights (p, M)."""
-        total = 0.0
-        for entered, own in zip(self._entered, weights.T, strict=True):
-            total += _square(entered.view.target - entered.fitted(own))
+        loss = 0.0
+        for entered, own in zip(self._entered, model.T, strict=True):
+            loss += _square(entered.view.target - entered.fitted(own))
         if among is not None:
-            stacked = weights.T.ravel()
-            total += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
-        return total
+            stacked = model.T.ravel()
+            loss += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
+        self.losses.append(loss)
 
 
 def _square(values: Array) -> float:

@@ -307,7 +307,12 @@ class StreamedKernels(InBlocks):
     def products(self, vectors: Array) -> Array:
         """V D (t, N), tile by tile; sums do not depend on the number of threads."""
         if not self._tiled:
-            products = [self._of_chunks(basis, vectors) for basis in self._bases]
+            # on a device that likes large blocks
+            runs = _runs(self.features, CHUNK_ROWS)
+            products = [
+                sum_of([vectors[:, run] @ basis.features(self.features[run, :]) for run in runs])
+                for basis in self._bases
+            ]
             return namespace(vectors).concat(products, axis=1)
         result = np.zeros((vectors.shape[0], self.size))
         firsts = range(0, len(self._tiles), JOB_TILES)
@@ -319,11 +324,6 @@ class StreamedKernels(InBlocks):
                 begin = tile * TILE_ROWS
                 result[:, begin : begin + values.shape[1]] += values
         return result
-
-    def _of_chunks(self, basis: KernelBasis, vectors: Array) -> Array:
-        """V D for one run of points, on a device that likes large blocks."""
-        runs = _runs(self.features, CHUNK_ROWS)
-        return sum_of([vectors[:, run] @ basis.features(self.features[run, :]) for run in runs])
 
     def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
         """V D for one run of points over a job's tiles of rows, and what those tiles give for

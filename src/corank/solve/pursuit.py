@@ -598,8 +598,12 @@ class PursuitRun:
         values = take(column, self._fold.left)
         root_column = self._fold.root(column[:, None])[:, 0]
         is_new = atom not in self.entered
-        if self._refit in ("basic", "final"):
-            amount = self._fit_alone(root_column)
+        xp = namespace(root_column)
+        if self._refit in ("basic", "final"):  # the weight of the atom, all others as they are
+            square = float(xp.sum(root_column * root_column))
+            amount = float(xp.sum(root_column * self._residual)) / square
+            self._residual = self._residual - amount * root_column
+            self._pending = root_column, amount
         if self._refit == "basic":
             self._amounts.append(amount)
             self._refitted = self._residual
@@ -617,17 +621,8 @@ class PursuitRun:
             self.entered.append(atom)
         self.steps.append(atom)
         self._n_directions.append(len(self._bearers))
-        self.losses.append(float(namespace(column).sum(self._refitted * self._refitted)))
+        self.losses.append(float(xp.sum(self._refitted * self._refitted)))
         self.predictions.append(predictions)
-
-    def _fit_alone(self, root_column: Array) -> float:
-        """The weight of the atom that enters, all others as they are."""
-        xp = namespace(root_column)
-        square = float(xp.sum(root_column * root_column))
-        amount = float(xp.sum(root_column * self._residual)) / square
-        self._residual = self._residual - amount * root_column
-        self._pending = root_column, amount
-        return amount
 
     def _add_direction(self, root_column: Array, values: Array) -> Array | None:
         """Refit on one more direction: what that adds to the predictions; None where the column

@@ -148,12 +148,6 @@ def _merged(result: Any, other: Any) -> Any:
     return result.merged(other)
 
 
-def feature_type(kinds: Sequence[pa.DataType]) -> type:
-    """float32 where no column holds more than that, else float64."""
-    are_short = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds)
-    return np.float32 if are_short else np.float64
-
-
 def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> NumpyArray:
     """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
@@ -194,13 +188,6 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
     if not pa.types.is_float32(values.type):
         values = values.cast(pa.float64(), safe=False)
     return np.asarray(values.to_numpy())
-
-
-def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
-    """Scores: (n,) float64, NaN where a row has none."""
-    scores = numbers_of(values, name, place).astype(np.float64)
-    check_scores(scores, name, place)
-    return scores
 
 
 def check_scores(scores: NumpyArray, name: str, place: Place) -> None:

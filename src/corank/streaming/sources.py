@@ -32,11 +32,10 @@ from corank.streaming.chunks import (
     check_finite,
     check_scores,
     feature_matrix,
-    feature_type,
     label_kind,
+    numbers_of,
     one_run,
     runs_of,
-    scores_of,
 )
 from corank.tables import (
     TableError,
@@ -373,7 +372,10 @@ class TableSource(ABC):
     def _feature_type(self, names: tuple[str, ...]) -> type:
         if names not in self._feature_types:
             kinds = [plain_type(self._type(file, name)) for file in self.files for name in names]
-            self._feature_types[names] = feature_type(kinds)
+            are_short = all(
+                pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds
+            )
+            self._feature_types[names] = np.float32 if are_short else np.float64
         return self._feature_types[names]
 
     def _raw_rows(self, table: pa.Table, roles: Roles, file: File, place: Place) -> RawRows:
@@ -391,7 +393,8 @@ class TableSource(ABC):
             features = feature_matrix(table, roles.features, dtype, place)
         scores, runs = None, one_run()
         if roles.score is not None:
-            scores = scores_of(table.column(roles.score), roles.score, place)
+            scores = numbers_of(table.column(roles.score), roles.score, place).astype(np.float64)
+            check_scores(scores, roles.score, place)
         if roles.query is not None:
             runs = runs_of(table.column(roles.query), roles.query, place)
         extra = table.select(list(roles.extra)) if roles.extra else None
