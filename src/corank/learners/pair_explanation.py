@@ -625,13 +625,29 @@ def explain_function(
         shares = [part.share * to_numpy(part.values(rows)) for part in parts]
         return np.asarray(np.sum(shares, axis=0))
 
+    def value(chosen: Mask) -> FloatArray:
+        return values(mixed_rows(pair.rows, chosen), others)
+
+    # linear functions are shared out to columns exactly, the others by Shapley values
+    gap = np.subtract(*_dense(pair.rows))
+    linear, others = np.zeros(len(columns.names)), []
+    for part in function.parts:
+        slopes = part.slopes(len(gap))
+        if slopes is None:
+            others.append(part)
+            continue
+        seen = slice(None) if part.span.columns is None else part.span.columns
+        np.add.at(linear, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
+    players = np.unique(columns.owners[gap != 0])
+    shared = value if others else None
+    by_column = column_contributions(columns, players, shared, len(gap), linear=linear)
     first, second = values(pair.rows)
     parts, known = _function_terms(function, pair, view_names, item_names)
     explanation = explain_terms(
         pair,
         float(first - second),
         parts,
-        _column_contributions(function.parts, pair, columns, values),
+        by_column,
         find=lambda numbers: _find_points(numbers, known, pair),
         items_are=items_are,
     )
@@ -706,32 +722,3 @@ def _find_points(
 def _dense(rows: Array) -> FloatArray:
     """Rows as a NumPy array."""
     return np.asarray(rows.toarray() if is_sparse(rows) else to_numpy(rows), dtype=np.float64)
-
-
-def _column_contributions(
-    parts: Sequence[Expansion],
-    pair: Pair,
-    columns: ColumnOwners,
-    values: Callable[..., FloatArray],
-) -> tuple[list[Contribution], str]:
-    """What columns contribute: in linear functions exactly, in the others by Shapley values; and how
-    these were computed.
-    """
-    first, second = _dense(pair.rows)
-    gap = first - second
-    linear = np.zeros(len(columns.names))
-    others = []
-    for part in parts:
-        slopes = part.slopes(len(gap))
-        if slopes is None:
-            others.append(part)
-            continue
-        seen = slice(None) if part.span.columns is None else part.span.columns
-        np.add.at(linear, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
-
-    def value(chosen: Mask) -> FloatArray:
-        return values(mixed_rows(pair.rows, chosen), others)
-
-    players = np.unique(columns.owners[gap != 0])
-    shared = value if others else None
-    return column_contributions(columns, players, shared, len(gap), linear=linear)

@@ -56,11 +56,9 @@ from corank.learners.training import (
     AskedView,
     TrainingData,
     ViewBases,
-    compared_data,
     rows_without,
     rows_without_scores,
     scored_data,
-    summed_data,
 )
 from corank.learners.update import (
     COMPARED,
@@ -217,15 +215,23 @@ class KernelLeastSquares(Learner):
         surveyed = scans().SurveyedScan.to_fit(
             scan, passes, asked.n_candidates, settings.seed, unscored=self.has_views
         )
-        scored, loss = surveyed.scored, self.loss()
+        scored, loss, n_views = surveyed.scored, self.loss(), len(asked.views)
         if scored is None:
             specs = [view.basis for view in asked.views]
             self._check_summed(specs, settings, surveyed.survey.n_scored)
             level = surveyed.survey.level if settings.centred else 0.0
-            data = summed_data(
-                scans().SummedRows(surveyed, loss, level),
-                surveyed.features,
-                len(asked.views),
+            summed, features = scans().SummedRows(surveyed, loss, level), surveyed.features
+            data = TrainingData(
+                problem=summed,
+                index=features.numbers,
+                everything=features,
+                problems=[summed] * n_views,
+                numbers=[features.numbers] * n_views,
+                groups=None,
+                n_units=summed.n_rows,
+                n_scored=summed.n_rows,
+                level=level,
+                summed=True,
                 with_queries=scan.has_queries,
             )
         else:
@@ -321,8 +327,18 @@ class KernelLeastSquares(Learner):
         features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
         asked = self._asked_bases(features.shape[1], settings)
-        with_queries = qid is not None
-        data = compared_data(problem, used, features, len(asked.views), with_queries=with_queries)
+        n_views = len(asked.views)
+        data = TrainingData(
+            problem=problem,
+            index=used,
+            everything=features,
+            problems=[problem] * n_views,
+            numbers=[used] * n_views,
+            groups=[problem.groups] * n_views,
+            n_units=len(problem.winners),
+            n_scored=len(used),
+            with_queries=qid is not None,
+        )
         if self.has_views:
             plain = rows_without(features, used, qid)
             data = self._sharing(data, plain, (unscored, unscored_qid), asked)

@@ -26,7 +26,7 @@ from corank.core.arrays import (
 from corank.core.basis import Basis, candidate_limit, candidate_rows, make_basis, read_basis
 from corank.core.kernels import MEAN_DISTANCE, Kernel, check_precomputed, inverse_length, is_named
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, GraphRows, Problem, ScoredRows, warn_of_ties
+from corank.core.observations import GraphRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.core.views import BlockKernel, View, select
@@ -188,46 +188,6 @@ def graph_rows(
     items = features if len(used) == features.shape[0] else take(features, used)
     graph = GraphRows(items, first, second, margins, weights, codes, scored=scored, places=places)
     return graph, used
-
-
-def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool) -> TrainingData:
-    """Scored rows of a scan that only pass by as what views are fitted on.
-
-    summed : stands for them
-    features : the rows of X, of which candidates for the basis are in memory
-    """
-    return TrainingData(
-        problem=summed,
-        index=features.numbers,
-        everything=features,
-        problems=[summed] * n_views,
-        numbers=[features.numbers] * n_views,
-        groups=None,
-        n_units=summed.n_rows,
-        n_scored=summed.n_rows,
-        level=summed.level,
-        summed=True,
-        with_queries=with_queries,
-    )
-
-
-def compared_data(
-    problem: ComparedRows, used: Index, features: Array, n_views: int, *, with_queries: bool
-) -> TrainingData:
-    """Comparisons between rows of X, of which those numbered `used` take part, as what views are
-    fitted on.
-    """
-    return TrainingData(
-        problem=problem,
-        index=used,
-        everything=features,
-        problems=[problem] * n_views,
-        numbers=[used] * n_views,
-        groups=[problem.groups] * n_views,
-        n_units=len(problem.winners),
-        n_scored=len(used),
-        with_queries=with_queries,
-    )
 
 
 # ---------------------------------------------------------------- rows with one or several scores

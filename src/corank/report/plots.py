@@ -73,7 +73,12 @@ def draw_path(path: Any, ax: Axes | None) -> Axes:
         ax.axhline(path.constant, color=FAINT, linestyle=":", label="a constant")
     if size is None and (x > 0).all():
         ax.set_xscale("log")
-    _limit_errors(ax, error, float(path.constant))
+    # candidates that are far off would flatten the others
+    finite = error[np.isfinite(error)]
+    constant = float(path.constant) if np.isfinite(path.constant) else 0.0
+    top, low = max(float(np.quantile(finite, 0.75)), constant), float(finite.min())
+    if float(finite.max()) > low + 2 * (top - low):
+        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
     ax.set(
         xlabel="alpha" if size is None else SIZES[size],
         ylabel=ERRORS.get(path.scoring, "held-out error"),
@@ -90,15 +95,6 @@ def _groups(path: Any, *, with_alpha: bool) -> Any:
     if with_alpha:
         others.append(np.nan_to_num(np.asarray(path.alpha, dtype=np.float64), nan=-1.0))
     return np.unique(np.stack(others), axis=1, return_inverse=True)[1].ravel()
-
-
-def _limit_errors(ax: Axes, error: Any, constant: float) -> None:
-    """Cut the vertical axis where candidates that are far off would flatten the others."""
-    finite = error[np.isfinite(error)]
-    top = max(float(np.quantile(finite, 0.75)), constant if np.isfinite(constant) else 0.0)
-    low = float(finite.min())
-    if float(finite.max()) > low + 2 * (top - low):
-        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
 
 
 # ---- plots of models and comparisons
@@ -392,7 +388,10 @@ def plot_learning_curve(
         mean, low, high = np.asarray([astuple(point) for point in curve.points]).T
         ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
-    _limit_curves(ax, curves)
+    # one wide band would flatten all lines: the axis follows the means and the usual width of a band
+    means, low, high = np.asarray([astuple(each) for curve in curves for each in curve.points]).T
+    margin = float(max(0.15 * np.ptp(means), 0.6 * np.median(high - low))) or 0.05
+    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)
     measure = getattr(found, "measure", None)
     ax.set(xlabel=f"{over} rows", ylabel=MEASURES[measure].title if measure else "error")
     if over == "scored" and all(min(curve.n) > 0 for curve in curves):
@@ -402,13 +401,3 @@ def plot_learning_curve(
         ax.minorticks_off()
     ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
-
-
-def _limit_curves(ax: Axes, curves: Any) -> None:
-    """One wide band would flatten all lines: the axis follows the means and the usual width of a
-    band.
-    """
-    points = [astuple(point) for curve in curves for point in curve.points]
-    means, low, high = np.asarray(points).T
-    margin = float(max(0.15 * np.ptp(means), 0.6 * np.median(high - low))) or 0.05
-    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)

@@ -554,11 +554,20 @@ def _errors_from_sums(
 ) -> list[FoldErrors]:
     """Errors of models from the sums of all folds but one."""
     if scoring != "disagreement":
-        return [
-            table
-            for part, folds in _with_fold_sums(system, folding)
-            for table in _losses(part, folds, grid, scoring, centred)
-        ]
+        tables: list[FoldErrors] = []
+        for part, folds in _with_fold_sums(system, folding):
+
+            def without(fold: int, part: PrimalSystem = part) -> tuple[Sequence[Array], float]:
+                white, offset = part.path_without(
+                    fold, grid.alphas, grid.agreements, centred=centred
+                )
+                if len(part.statistics) > 1:
+                    return [white[span, :] for span in part.spans], offset
+                n_views = len(part.views)
+                return [white if n_views == 1 else white / n_views], offset
+
+            tables += losses_from_sums(part.statistics, without, folds.n_folds, scoring)
+        return tables
     problems, offsets = system.problems, np.zeros(folding.n_folds)
     predictions = _predicted_from_sums(system, folding, grid, centred)
     together = same_scores(problems)
@@ -582,21 +591,6 @@ def _with_fold_sums(
             folds = folding.only(first, first + MAX_FOLDS_WITH_SUMS - 1)
             part.gather(folds)
             yield part, folds
-
-
-def _losses(
-    system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
-) -> list[FoldErrors]:
-    n_views = len(system.views)
-    joint = len(system.statistics) == 1
-
-    def without(fold: int) -> tuple[Sequence[Array], float]:
-        white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
-        if joint:
-            return [white if n_views == 1 else white / n_views], offset
-        return [white[span, :] for span in system.spans], offset
-
-    return losses_from_sums(system.statistics, without, folding.n_folds, scoring)
 
 
 def _predicted_from_sums(

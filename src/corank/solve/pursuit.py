@@ -131,7 +131,15 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
     used = min(best.asked, len(run.steps))
     others: list[PursuitRun] = []
     if settings.wanted.n_solutions > 1:
-        run, *others = _near_optimal_runs(training, settings, atoms, best, used)
+        dictionary = atoms.dictionary(best.kernel, training.problem)
+
+        def take_step(run: PursuitRun, barred: Sequence[Index]) -> None:
+            (run.barred,) = barred
+            advance(dictionary, [run], len(run.steps) + 1)
+
+        greedy = run.again()
+        advance(dictionary, [greedy], used)
+        run, *others = near_optimal(greedy, run.again, take_step, settings.wanted)
         used = len(run.steps)
     n_distinct = len(set(run.steps[:used]))
     return PursuitSolution(
@@ -145,21 +153,6 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
         asked=best.asked,
         path=path,
     )
-
-
-def _near_optimal_runs(
-    training: Training, settings: PursuitSettings, atoms: Atoms, best: _PursuitTrial, n_steps: int
-) -> list[PursuitRun]:
-    """The run of so many steps and others, the least loss first."""
-    dictionary = atoms.dictionary(best.kernel, training.problem)
-
-    def take_step(run: PursuitRun, barred: Sequence[Index]) -> None:
-        (run.barred,) = barred
-        advance(dictionary, [run], len(run.steps) + 1)
-
-    greedy = best.run.again()
-    advance(dictionary, [greedy], n_steps)
-    return near_optimal(greedy, best.run.again, take_step, settings.wanted)
 
 
 def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
