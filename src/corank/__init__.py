@@ -44,12 +44,15 @@ if TYPE_CHECKING:
     from corank.solve.effect import UnscoredEffect as UnscoredEffect
     from corank.solve.tuning import Path as Path
     from corank.streaming import scan as scan
+    from corank.tables.answers import Answers as Answers
+    from corank.tables.answers import read_answers as read_answers
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _MODULES = ("datasets", "experiments", "interview", "metrics", "report")
 # to a distribution of its own, which need not be installed: not in dir()
 _FORWARDED = ("federated",)
 _OTHERS = {
+    "Answers": "corank.tables.answers",
     "Candidate": "corank.learners.average.candidates",
     "Explanation": "corank.learners.pursuit",
     "LinkEncoder": "corank.links",
@@ -72,6 +75,7 @@ _OTHERS = {
     "random_bases": "corank.core.views",
     "random_split": "corank.core.views",
     "rank_uncertainty": "corank.interpretation",
+    "read_answers": "corank.tables.answers",
     "register_kernel": "corank.core.kernels",
     "scan": "corank.streaming",
     "side_by_side": "corank.core.views",

@@ -39,7 +39,7 @@ from corank.core.arrays import (
 )
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows, refuse_lost_differences
-from corank.core.queries import encode_queries
+from corank.core.queries import as_labels, encode_queries
 from corank.core.unscored import HeldRows, Part, StreamedRows
 from corank.core.views import View, takes_objects
 
@@ -539,14 +539,21 @@ def read_edges(edges: Any, n_rows: int, table: Any) -> tuple[NumpyArray, ...]:
 
 
 def compared_rows(
-    features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+    features: Array,
+    X: Any,
+    winners: Any,
+    losers: Any,
+    margins: Any,
+    weights: Any,
+    qid: Any,
+    groups: Any = None,
 ) -> tuple[ComparedRows, Index]:
     """Checked comparisons between rows of X, whose features were read, and the numbers of the rows
     in any of them.
     """
     n = features.shape[0]
     first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
-    groups = comparison_groups(first, second, n, qid)
+    groups = comparison_groups(first, second, n, qid, groups, weights)
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     items = features if len(used) == n else take(features, used)
     split = len(first)
@@ -556,8 +563,20 @@ def compared_rows(
     return problem, used
 
 
-def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
-    """What is held out together: the comparisons of a query, else those of the same two items."""
+def comparison_groups(
+    winners: Array, losers: Array, n_rows: int, qid: Any, groups: Any = None, weights: Any = None
+) -> Array:
+    """What is held out together: the comparisons of a query, else those of one of the `groups` that
+    are given, without those of zero `weights`, else those of the same two items.
+    """
+    if qid is None and groups is not None:
+        labels = as_labels(groups, "groups")
+        kept = np.ones(len(labels), bool) if weights is None else to_numpy(weights) > 0
+        if len(labels) != len(kept) or kept.sum() != len(winners):
+            raise ValueError(
+                f"groups has {len(labels)} labels; one label per comparison is needed."
+            )
+        return to_numpy(encode_queries(labels[kept], len(winners), "groups")[0])
     if qid is None:
         low = np.minimum(winners, losers)
         high = np.maximum(winners, losers)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import error, run
 
-from corank import load
+from corank import Answers, RankRLS, load, read_answers
 from corank.interview import AnswersFile
 from corank.tables.answer_log import HEADER
 
@@ -402,3 +402,36 @@ def test_scores_and_comparisons_in_one_file_are_noted(folder):
         *FIT, "comparisons.csv", "--method", "rankrls", *METHODS["rankrls"], "--out", "m.corank"
     ).stderr
     assert "both scores and comparisons" in " ".join(said.split())
+
+
+# ---- answers of every kind
+
+
+def test_answers_of_any_format_are_learned_from_as_in_python(folder):
+    votes = pd.DataFrame({"left": ["tie", "001", "002"], "right": ["000", "first", "003"]})
+    votes["winner"], votes["worker"] = ["left", "right", "tie"], ["ann", "bob", "ann"]
+    votes.to_csv("votes.csv", index=False)
+    pd.DataFrame({"order": ["005 > 006 = 007 > 008"], "person": ["eve"]}).to_csv("orders.csv")
+    settings = ("--method", "rankrls", *METHODS["rankrls"])
+    files = ("--answers", "votes.csv", "--answers", "orders.csv")
+    said = run("fit", "items.csv", "--id", "name", *files, *settings, "--out", "m.corank")
+    assert "4 answers imply 9 comparisons" in said.output
+    answers = [*read_answers("votes.csv").judgements, *read_answers("orders.csv").judgements]
+    table = items()
+    features = load("m.corank").encoder_.transform(table.drop(columns="name"))
+    other = RankRLS(gamma=0.3, alpha=1.0)
+    other.fit_answers(features, Answers(answers), items=table["name"])
+    np.testing.assert_allclose(predictions("m.corank"), other.predict(features))
+
+
+def test_answers_that_cannot_be_used_are_said_in_a_sentence(folder):
+    fit = ("fit", "items.csv", "--out", "m.corank", "--answers", "votes.csv")
+    header = "left,right,winner\n"
+    Path("votes.csv").write_text(header + "000,001,lft\n")
+    assert "did you mean 'left'" in error(*fit, "--id", "name")
+    assert "--answers needs --id" in error(*fit)
+    both = error(*fit, "--id", "name", "--comparisons", "wins.csv")
+    assert "give them all to --answers" in both
+    Path("votes.csv").write_text(header + "000,001,left\n000,0001,left\n001,002,tie\n")
+    said = run(*fit, "--id", "name", "--method", "rankrls")
+    assert "1 item that no row has, such as '0001'" in said.output

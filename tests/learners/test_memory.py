@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from corank import PreferenceGP, RankRLS
+from corank import RLS, PreferenceGP, ProductKernel, RankRLS, View
 
 # every thread holds a block: the bounds are those of one
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -76,3 +76,15 @@ def test_features_of_single_precision_are_not_copied_to_predict(memory_limit):
     model = RankRLS(alpha=1.0, kernel="linear", basis="features").fit(X[:200], np.arange(200.0))
     with memory_limit(20):  # 64 MB as float64
         assert model.predict(X).dtype == np.float32
+
+
+@pytest.mark.parametrize("qid", [None, np.repeat(np.arange(300), 250)], ids=["pairs", "queries"])
+def test_a_complete_grid_holds_forty_numbers_per_pair(qid, memory_limit):
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(300, 2)), rng.normal(size=(250, 2))
+    X = np.hstack([np.repeat(left, 250, axis=0), np.tile(right, (300, 1))])
+    kernel = ProductKernel([View([0, 1]), View([2, 3])])
+    learner = RLS(kernel=kernel) if qid is None else RankRLS(kernel=kernel)
+    with memory_limit(40 * len(X) * 8 / 1e6):  # a kernel matrix has 75,000 per pair
+        model = learner.fit(X, X[:, 0] * X[:, 2], qid=qid)
+        model.predict(X)

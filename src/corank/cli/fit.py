@@ -94,6 +94,7 @@ from corank.encode.encoder import TableEncoder
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
 from corank.tables import TableError, TableFile, is_number, query_column, score_column
 from corank.tables.answer_log import is_answers_file
+from corank.tables.answers import Answers, pairs_of, read_answers
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
 from corank.tables.names import NamedItems, names_in
 
@@ -201,6 +202,17 @@ class TrainingFiles:
         " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
         panel=COMPARISONS,
     )
+    answers: list[Path] | None = option(
+        "Answers of any kind about the items, instead of --comparisons, by the names in --id: who of"
+        " two is better, with ties, orders of several, from corank ask, Label Studio (.json), Argilla,"
+        " battles of an arena, tables of left, right and winner. Several files are combined.",
+        panel=COMPARISONS,
+    )
+
+    @property
+    def compared(self) -> list[Path]:
+        """The tables that compare items."""
+        return [*(self.comparisons or []), *(self.answers or [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,19 +242,22 @@ class FitRequest:
     def check(self, roles: RoleOptions) -> None:
         """Refuse options that do not say what to learn from."""
         files = self.files
-        if files.items is not None and files.comparisons:
+        if files.comparisons and files.answers:
+            raise ValueError("--answers reads comparisons, too: give them all to --answers")
+        if files.items is not None and files.compared:
             raise ValueError(
-                "--items is for scores: with --comparisons the first table describes the items"
+                "--items is for scores: with comparisons the first table describes the items"
             )
-        if (files.items is not None or files.comparisons) and roles.id is None:
-            option = "--comparisons" if files.comparisons else "--items"
+        if (files.items is not None or files.compared) and roles.id is None:
+            option = "--answers" if files.answers else "--items"
+            option = "--comparisons" if files.comparisons else option
             raise ValueError(f"{option} needs --id, the column that names the items")
-        if not files.comparisons:
-            if self.pairs.first_given is not None:
-                raise ValueError(
-                    f"--{self.pairs.first_given} needs a table of comparisons: name it with"
-                    " --comparisons"
-                )
+        if not files.comparisons and self.pairs.first_given is not None:
+            raise ValueError(
+                f"--{self.pairs.first_given} needs a table of comparisons: name it with"
+                " --comparisons"
+            )
+        if not files.compared:
             if roles.score is None:
                 raise ValueError(
                     "missing option '--score', the column with the scores, or '--comparisons', a"
@@ -295,12 +310,13 @@ class FitJob:
     @classmethod
     def opened(cls, context: typer.Context, request: FitRequest, common: CommonOptions) -> FitJob:
         """The tables that a request names; it must say what to learn from."""
-        files, compared, passes = request.files, request.files.comparisons or [], request.passes
+        files, compared, passes = request.files, request.files.compared, request.passes
         file = readable(context, files.file, common.format, is_first=True)
         roles = request.roles.in_file(file, compared=bool(compared))
         request.check(roles)
         items = None if files.items is None else readable(context, files.items)
-        comparisons = [readable(context, path) for path in compared]
+        comparisons = [readable(context, path) for path in files.comparisons or []]
+        comparisons += map(TableFile, files.answers or [])
         links = request.link_options.opened(context, directed=request.directed)
         tables = {"items": items, "comparisons": comparisons, "links": links}
         second = next((name for name, value in tables.items() if value), None)
@@ -442,7 +458,11 @@ class TrainingTable:
         """Fit a model on the table."""
         if self.pairs is not None:
             pairs = self.pairs.arguments()
-            model.fit_comparisons(self.features, **pairs, qid=self.queries, **self.linked)
+            known = {
+                name: self.pairs.more[name]
+                for name in model.answer_columns & self.pairs.more.keys()
+            }
+            model.fit_comparisons(self.features, **pairs, qid=self.queries, **known, **self.linked)
         else:
             model.fit(self.features, self.scores, qid=self.queries, **self.linked)
             if self.scored_rows is not None:
@@ -461,7 +481,8 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
     scores = None if score is None else score_column(table, score, unlabelled)
     pairs, pair_columns = None, UNNAMED
     if job.comparisons:
-        pairs, pair_columns = _read_comparisons(job, table, queries)
+        read = _read_answers if job.request.files.answers else _read_comparisons
+        pairs, pair_columns = read(job, table, queries)
     names = None if item is None else names_in(table, item, "id", job.file)
     if names is not None and item is not None and pairs is None:
         note_repeated_ids(names, queries, item)
@@ -560,7 +581,7 @@ def _with_unscored(job: FitJob, table: pa.Table, unscored: pa.Table) -> pa.Table
 def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
     if query in table.column_names:
         return
-    for other in job.comparisons:
+    for other in [] if job.request.files.answers else job.comparisons:
         if query in column_names_of(other):
             raise TableError(
                 f"--query {query!r}: this column is in {other}, but it must be in the table of"
@@ -622,6 +643,23 @@ def _read_comparisons(
             _note_no_margin(file, columns)
     names = all_names[0] if all_names else PairColumns(WINNER, LOSER)
     return ReadPairs.joined(tables), names
+
+
+def _read_answers(
+    job: FitJob, table: pa.Table, queries: Index | None
+) -> tuple[ReadPairs, PairColumns]:
+    """The comparisons that the answers of all files imply."""
+    item, query = job.item, job.roles.query
+    assert item is not None
+    judgements = [said for file in job.comparisons for said in read_answers(file.path).judgements]
+    labels = None if query is None else names_in(table, query, "query", job.file)
+    names = names_in(table, item, "id", job.file)
+    if labels is None:
+        names = NamedItems(job.file, item, table).labels  # refuses names that repeat
+    answered = Answers(judgements).at_rows(names, labels)
+    pairs = pairs_of(answered, margins=job.method is not MethodName.preference)
+    note(f"{count(len(answered), 'answer')} imply {count(len(pairs.winners), 'comparison')}")
+    return pairs, PairColumns()
 
 
 def _note_no_margin(file: TableFile, columns: PairColumns) -> None:

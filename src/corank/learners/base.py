@@ -9,7 +9,7 @@ and `R2Mixin` say what `score` is.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -594,13 +594,11 @@ class OneViewLearner(Learner):
         )
         return self._fit_training(training)
 
-    def _fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
-    ) -> Self:
+    def _fit_comparisons(self, X: Any, *given: Any) -> Self:
         self.loss()
         everything = read_features(self, X, reset=True)
-        problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
-        training = Training(problem, used, everything, with_queries=qid is not None)
+        problem, used = compared_rows(everything, X, *given)
+        training = Training(problem, used, everything, with_queries=problem.named)
         return self._fit_training(training)
 
     def _fit_training(self, training: Training) -> Self:
@@ -662,46 +660,6 @@ def _split_by_groups() -> bool:
                 return True
         frame = frame.f_back
     return False
-
-
-class ComparisonMixin:
-    """`fit_comparisons` for learners with one view."""
-
-    _fit_comparisons: Callable[..., Any]
-
-    @all_or_nothing
-    def fit_comparisons(
-        self,
-        X: Any,
-        winners: Any,
-        losers: Any,
-        *,
-        margins: Any = None,
-        weights: Any = None,
-        qid: Any = None,
-    ) -> Self:
-        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
-
-        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 +
-                  \alpha \|f\|^2
-
-        on the components of the rows that are compared, where the learner makes any.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole
-            numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-
-        Returns
-        -------
-        self
-        """
-        fitted: Self = self._fit_comparisons(X, winners, losers, margins, weights, qid)
-        return fitted
 
 
 class RankerMixin:

@@ -24,6 +24,7 @@ from corank.core.unscored import Part, UnscoredRows
 from corank.core.views import View, read_bonds, read_views, scale_and_pairs
 from corank.inputs import is_scan, scans, unscored_parts
 from corank.learners.base import R2Mixin, RankerMixin
+from corank.learners.comparisons import AnswersMixin
 from corank.learners.parameters import (
     GAMMA_RULES,
     WITH_UNSCORED,
@@ -282,7 +283,7 @@ class ViewLearner(KernelLeastSquares):
         return ask_views(self.function_, self._read(X_pool), kind, n)
 
 
-class ComparisonsWithUnscored:
+class ComparisonsWithUnscored(AnswersMixin):
     """`fit_comparisons` for learners with several views."""
 
     _fit_comparisons: Callable[..., Any]
@@ -297,6 +298,7 @@ class ComparisonsWithUnscored:
         margins: Any = None,
         weights: Any = None,
         qid: Any = None,
+        groups: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
@@ -311,6 +313,8 @@ class ComparisonsWithUnscored:
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
         qid : (n,) one label per row of X; comparisons of one query are held out together
+        groups : (p,) without qid, one label per comparison: those of one group are held out
+            together; None for those of the same two items
         unscored, unscored_qid : as in `fit`
 
         Returns
@@ -318,7 +322,7 @@ class ComparisonsWithUnscored:
         self
         """
         fitted: Self = self._fit_comparisons(
-            X, winners, losers, margins, weights, qid, unscored, unscored_qid
+            X, winners, losers, margins, weights, qid, groups, unscored, unscored_qid
         )
         return fitted
 

@@ -17,7 +17,8 @@ from corank.core.kernels import MEAN_LENGTH, inverse_length
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows
 from corank.core.storable import ADDED_LATER
-from corank.learners.base import ComparisonMixin, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.base import OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.parameters import BasisParameters, candidates, check_choice, whole_numbers
 from corank.learners.update import FittedRows
 from corank.model_files.schema import COMPONENTS

@@ -32,7 +32,8 @@ from corank.core.kernels import MEAN_DISTANCE, Kernel, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ComparedRows, ScoredRows
 from corank.inputs import comparison_groups, read_comparisons, read_score_columns
-from corank.learners.base import PRECOMPUTED, ComparisonMixin, OneViewLearner, RankerMixin
+from corank.learners.base import PRECOMPUTED, OneViewLearner, RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.parameters import (
     check_choice,
     is_per_column,

@@ -24,7 +24,8 @@ from corank.core.messages import warn_user
 from corank.core.observations import TIED, ComparedRows, ScoredRows
 from corank.core.storable import ADDED_LATER
 from corank.inputs import compared_rows, read_features, read_rows
-from corank.learners.base import ComparisonMixin, RankerMixin
+from corank.learners.base import RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.gaussian_process import EvidenceParameters
 from corank.learners.judges import JudgedLearner, VoteColumns
 from corank.learners.parameters import check_choice, is_whole, seed
@@ -131,6 +132,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearn
     lapse: Any = field(default="tune", metadata={ADDED_LATER: True})
 
     knows_margins = False
+    answer_columns = frozenset({"person", "first"})
     contents = PREFERENCE_PROCESS
     _no_closed_form = "the posterior is found by iteration"
 

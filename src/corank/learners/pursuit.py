@@ -35,7 +35,8 @@ from corank.core.messages import warn_user
 from corank.core.storable import ADDED_LATER
 from corank.core.sums import CHUNK_ROWS
 from corank.inputs import row_labels
-from corank.learners.base import ComparisonMixin, Learner, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.base import Learner, OneViewLearner, R2Mixin, RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.parameters import (
     KernelParameters,
     check_choice,

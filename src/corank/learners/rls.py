@@ -38,7 +38,8 @@ from corank.inputs import (
     score_columns,
     warn_of_scales,
 )
-from corank.learners.base import PRECOMPUTED, ComparisonMixin, Learner, R2Mixin, RankerMixin
+from corank.learners.base import PRECOMPUTED, Learner, R2Mixin, RankerMixin
+from corank.learners.comparisons import ComparisonMixin
 from corank.learners.parameters import (
     WidthParameters,
     candidates,
@@ -318,6 +319,7 @@ class KernelLeastSquares(Learner):
         margins: Any,
         weights: Any,
         qid: Any,
+        groups: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
@@ -325,7 +327,7 @@ class KernelLeastSquares(Learner):
         self.loss()  # checks the parameters
         settings = self._settings()
         features = read_features(self, X, reset=True)
-        problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
+        problem, used = compared_rows(features, X, winners, losers, margins, weights, qid, groups)
         asked = self._asked_bases(features.shape[1], settings)
         n_views = len(asked.views)
         data = TrainingData(

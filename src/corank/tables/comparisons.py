@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,8 @@ class ReadPairs:
     counts : (p,) how often, or None
     questions : how many questions were answered, how many of the answers are ties, and how many
         questions were left out, by why; None where the table says who beat whom
+    more : (p,) each, by names of arguments of `fit_comparisons`: who made a comparison (`person`),
+        whether the winner was shown `first`, and what is held out together (`groups`), if known
     """
 
     winners: Index
@@ -99,6 +101,7 @@ class ReadPairs:
     margins: FloatArray | None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def number(self) -> int:

@@ -36,6 +36,7 @@ from corank.learners.average.scored_table import (
     link_edges,
 )
 from corank.learners.base import R2Mixin, RankerMixin
+from corank.learners.comparisons import AnswersMixin
 from corank.links import read_link_matrix
 from corank.metrics import disagreement_error, misplaced_shares
 
@@ -143,7 +144,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 
 
 @dataclass(eq=False, repr=False)
-class AutoRanker(RankerMixin, AverageLearner):
+class AutoRanker(RankerMixin, AnswersMixin, AverageLearner):
     r"""Ranking within queries by an average of many closed-form models.
 
     .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q}
@@ -209,6 +210,8 @@ class AutoRanker(RankerMixin, AverageLearner):
     random_state: Any = None
     encoder: Any = None
 
+    answer_columns = frozenset({"groups", "person"})
+    scores_have_persons = True
     _ranks: ClassVar[bool] = True
     _predicts_within_queries: ClassVar[bool] = True
 
@@ -229,6 +232,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         margins: Any = None,
         weights: Any = None,
         qid: Any = None,
+        groups: Any = None,
         unscored: Any = None,
         links: Any = None,
         person: Any = None,
@@ -247,6 +251,8 @@ class AutoRanker(RankerMixin, AverageLearner):
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
         qid : (n,) one label per row of X; comparisons of one query are held out together
+        groups : (p,) without qid, one label per comparison: those of one group are held out
+            together; None for those of the same two items
         unscored : (m, d) more items, which say what columns look like and where views agree
         links : links between the rows of X, and of `unscored` after them, as in `fit`
         person : (p,) who compared, as in `fit`
@@ -265,7 +271,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         self._kernel_columns = self.views and kernel_columns(self, features)
         n = features.shape[0]
         pairs = read_comparisons(winners, losers, margins, weights, n, table)
-        groups = comparison_groups(pairs[0], pairs[1], n, qid)
+        held_out = comparison_groups(pairs[0], pairs[1], n, qid, groups, weights)
         numbers = self._numbers(features)
         if unscored is not None:
             more = self._numbers(read_unscored(self, features, unscored))
@@ -274,7 +280,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         self._with_queries = qid is not None
         self._with_links = links is not None
         self._n_seen = n
-        self._n_queries = len(np.unique(groups)) if qid is not None else 1
+        self._n_queries = len(np.unique(held_out)) if qid is not None else 1
         width, given = numbers.shape[1], None
         self._roles, persons_encoder = learned_roles(labels, persons)
         if self._roles is not None:
@@ -289,7 +295,7 @@ class AutoRanker(RankerMixin, AverageLearner):
             items = EncodedTable(take(numbers, canonical_order(digests)), None, settings)
         else:
             items = EncodedTable(numbers, None, settings)
-        self._fit_pairs(items, digests, pairs, groups, matrix, given=given)
+        self._fit_pairs(items, digests, pairs, held_out, matrix, given=given)
         self.encoder_, self.persons_encoder_ = encoder, persons_encoder
         return self
 
