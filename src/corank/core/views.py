@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import reduce
-from itertools import pairwise, permutations
+from itertools import combinations, pairwise, permutations
 from numbers import Integral, Real
 from operator import mul
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -138,7 +138,14 @@ def read_views(
     if isinstance(views, random_split | random_bases):
         views = views.views(n_columns, rng)
     with_indices = numbered_views(views, n_columns, names)
-    _warn_of_overlap(with_indices, n_columns)
+    if all(len(view.columns) == n_columns for view in with_indices):
+        return with_indices  # on purpose: other kernels or basis rows
+    for other, view in combinations(with_indices, 2):
+        if len(shared := np.intersect1d(view.columns, other.columns)):
+            warn_user(
+                f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
+                " is then cheap."
+            )
     return with_indices
 
 
@@ -238,18 +245,6 @@ def _named_columns(pattern: str, names: Array | None, view: str) -> NumpyArray:
             hint = f"; its categories do: {pattern + '=*'!r}."
         raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}{hint}")
     return np.asarray(positions)
-
-
-def _warn_of_overlap(views: list[View], n_columns: int) -> None:
-    if all(len(view.columns) == n_columns for view in views):
-        return  # on purpose: other kernels or basis rows
-    for position, view in enumerate(views):
-        for other in views[:position]:
-            if len(shared := np.intersect1d(view.columns, other.columns)):
-                warn_user(
-                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
-                    " is then cheap."
-                )
 
 
 # ---------------------------------------------------------------- agreement of pairs of views

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
@@ -26,7 +26,7 @@ from corank.solve.holdout import (
     view_errors,
 )
 from corank.solve.systems import DualSystem, PrimalSystem, mean_score
-from corank.solve.tuning import Grid, Settings, Trial, chosen_pair
+from corank.solve.tuning import Grid, Settings, chosen_pair
 
 
 def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
@@ -45,17 +45,7 @@ class Evidence:
     found: HeldOut | None
     folding: Folding | None
     grid: Grid
-    scoring: Scoring
-    centred: bool
-    seed: int
-
-    @classmethod
-    def of(
-        cls, trial: Trial, settings: Settings, source: Any, found: Any, folding: Folding | None
-    ) -> Evidence:
-        """What a trial leaves behind."""
-        scoring, centred, seed = settings.scoring, settings.centred, settings.seed
-        return cls(source, found, folding, trial.grid, scoring, centred, seed)
+    settings: Settings
 
     @cached_property
     def cokernel(self) -> CoKernel | None:
@@ -71,8 +61,8 @@ class Evidence:
 
         Many scored rows leave only the error that was chosen by.
         """
-        if self.scoring != "rescaled" or self.cokernel is None:
-            return self.scoring
+        if self.settings.scoring != "rescaled" or self.cokernel is None:
+            return self.settings.scoring
         comparison = getattr(self.cokernel.problems[0], "comparison", None)
         ranks = comparison is None or comparison.needs_queries
         return "disagreement" if ranks else "rescaled"
@@ -100,12 +90,16 @@ class Evidence:
             return None
         if self.cokernel is not None:
             return self._chosen_without_outer_fold(
-                self.cokernel, self.folding, grid, procedures, judge or self.scoring
+                self.cokernel, self.folding, grid, procedures, judge or self.settings.scoring
             )
         errors = self.found
         if self.source is not None and not isinstance(self.source, CoKernel):
             errors = held_out(
-                self.source, self.folding, grid, scoring=self.scoring, centred=self.centred
+                self.source,
+                self.folding,
+                grid,
+                scoring=self.settings.scoring,
+                centred=self.settings.centred,
             )
         if errors is None or len(errors.sizes) < 2:
             return None
@@ -160,11 +154,11 @@ class Evidence:
             return {}
         part = cokernel.take(kept)
         together = same_scores(cokernel.problems)
-        offset = mean_score(part.problems) if self.centred else 0.0
-        offsets = kept_means(part.targets, inner.blocks(), centred=self.centred)
+        offset = mean_score(part.problems) if self.settings.centred else 0.0
+        offsets = kept_means(part.targets, inner.blocks(), centred=self.settings.centred)
         predictions = left_out(part, inner, grid, offsets)
         tables = view_errors(
-            part.problems, inner, predictions, offsets, self.scoring, together=together
+            part.problems, inner, predictions, offsets, self.settings.scoring, together=together
         )
         errors = pooled(tables)
         if len(errors.sizes) == 0:
@@ -175,7 +169,7 @@ class Evidence:
             problems = [own.regrouped(codes) for own, codes in regrouped]
         result = {}
         for name, pairs in procedures.items():
-            best = chosen_pair(errors, grid, pairs, self.scoring)
+            best = chosen_pair(errors, grid, pairs, self.settings.scoring)
             alpha, agreement = grid.pairs[best].tolist()
             slope = 1.0
             if judge == "rescaled":  # the factor that fits the inner held-out predictions best
@@ -201,7 +195,7 @@ class Evidence:
 
     def _rounds(self, n: int) -> Index:
         """The outer fold of each of n folds."""
-        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
+        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.settings.seed, 1]))
 
     def _chosen_on_others(self, held: HeldOut, pairs: Index, grid: Grid) -> HeldOut:
         """The error of each fold at the pair that was best on the folds outside its round."""
@@ -211,7 +205,7 @@ class Evidence:
         for number in range(int(rounds.max()) + 1):
             inside = rounds == number
             others = HeldOut(held.errors[~inside], held.sizes[~inside])
-            best = chosen_pair(others, grid, pairs, self.scoring)
+            best = chosen_pair(others, grid, pairs, self.settings.scoring)
             errors[inside, 0] = held.errors[inside, best]
         return HeldOut(errors, held.sizes)
 

@@ -390,7 +390,7 @@ class HeldProblem:
             source = system.cokernel if few else None
         from corank.solve.effect import Evidence  # few learners judge theirs
 
-        return Evidence.of(trial, settings, source, None if few else errors, folding)
+        return Evidence(source, None if few else errors, folding, trial.grid, settings)
 
 
 class TuningProblem(Protocol):

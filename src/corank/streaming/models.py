@@ -387,7 +387,7 @@ class ScannedProblem:
         """The errors that were found."""
         is_known = trial.errors is not None and isinstance(trial.folds, Folding)
         folding: Any = trial.folds if is_known else None
-        return Evidence.of(trial, settings, None, trial.errors, folding)
+        return Evidence(None, trial.errors, folding, trial.grid, settings)
 
 
 # ---------------------------------------------------------------- predictions and scores
