@@ -470,7 +470,10 @@ def test_staged_trees_predict_what_the_libraries_predict():
         "verbosity": -1,
     }
     data = lgb.Dataset(
-        DATA.X, levels(DATA.y), group=np.unique(DATA.qid, return_counts=True)[1], params={"verbosity": -1}
+        DATA.X,
+        levels(DATA.y),
+        group=np.unique(DATA.qid, return_counts=True)[1],
+        params={"verbosity": -1},
     )
     model = lgb.train(same | setting | {"label_gain": list(range(32))}, data, num_boost_round=10)
     expected = [model.predict(DATA.X, num_iteration=n) for n in (3, 10)]
