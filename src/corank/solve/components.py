@@ -58,6 +58,7 @@ from corank.solve.holdout import (
     HeldOut,
     as_told,
     at_level,
+    cost_without,
     errors_of,
     kept_means,
     losses_from_sums,
@@ -627,12 +628,9 @@ class RowComponents:
         residuals: list[Array] = []
         penalty: float | None = None
         for block in blocks:
-            weights = take(roots, block) ** 2
-            total = operator.totals - xp.sum(weights)
-            count = operator.counts - float(len(block))
-            _, within = operator.comparison.scales(total, count)
-            if penalty is None or self.alpha / float(within[0]) != penalty:
-                penalty = self.alpha / float(within[0])
+            asked = self.alpha / cost_without(problem, block)
+            if asked != penalty:
+                penalty = asked
                 q, z = triangle_of(columns, free, scales, penalty).orthonormal(columns)
                 q = xp.concat([level, q], axis=1)
                 z = xp.concat([level.T @ targets, z], axis=0)

@@ -406,7 +406,7 @@ def _items_left_out(
     values = spectrum.values / operator.within[0]
     free = Spectrum(values, spectrum.vectors).without(_levels(problems))
     chosen = [block for block in blocks if len(block)]
-    costs = np.asarray([_cost_without(problems[0], block) for block in chosen])
+    costs = np.asarray([cost_without(problems[0], block) for block in chosen])
     residuals: Any = 0.0
     for cost in np.unique(costs):
         alike = [chosen[number] for number in np.flatnonzero(costs == cost)]
@@ -414,7 +414,7 @@ def _items_left_out(
     return residuals
 
 
-def _cost_without(problem: ScoredRows, items: Index) -> float:
+def cost_without(problem: ScoredRows, items: Index) -> float:
     """What the only query costs without some of its items."""
     operator = problem.operator
     items = items[items < len(problem)]
@@ -439,7 +439,12 @@ def _left_out_of_primal(
     blocks = folding.blocks()
     starts = np.cumsum([0, *(len(codes) for codes in folding.codes)])
     places, residuals = [], []
-    for folds in _fold_batches(blocks, system):
+    batches = [np.flatnonzero([len(block) > 0 for block in blocks])]
+    if "all_unit_features" not in vars(system):  # about one block of features at a time
+        rows_so_far = np.cumsum([len(blocks[fold]) for fold in batches[0]])
+        numbers = rows_so_far * system.size // (4 * BLOCK_ENTRIES)
+        batches = np.split(batches[0], np.flatnonzero(np.diff(numbers)) + 1)
+    for folds in batches:
         _, units = folding.units(folds)
         rows, targets = _unit_roots(system, spectrum.vectors, units)
         inner = folding.take(units).blocks()
@@ -449,19 +454,6 @@ def _left_out_of_primal(
         places.append(np.concatenate(list(map(np.add, starts, units))))
         residuals.append(left.residuals)
     return in_place(places, residuals, int(starts[-1]))
-
-
-def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Index]:
-    """All folds where the features of their units are held, else runs of folds with about one block
-    of features.
-    """
-    present = np.flatnonzero([len(block) > 0 for block in blocks])
-    if "all_unit_features" in vars(system):
-        yield present
-        return
-    rows = np.cumsum([len(blocks[int(fold)]) for fold in present])
-    numbers = rows * system.size // (4 * BLOCK_ENTRIES)
-    yield from np.split(present, np.flatnonzero(np.diff(numbers)) + 1)
 
 
 def _unit_roots(
