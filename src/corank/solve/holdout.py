@@ -326,9 +326,8 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
         is_large = largest > 4 * size
     else:
         held = system.n_units * size // len(system.views)
-        is_large = (
-            max(system.n_units / UNITS_PER_FEATURE, largest) > size or held > MAX_UNIT_FEATURES
-        )
+        is_large = largest > size or held > MAX_UNIT_FEATURES
+        is_large = is_large or system.n_units > UNITS_PER_FEATURE * size
     return "sums" if reweighted or is_large else "inverse"
 
 
