@@ -2,8 +2,7 @@
 docs/results/paper-items.toml (what of the papers corank has) → the second half of
 docs/results/papers.md.
 
-The table of items names tests, and each of them must be there. Items that are in work have no row:
-a sentence below the tables names them, and this command counts them.
+The table of items names tests, and each of them must be there.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ GROUNDS = {  # kind of a finding → how a table calls it
     "elsewhere": "elsewhere",
     "not claimed": "not claimed",
 }
-WORKS, DECLINED, IN_WORK = "works", "declined", "in work"
+WORKS, DECLINED = "works", "declined"
 COSTS = "costs"
 Entry = Mapping[str, Any]
 
@@ -192,7 +191,7 @@ def check_items(items: Sequence[Entry], root: Path) -> None:
     if sorted(numbers) != list(range(1, len(numbers) + 1)):
         raise ValueError(f"items must be numbered 1 to {len(numbers)}, each once.")
     for item in items:
-        asked = {WORKS: ("call", "test"), DECLINED: ("reason",), IN_WORK: ()}
+        asked = {WORKS: ("call", "test"), DECLINED: ("reason",)}
         if item["status"] not in asked:
             raise ValueError(f"item {item['number']} is {item['status']!r}: {', '.join(asked)}.")
         for name in asked[item["status"]]:
@@ -215,7 +214,7 @@ def check_test(test: str, root: Path) -> None:
 
 
 def item_sections(items: Sequence[Entry], papers: Mapping[str, str]) -> list[str]:
-    """One table per paper, and which items are not in it yet."""
+    """One table per paper."""
     lines = [
         "## What of the papers corank has",
         "",
@@ -227,19 +226,10 @@ def item_sections(items: Sequence[Entry], papers: Mapping[str, str]) -> list[str
         "",
     ]
     for key, proposal in (*papers.items(), ("several", "across the papers")):
-        rows = [
-            _item_row(item) for item in items if item["paper"] == key and item["status"] != IN_WORK
-        ]
+        rows = [_item_row(item) for item in items if item["paper"] == key]
         if rows:
             title = f"**{key}**: {proposal}" if key in papers else f"**{proposal.capitalize()}**"
             lines += [title, "", *_grid(("#", "what", "call", "test"), rows), ""]
-    waiting = [
-        f"{item['words']} ({item['number']}, {item['paper']})"
-        for item in items
-        if item["status"] == IN_WORK
-    ]
-    if waiting:
-        lines += [f"corank does not have: {'; '.join(waiting)}.", ""]
     return lines
 
 
@@ -278,4 +268,4 @@ if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     entries = tomllib.loads(ITEMS.read_text(encoding="utf-8"))["items"]
     statuses = [entry["status"] for entry in entries]
-    print(", ".join(f"{statuses.count(name)} {name}" for name in (WORKS, DECLINED, IN_WORK)))
+    print(", ".join(f"{statuses.count(name)} {name}" for name in (WORKS, DECLINED)))

@@ -6,11 +6,12 @@ of items.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import logistic, multivariate_normal, norm
 
 # ------------------------------------------------------------------ the posterior under the probit likelihood
 
@@ -42,9 +43,18 @@ def log_likelihood(values, winners, losers, counts):
     )
 
 
-def integrated(K, winners, losers, counts=None, half_width=6.0, steps=None):
+def vote_chance(difference, outcome, reliability, threshold, side, lapse, response, ties=True):
+    """P(outcome) of a judge who sees differences (S,): 1 first, 0 tie, −1 second."""
+    cdf = {"probit": norm.cdf, "logit": logistic.cdf}[response]
+    seen = reliability * difference + side
+    first, second = cdf(seen - threshold), cdf(-seen - threshold)
+    chance = {1: first, -1: second, 0: 1 - first - second}[outcome]
+    return (1 - lapse) * chance + lapse / (3 if ties else 2)
+
+
+def integrated(K, winners, losers, counts=None, half_width=6.0, steps=None, likelihood=None):
     """The posterior by the trapezoid rule in as many dimensions as there are items, f = root(K) c,
-    c ~ N(0, I).
+    c ~ N(0, I); likelihood : the log of that of values (S, n), where it is not probit.
     """
     n = len(K)
     axis = np.linspace(-half_width, half_width, steps or {2: 301, 3: 81, 4: 31}[n])
@@ -52,8 +62,12 @@ def integrated(K, winners, losers, counts=None, half_width=6.0, steps=None):
     values = grid @ np.linalg.cholesky(K).T
     logs = norm.logpdf(axis)
     prior = sum(logs[..., *[None] * (n - 1 - k)] for k in range(n)).ravel()
-    counts = np.ones(len(winners)) if counts is None else counts
-    weights = np.exp(prior + log_likelihood(values, winners, losers, counts))
+    if counts is None and likelihood is None:
+        counts = np.ones(len(winners))
+    logs = (likelihood or partial(log_likelihood, winners=winners, losers=losers, counts=counts))(
+        values
+    )
+    weights = np.exp(prior + logs)
     total = weights.sum()
     return Nodes(values, weights / total, float(np.log(total * (axis[1] - axis[0]) ** n)), 0.0)
 

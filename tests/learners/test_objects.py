@@ -300,6 +300,12 @@ def test_what_goes_wrong_with_objects_is_said_in_a_sentence(act, message):
         act()
 
 
+def test_kernels_of_objects_may_be_tensors():
+    torch = pytest.importorskip("torch")
+    model = fit(lambda A, B: torch.tensor(spectrum(A, B), requires_grad=True))
+    np.testing.assert_allclose(model.predict(TEXTS), fit("spectrum").predict(TEXTS))
+
+
 def test_names_of_kernels_are_text():
     with pytest.raises(TypeError, match="name must be text, got 3"):
         register_kernel(3, spectrum)

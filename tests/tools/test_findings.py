@@ -43,12 +43,8 @@ def test_every_item_of_the_papers_is_there_and_its_test_too():
     assert len(items) == 69
     assert {item["paper"] for item in items} == {*PAPERS, "several"}
     text = "\n".join(item_sections(items, PAPERS))
-    missing = text.split("corank does not have: ")[1]
     for item in items:
-        number = item["number"]
-        there = item["status"] != "in work"
-        assert (f"| {number} | {item['words'].replace('|', chr(92) + '|')} |" in text) == there
-        assert (f"{item['words']} ({number}, " in missing) != there
+        assert f"| {item['number']} | {item['words'].replace('|', chr(92) + '|')} |" in text
 
 
 def test_the_page_is_what_the_command_writes():

@@ -252,6 +252,7 @@ class Kernel:
                 f"kernel must return a matrix of shape {shape} for that many rows, as a dense array;"
                 f" got {found or type(values).__name__}."
             )
+        values = values if is_foreign(X) else to_numpy(values)
         xp = namespace(values)
         if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
             raise ValueError(f"kernel must return real numbers, got {values.dtype} values.")

@@ -681,7 +681,9 @@ class RankerMixin:
         """Differences within queries."""
         return WithinQueries(self.weighting)
 
-    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, **given: Any
+    ) -> float:
         """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.
 
         Parameters
@@ -690,6 +692,7 @@ class RankerMixin:
         y : (n,) scores, NaN left out
         qid : (n,) query labels; None = one query
         sample_weight : (n,) weights
+        given : what else `predict` takes, such as person= and item=
 
         Returns
         -------
@@ -707,7 +710,7 @@ class RankerMixin:
                 )
             return float(scans().order_score(self, X, given))
         within = {"qid": qid} if self._predicts_within_queries else {}
-        predictions = self.predict(X, **within)  # type: ignore[attr-defined]
+        predictions = self.predict(X, **within, **given)  # type: ignore[attr-defined]
         if qid is None and not self._with_queries and _split_by_groups():
             warn_user(
                 "groups= splits the rows, but does not reach the ranker: it is fitted and scored as"
@@ -734,7 +737,9 @@ class R2Mixin:
         """Every score for itself."""
         return Pointwise()
 
-    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, **given: Any
+    ) -> float:
         """R² of the predictions on the rows that have a score; qid plays no part.
 
         Parameters
@@ -743,6 +748,7 @@ class R2Mixin:
         y : (n,) scores, NaN left out
         qid : ignored; taken so that searches can hand it to every learner
         sample_weight : (n,) weights
+        given : what else `predict` takes, such as person= and item=
 
         Returns
         -------
@@ -761,5 +767,5 @@ class R2Mixin:
             weights = take(read_weights(sample_weight, len(scores), np.empty(0)), scored)
             return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
 
-        predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
+        predictions = to_numpy(self.predict(X, **given))  # type: ignore[attr-defined]
         return mean_over_targets(explained, y, predictions)

@@ -150,8 +150,8 @@ class JudgedLearner(EvidenceLearner):
         Parameters
         ----------
         X_a, X_b : (n, d)
-        observed : whether to ask for the next answer of a usual judge, of which a tie counts as half
-            a win; else for the order of the true scores
+        observed : whether to ask for the next answer, as `predict_outcome` without a person; a tie
+            counts as half a win; else for the order of the true scores
 
         Returns
         -------
@@ -168,8 +168,8 @@ class JudgedLearner(EvidenceLearner):
         Parameters
         ----------
         X_a, X_b : (n, d); of known sides X_a is what is shown first
-        person : a judge of the model, or (n,) one per row, who answers; None = a usual judge who
-            favours no side
+        person : a judge of the model, or (n,) one per row, who answers; None = the mean of what
+            all judges would answer, each weighed by its answers so far, if they favoured no side
 
         Returns
         -------
@@ -196,8 +196,8 @@ class JudgedLearner(EvidenceLearner):
             raise ValueError(f"person has {len(labels)} labels, but X_a has {n} rows.")
         if unknown := [label for label in labels if label not in known]:
             raise ValueError(
-                f"person: {unknown[0]!r} is no judge of this model; leave person out for a usual judge."
-                f"{did_you_mean(str(unknown[0]), [str(name) for name in known])}"
+                f"person: {unknown[0]!r} is no judge of this model; leave it out for the mean of all"
+                f"{did_you_mean(str(unknown[0]), [str(name) for name in known]) or '.'}"
             )
         return np.asarray([known[label] for label in labels], dtype=np.int64)
 

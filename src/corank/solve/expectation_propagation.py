@@ -119,7 +119,7 @@ def propagate(
     start: Sites | None = None,
     *,
     likelihood: Likelihood | None = None,
-    learn: Callable[[SitePosterior], tuple[Array, Likelihood]] | None = None,
+    learn: Callable[[SitePosterior], tuple[Array, Likelihood, float]] | None = None,
     tolerance: float = TOLERANCE,
     sweeps: int = MAX_SWEEPS,
 ) -> SitePosterior:
@@ -135,12 +135,13 @@ def propagate(
         made
     start : sites to begin with, those of other kernel parameters; None for sites that say nothing
     likelihood : of answers, where that is not probit
-    learn : gives other features and another likelihood after every sweep
+    learn : gives other features and another likelihood after every sweep, and how far it moved
     """
     n = len(pairs)
     sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
     damping = np.ones(n)
     last_moves = None
+    moved = 0.0 if learn is None else np.inf
     least_residual = np.inf
     least_at = 0
     for sweep in range(1, sweeps + 1):
@@ -149,7 +150,8 @@ def propagate(
             least_residual = posterior.residual
             least_at = sweep
         stalled = least_residual < ROUNDED_RESIDUAL and sweep - least_at >= STALLED_SWEEPS
-        if posterior.residual <= tolerance or stalled or sweep == sweeps:
+        settled = posterior.residual <= tolerance and moved <= tolerance
+        if settled or stalled or sweep == sweeps:
             return posterior
         if last_moves is not None:
             damping = _damped(damping, moves, last_moves, cautious=sweep > BOLD_SWEEPS)
@@ -159,7 +161,7 @@ def propagate(
             sites.shift + damping * (new.shift - sites.shift),
         )
         if learn is not None:
-            features, likelihood = learn(posterior)
+            features, likelihood, moved = learn(posterior)
     raise AssertionError("at least one sweep is made")
 
 

@@ -282,17 +282,20 @@ def with_habits(ascent: Ascent, place: FloatArray) -> tuple[PreferenceTask, Floa
     assert task.likelihood is not None
     likelihood = task.likelihood
 
-    def learn(posterior: SitePosterior) -> tuple[Array, VoteLikelihood]:
+    def learn(posterior: SitePosterior) -> tuple[Array, VoteLikelihood, float]:
         nonlocal amplitude, likelihood
+        before, step = likelihood.habits.values, 0.0
         likelihood = likelihood.improved(posterior)
+        moved = float(np.max(np.abs(likelihood.habits.values - before)))
         if ascent.search.amplitude is None:  # of the effective number of weights, as by MacKay
             weights = to_numpy(posterior.mean)
             total = posterior.counts * posterior.sites.precision
             explained = float(total @ posterior.variances)
             _, slope = ascent.prior(amplitude)
-            step = (weights @ weights - explained + 2 * slope) / (explained + 1.0)
-            amplitude *= float(np.exp(np.clip(step, -1.0, 1.0)))
-        return amplitude**0.5 * white, likelihood
+            step = float(weights @ weights - explained + 2 * slope) / (explained + 1.0)
+            step = min(max(step, -1.0), 1.0)
+            amplitude *= float(np.exp(step))
+        return amplitude**0.5 * white, likelihood, max(moved, abs(step))
 
     posterior = propagate(
         amplitude**0.5 * white,

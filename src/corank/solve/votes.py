@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logit, ndtri, xlogy
+from scipy.special import expit, log_expit, log_ndtr, logit, ndtri, xlogy
 
 from corank.core.arrays import Array, FloatArray, Index
 from corank.core.storable import Finite, finite, floats, storable, whole
@@ -38,11 +38,12 @@ RELIABILITY, THRESHOLD, SIDE, LAPSE = range(4)
 # deviations between judges that are weighed against each other, and the prior of their logarithm
 SPREADS = np.exp(np.linspace(np.log(0.02), np.log(3.0), 61))
 USUAL_LOG_SPREAD, LOG_SPREAD_SPREAD = np.log(0.3), 1.0
-NO_LAPSES = -700.0  # log odds
+NO_LAPSES = -1e6  # log odds
 # what is thought of a usual judge before any answer; its reliability is the unit of the function
 USUAL = np.asarray([1.0, 0.0, 0.0, logit(0.05)])
 USUAL_SPREADS = np.asarray([1.0, 2.0, 1.0, 1.0])
 WIDTH_OF_95 = 1.96
+MOST_TYPICAL = 50  # judges that stand for all of them
 N_NODES = 32  # of the quadrature of what an answer says
 N_DRAWS = 200  # of pairs, for the interval of an agreement
 LARGEST_STEP = 0.5  # of a habit, from one step to the next
@@ -126,6 +127,7 @@ class Habits:
     usual, spreads : (4,) the mean of the judges, and their deviations from it; 0 where they do not
         differ
     learned : (4,) 1 where a habit is learned, else 0
+    answers : (J,) numbers of answers
     response : "probit" or "logit"
     n_outcomes : 3 where there are ties, else 2
     """
@@ -135,6 +137,7 @@ class Habits:
     usual: Annotated[FloatArray, floats(".h")]
     spreads: Annotated[FloatArray, floats(".h")]
     learned: Annotated[FloatArray, floats(".h")]
+    answers: Annotated[FloatArray, floats("J")]
     response: str = "probit"
     n_outcomes: int = 3
 
@@ -150,6 +153,7 @@ class Habits:
             self,
             values=np.concatenate([self.values, np.repeat(self.usual[None, :], more, axis=0)]),
             deviations=np.concatenate([self.deviations, np.zeros((more, LAPSE + 1))]),
+            answers=np.concatenate([self.answers, np.zeros(more)]),
         )
 
     @property
@@ -157,22 +161,12 @@ class Habits:
         """The answers that there are, the first above first."""
         return np.asarray([1, 0, -1] if self.n_outcomes == 3 else [1, -1])
 
-    def of(self, judges: Index | None, n: int) -> FloatArray:
-        """The habits of the judges of n votes, None for a usual judge without a favoured side:
-        (4, n).
-        """
-        if judges is not None:
-            return self.values[judges].T
-        usual = np.array(self.usual)
-        usual[SIDE] = 0.0
-        return np.repeat(usual[:, None], n, axis=1)
-
     def tilted(
         self, outcomes: Index, habits: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> Tilted:
         """Of outcomes (…, N), by habits (4, N), where differences are normal (N,)."""
         reliability, threshold, side = habits[0], np.exp(habits[1]), habits[2]
-        lapse = expit(habits[LAPSE])
+        log_lapse, log_care = log_expit(habits[LAPSE]), log_expit(-habits[LAPSE])
         shift = reliability * mean + side
         tied = outcomes == 0
         # turned so that what is tied lies below 0, and what is not is "first"
@@ -193,24 +187,45 @@ class Habits:
             highs.append(high)
             lows.append(low)
         core = np.logaddexp.reduce(logs, axis=0)
-        log_probability = np.logaddexp(np.log1p(-lapse) + core, np.log(lapse / self.n_outcomes))
+        log_probability = np.logaddexp(log_care + core, log_lapse - np.log(self.n_outcomes))
         by_shift, curving, by_threshold = (np.zeros(log_probability.shape) for _ in range(3))
         for share, scale, high, low in zip(shares, scales, highs, lows, strict=True):
-            level = np.log(share * (1 - lapse)) - LOG_ROOT_TAU - log_probability
+            level = np.log(share) + log_care - LOG_ROOT_TAU - log_probability
             above = np.exp(level - 0.5 * high**2)
             under = np.where(tied, np.exp(level - 0.5 * low**2), 0.0)
             by_shift += turn * scale * (above - under)
             curving += scale**2 * (high * above - low * under)
             by_threshold += scale * threshold * (np.where(tied, above, -above) + under)
-        by_lapse = np.exp(-log_probability) / self.n_outcomes - np.exp(core - log_probability)
-        by_lapse *= lapse * (1 - lapse)
+        rate = np.exp(log_lapse + log_care - log_probability)
+        by_lapse = rate / self.n_outcomes - rate * np.exp(core)
         return Tilted(log_probability, by_shift, curving, by_threshold, by_lapse)
 
     def probabilities(
         self, judges: Index | None, mean: FloatArray, variance: FloatArray
     ) -> FloatArray:
-        """Of first, tie and second, where differences are normal: (n, 3)."""
-        habits = self.of(judges, len(mean))
+        """Of first, tie and second (n, 3), where differences are normal: for a judge each, or the
+        mean of all answers that judges would give who favoured no side.
+        """
+        if judges is not None:
+            return self._chances(self.values[judges].T, mean, variance)
+        chances = np.zeros((len(mean), 3))
+        for judge, share in self._typical():
+            habits = np.repeat(self.values[judge][:, None], len(mean), axis=1)
+            habits[SIDE] = 0.0
+            chances += share * self._chances(habits, mean, variance)
+        return chances
+
+    def _typical(self) -> list[tuple[int, float]]:
+        """Judges that stand for all, each with its share of the answers."""
+        shares = self.answers / self.answers.sum()
+        if len(shares) <= MOST_TYPICAL:
+            return list(enumerate(shares.tolist()))
+        order = np.argsort(self.values[:, RELIABILITY], kind="stable")
+        middles = (np.arange(MOST_TYPICAL) + 0.5) / MOST_TYPICAL
+        places = np.searchsorted(np.cumsum(shares[order])[:-1], middles)
+        return [(int(judge), 1 / MOST_TYPICAL) for judge in order[places]]
+
+    def _chances(self, habits: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
         chances = np.zeros((3, len(mean)))
         tilted = self.tilted(self.outcomes[:, None], habits, mean, variance)
         chances[1 - self.outcomes] = np.exp(tilted.log_probability)
@@ -228,7 +243,7 @@ class VoteLikelihood:
         self, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log probability, slope and minus its bend in the mean: (N,) each."""
-        habits = self.habits.of(self.votes.judges, len(mean))
+        habits = self.habits.values[self.votes.judges].T
         tilted = self.habits.tilted(self.votes.outcomes, habits, mean, variance)
         # where an answer that may be a lapse surprises, it takes no certainty away
         bend = np.maximum(tilted.by_shift**2 + tilted.curving, 0.0)
@@ -276,6 +291,7 @@ def first_habits(
         usual,
         0.3 * learned * differ,
         learned,
+        np.asarray(np.bincount(votes.judges, votes.counts, n_judges), np.float64),
         response,
         3 if tie > 0 else 2,
     )
@@ -285,14 +301,14 @@ def usual_habits(response: str) -> Habits:
     """Those of a judge of whom nothing is learned, who never says tie."""
     usual = np.asarray([1.0, 0.0, 0.0, NO_LAPSES])
     zeros = np.zeros(LAPSE + 1)
-    return Habits(usual[None, :], zeros[None, :], usual, zeros, zeros, response, 2)
+    return Habits(usual[None, :], zeros[None, :], usual, zeros, zeros, np.ones(1), response, 2)
 
 
 def improved(habits: Habits, votes: Votes, mean: FloatArray, variance: FloatArray) -> Habits:
     """Habits a step nearer to the mode of Σ log probability, where differences are normal: a step of
     Fisher scoring each, with the usual judge and the spread of the judges. O(N).
     """
-    own = habits.of(votes.judges, len(votes))
+    own = habits.values[votes.judges].T
     tilted = habits.tilted(habits.outcomes[:, None], own, mean, variance)
     by_reliability = mean * tilted.by_shift - own[0] * variance * tilted.curving
     slopes = np.stack([by_reliability, tilted.by_threshold, tilted.by_shift, tilted.by_lapse])
@@ -324,6 +340,7 @@ def improved(habits: Habits, votes: Votes, mean: FloatArray, variance: FloatArra
         deviations=np.sqrt(np.einsum("jii->ji", inverse)) * habits.learned,
         usual=usual,
         spreads=spreads,
+        answers=summed(np.ones(len(votes))),
     )
 
 
@@ -406,7 +423,6 @@ def table_of_judges(
     """What is said of each judge (J,)."""
     n_judges = len(names)
     mean, _, _ = cavities(posterior.differences, posterior.variances, posterior.sites)
-    answers = np.bincount(votes.judges, votes.counts, n_judges)
     right = np.bincount(votes.judges, votes.counts * votes.outcomes * np.sign(mean), n_judges)
     decided = np.bincount(votes.judges, votes.counts * np.abs(votes.outcomes), n_judges)
     judges = np.arange(n_judges)
@@ -415,7 +431,7 @@ def table_of_judges(
     reliability = habits.values[:, RELIABILITY]
     reach = WIDTH_OF_95 * habits.deviations[:, RELIABILITY]
     columns = [
-        answers,
+        habits.answers,
         reliability,
         reliability - reach,
         reliability + reach,

@@ -2,10 +2,13 @@
 against refitting, names, files, updates and what is refused.
 """
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from edited_files import round_trip
+from scipy import sparse
 
 from corank import AutoRanker, AutoRegressor, Candidate
 from corank.learners.average.candidates import PARTS
@@ -15,12 +18,13 @@ from corank.learners.average.encoding import IDENTITY, PERSON, PERSONS, STANDARD
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import fit_average
 from corank.learners.average.model import compared_units, score_units
+from corank.learners.average.persons import EFFECT, LEVEL, _Estimate, evidence_shares
 from corank.learners.average.scored_table import AverageSettings
-from corank.learners.average.shares import evidence_shares
 from corank.learners.average.similarity import Distances, Space
 from corank.metrics import disagreement_error
 
 rng = np.random.default_rng(5)
+SIDES = ((7, LEVEL), (5, EFFECT))  # of how many items and persons, and the entry that is 1
 N = 24
 ROWS = {
     STANDARD: rng.standard_normal((N, 3)),
@@ -177,6 +181,8 @@ def test_a_known_person_gets_an_own_order(ranker):
     assert ranker.held_out_error_ < 0.2
     labels = ranker.predict(X_TEST, person=TEST["who"].to_numpy())
     np.testing.assert_array_equal(labels, ranker.predict(X_TEST, person="who"))
+    found = ranker.score(X_TEST, TEST["score"], qid=TEST["who"], person="who")
+    assert found == pytest.approx(1 - error(ranker, person="who"))
     ann = ranker.predict(X_TEST, person="p3")
     mine = TEST["who"] == "p3"
     np.testing.assert_allclose(ann[mine], labels[mine], atol=1e-10)
@@ -465,3 +471,85 @@ def test_files_without_names(ranker, tmp_path):
     np.testing.assert_allclose(loaded.predict(X_TEST, person=number), expected, atol=1e-12)
     with pytest.raises(ValueError, match="'names' or 'numbers'"):
         ranker.save(tmp_path / "x.corank", persons="none")
+
+
+# ---------------------------------------------------------------- very many answers
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A learner that takes few answers for many, and what it has learned."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corank.learners.average.model.MAX_EXACT_ANSWERS", 50)
+        patch.setattr("corank.learners.average.persons.N_LEARNED", 3)
+        yield AutoRanker().fit(X_TRAIN, TRAIN["score"], person="who", item="what", persons=TABLE)
+
+
+def test_vectors_of_one_side_are_those_of_ridge_regression():
+    """With the other side known, as if one by one and written out."""
+    answers = rng.integers(0, 2, (5, 7)).astype(float)
+    answers[:, 0] = 1.0
+    scores = answers * rng.standard_normal((5, 7))
+    items, persons = (_Estimate.start(rng.standard_normal((n, 2)), at, 1.0, 0) for n, at in SIDES)
+    items.covariances = np.stack([0.1 * np.eye(len(items.precision))] * 7)
+    items.covariances[:, LEVEL, :] = items.covariances[:, :, LEVEL] = 0.0
+    persons.answers, persons.scores = sparse.csr_array(answers), sparse.csr_array(scores)
+    prior = persons.columns @ persons.slopes[:-1] + persons.slopes[-1]
+    precision, noise = persons.precision.copy(), 0.7
+    squares = persons.learn(items, noise)
+    free = np.delete(np.arange(len(precision)), EFFECT)
+    total = 0.0
+    for person in range(5):
+        inner, right = np.diag(precision), precision * prior[person]
+        for item in np.flatnonzero(answers[person]):
+            v, S = items.means[item], items.covariances[item]
+            inner = inner + (np.outer(v, v) + S) / noise
+            right = right + v * scores[person, item] / noise
+        right = right[free] - inner[free, EFFECT]
+        mean = np.linalg.solve(inner[np.ix_(free, free)], right)
+        np.testing.assert_allclose(persons.means[person, free], mean, atol=1e-10)
+        covariance = np.zeros(inner.shape)
+        covariance[np.ix_(free, free)] = np.linalg.inv(inner[np.ix_(free, free)])
+        for item in np.flatnonzero(answers[person]):
+            v, S, u = items.means[item], items.covariances[item], persons.means[person]
+            total += (scores[person, item] - u @ v) ** 2 + u @ S @ u
+            total += v @ covariance @ v + np.sum(S * covariance)
+    assert squares + np.sum(scores**2) == pytest.approx(total, rel=1e-9)
+
+
+def test_very_many_answers_become_vectors_of_persons_and_items(many, tmp_path):
+    assert many._model.factors is not None
+    values = many.predict(X_TEST, person="who")
+    assert error(many, person="who") < 0.2
+    assert error(many, person="who") < 0.8 * error(many)
+    assert many.held_out_error_ < 0.35
+    assert "vectors of persons" in many.reason_
+    loaded = round_trip(many, tmp_path / "many.corank")
+    np.testing.assert_allclose(loaded.predict(X_TEST, person="who"), values, atol=1e-12)
+    with pytest.raises(ValueError, match="no uncertainty"):
+        many.suggest(X_TEST, 2)
+
+
+def test_new_persons_among_very_many_answers(many):
+    loaded = copy(many)
+    like = TRAIN["who"] == "p0"
+    before = loaded.predict(X_TEST, person="p3")
+    loaded.update(X_TRAIN[like].assign(who="new"), TRAIN["score"][like], person="who")
+    own = loaded.predict(X_TEST, person="p0")
+    np.testing.assert_allclose(loaded.predict(X_TEST, person="p3"), before, atol=1e-12)
+    assert np.corrcoef(loaded.predict(X_TEST, person="new"), own)[0, 1] > 0.8
+
+
+def test_names_and_order_do_not_matter_to_vectors(many, monkeypatch):
+    monkeypatch.setattr("corank.learners.average.model.MAX_EXACT_ANSWERS", 50)
+    monkeypatch.setattr("corank.learners.average.persons.N_LEARNED", 3)
+    shuffled = np.random.default_rng(1).permutation(len(TRAIN))
+    other = AutoRanker().fit(
+        X_TRAIN.iloc[shuffled].replace({"who": {"p3": "ann", "p4": "aaa"}}),
+        TRAIN["score"].iloc[shuffled],
+        person="who",
+        item="what",
+        persons=TABLE.replace({"who": {"p3": "ann", "p4": "aaa"}}),
+    )
+    expected = many.predict(X_TEST, person="p3")
+    assert np.abs(other.predict(X_TEST, person="ann") - expected).max() < 1e-8 * expected.std()

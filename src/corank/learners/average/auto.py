@@ -92,7 +92,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     12,000, and beyond as many as two candidates can have at a cost that grows with the rows. Of
     more than 20,000 scored rows of a scan, such a sample is what all but coefficients comes from. A fit
     that will take more than about ten seconds says beforehand how long and how much memory, by the
-    logger "corank", and shows on a terminal how far it has come.
+    logger "corank", and shows on a terminal how far it has come. Answers of persons about items
+    (`person=`, `item=`) beyond 8,000 become vectors of persons and items: O(n) and O(p + q) memory.
 
     Examples
     --------
@@ -193,7 +194,8 @@ class AutoRanker(RankerMixin, AnswersMixin, AverageLearner):
     and beyond as many as two candidates can have at a cost that grows with the rows. Of more than
     20,000 scored rows of a scan, such a sample is what all but coefficients comes from. A fit
     that will take more than about ten seconds says beforehand how long and how much memory, by the
-    logger "corank", and shows on a terminal how far it has come.
+    logger "corank", and shows on a terminal how far it has come. Answers of persons about items
+    (`person=`, `item=`) beyond 8,000 become vectors of persons and items: O(n) and O(p + q) memory.
 
     Examples
     --------

@@ -51,6 +51,7 @@ SHARE_OF_ITEMS = 0.1  # of the kernel, where item effects stand beside columns
 
 
 COLUMNS = "columns"
+FACTORS = "factors"  # not a kernel: what it becomes where answers are very many
 # of the kernel between answers: what of the item it compares, times what of who answered
 PARTS = (
     (COLUMNS, ""),
@@ -166,6 +167,8 @@ class Candidate:
 
     def describe(self, view_names: Sequence[str] = ()) -> str:
         """The candidate in a few words."""
+        if self.kernel == FACTORS:
+            return "vectors of persons and items, whose products are scores"
         if self.shares:
             columns = replace(self, shares=(), identity=0.0).describe(view_names)
             words = zip(IN_WORDS, self.shares, strict=True)

@@ -72,6 +72,7 @@ from corank.learners.average.roles import (
     persons_at,
     read_roles,
     read_roles_of,
+    settings_of,
     with_role_columns,
 )
 from corank.learners.average.scored_table import (
@@ -79,7 +80,6 @@ from corank.learners.average.scored_table import (
     EncodedTable,
     ScoredTable,
 )
-from corank.learners.average.settings import settings_of
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
 from corank.learners.parameters import WITH_UNSCORED
@@ -250,7 +250,7 @@ class AverageLearner(Saveable, QueryEstimator):
         assert self._training.numbers is not None
         scored = self._training.numbers[self._training.scored]
         places = np.argsort(np.argsort(scored))  # the ordered rows among those that are given
-        self.scored_rows = rows.take(pa.array(places))
+        self._scored_rows = rows.take(pa.array(places))
 
     def fit_scored(
         self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
@@ -282,7 +282,7 @@ class AverageLearner(Saveable, QueryEstimator):
         self._effect: UnscoredEffect | None = None
         self._training = table
         self._average = average
-        self.scored_rows = None
+        self._scored_rows = None
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
         lines = [] if average is None else average.table
@@ -688,7 +688,9 @@ class AverageLearner(Saveable, QueryEstimator):
         check_is_fitted(self)
         if not self.candidates_:
             return "There is too little to learn from: the prediction is a constant."
-        return reason_of(self.candidates_, len(self._model.candidates), self._error_sentence())
+        return reason_of(
+            self.candidates_, max(1, len(self._model.candidates)), self._error_sentence()
+        )
 
     @property
     def error_name(self) -> str:
@@ -756,7 +758,7 @@ class AverageLearner(Saveable, QueryEstimator):
     def at_a_glance(self) -> Self:
         """The model without what `unscored_effect_` is found from."""
         seen = copy(self)
-        seen._training = seen._average = seen.scored_rows = None
+        seen._training = seen._average = seen._scored_rows = None
         return seen
 
     @property
@@ -781,7 +783,7 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         if self._average is None:
             return None
-        plain = fit_without_unscored(self, table)
+        plain = fit_without_unscored(self, table, self._scored_rows)
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))

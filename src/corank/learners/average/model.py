@@ -57,6 +57,7 @@ from corank.learners.average.fitting import (
     side_of,
     told,
 )
+from corank.learners.average.persons import Factors, factors_of_table, with_roles
 from corank.learners.average.posterior import (
     CandidateProcess,
     ConstantProcess,
@@ -68,7 +69,6 @@ from corank.learners.average.scored_table import (
     RowsOfScan,
     ScoredTable,
 )
-from corank.learners.average.shares import with_roles
 from corank.learners.average.similarity import (
     Encoded,
     Space,
@@ -93,6 +93,9 @@ MAX_JUDGED_LINKS = 20_000
 KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_REMARK = 0.005  # of the weight is worth a word
+FACTOR_ROWS = 10_000  # predicted by factors at a time
+# answers of persons about items up to which kernels between all of them fit into memory
+MAX_EXACT_ANSWERS = 8_000
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
 
 
@@ -113,6 +116,7 @@ class AverageModel:
     hops : numbers of links over which rows see each other, none without links
     rows : (f,) numbers of the points as rows that were given, None where points are all scored rows
     later : answers of persons who came after the fit; None without
+    factors : vectors of persons and items in place of candidates, where answers are very many
     """
 
     encodings: list[Encoding]
@@ -130,6 +134,7 @@ class AverageModel:
     hops: list[int]
     rows: Annotated[Index | None, whole("f") | None] = None
     later: LaterAnswers | None = field(default=None, metadata={ADDED_LATER: True})
+    factors: Factors | None = field(default=None, metadata={ADDED_LATER: True})
 
     def is_sound(self) -> bool:
         """Whether what was kept goes together."""
@@ -185,6 +190,10 @@ class AverageModel:
         )
 
     def _means(self, encode: Callable[[slice | Index], Encoded], n: int, side: int) -> FloatArray:
+        if self.factors is not None:
+            runs = runs_of_rows(n, FACTOR_ROWS)
+            values = np.concatenate([self.factors.of_rows(encode(run)) for run in runs])
+            return np.asarray(np.clip(values, self.low, self.high))
         if not self.candidates:
             return np.full(n, self.base)
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
@@ -247,6 +256,11 @@ class AverageModel:
         """
         rows = table.take(table.scored)
         persons = settings.persons(rows.features)
+        if persons is not None and self.factors is not None:
+            if (persons < 0).any() or np.isin(persons, self.factors.persons.codes).any():
+                return None
+            encoded = self.encode(rows.features, None)
+            return replace(self, factors=self.factors.with_persons(encoded, rows.scores))
         if persons is None or not self.candidates or PERSON not in self.points:
             return None
         if (persons < 0).any() or np.isin(persons, self.points[PERSON]).any():
@@ -363,6 +377,11 @@ class AverageModel:
         side = self.side(queries=queries is not None, links=links is not None)
         encode = self._encoder(features, queries, links)
         rows = RowsToEncode(encode, features.shape, self._space)
+        if self.factors is not None:
+            raise ValueError(
+                "of so many answers the model knows no uncertainty between rows, which suggest and"
+                " predict_comparison need; fit some of the persons for that."
+            )
         if not self.candidates:
             return Posterior([ConstantProcess(self.base)], [1.0], 2.0, free_level=False), rows
         weights = np.asarray([candidate.weights[side] for candidate in self.candidates])
@@ -370,8 +389,8 @@ class AverageModel:
         if has_basis.any():
             weights = np.where(has_basis, weights, 0.0)
         n_points = len(self.candidates[0].coefficients)
-        count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
-        heaviest = np.argsort(-weights, kind="stable")[:count]
+        most = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
+        heaviest = np.argsort(-weights, kind="stable")[:most]
         chosen = [int(number) for number in heaviest if weights[number] > 0]
         processes = [self._process(number, side) for number in chosen]
         shares = weights[chosen] / weights[chosen].sum()
@@ -515,6 +534,9 @@ def fit_encoded(
     others : rows on which views agree; honest : as in `fit_average`; all_rows : as in `ScoredTable`
     """
     settings = rows.settings
+    is_large = len(units) > MAX_EXACT_ANSWERS and units.second is None and links is None
+    if is_large and settings.person and settings.identity and settings.candidates is None:
+        return _fit_factors(rows, learned, units)
     has_queries = rows.queries is not None
     candidates = candidates_for(
         rows.features, links, settings, has_queries=has_queries, agree=len(others) > 0
@@ -523,6 +545,30 @@ def fit_encoded(
     return fit_space(
         space, encodings, candidates, units, settings, honest=honest, all_rows=all_rows
     )
+
+
+def _fit_factors(
+    rows: EncodedTable, learned: Index, units: Observations
+) -> tuple[AverageModel, FittedAverage]:
+    """The model of vectors of persons and items."""
+    encodings, factors, average = factors_of_table(rows, learned, units)
+    model = AverageModel(
+        encodings=encodings,
+        points={},
+        unscored={},
+        view_columns={},
+        candidates=[],
+        base=factors.level,
+        low=average.low,
+        high=average.high,
+        factor=1.0,
+        least_deviation=LEAST_DEVIATION * float(np.sqrt(factors.noise)),
+        units=None,
+        scored=None,
+        hops=[],
+        factors=factors,
+    )
+    return model, average
 
 
 def _space(

@@ -7,6 +7,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import clone
 
 from corank.core.arrays import stack_rows, take
@@ -28,9 +29,13 @@ from corank.learners.average.similarity import Encoded, Space
 from corank.solve.effect import FEWEST_HELD_OUT
 
 
-def fit_without_unscored(learner: Any, table: ScoredTable) -> FittedAverage | None:
-    """The average of a fitted learner without its unscored rows, on the same scored rows; a table is
-    encoded without them too. None where there are none, or too little is left to tell.
+def fit_without_unscored(
+    learner: Any, table: ScoredTable, rows: pa.Table | None
+) -> FittedAverage | None:
+    """The average of a fitted learner without its unscored rows, on the same scored rows; None where
+    there are none, or too little is left to tell.
+
+    rows : the scored rows before they were encoded, to be encoded without the others; None without
     """
     scored = table.scored
     if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT:
@@ -38,7 +43,7 @@ def fit_without_unscored(learner: Any, table: ScoredTable) -> FittedAverage | No
     alone = table.take(scored)
     if table.links is not None:
         alone = replace(alone, links=table.links[scored][:, scored])
-    encoder, rows = learner.encoder_, learner.scored_rows
+    encoder = learner.encoder_
     n_roles = len(learner.columns_of_roles)
     by_kinds = learner.views is None or is_named(learner.views, "kinds")
     if encoder is not None and rows is not None and (by_kinds or are_by_name(learner.views)):

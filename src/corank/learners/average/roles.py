@@ -1,5 +1,6 @@
 """Who answered, and about which item: names as codes, and columns of persons, which stand beside the
-features of rows; and how often an item was answered, which is one more feature.
+features of rows; how often an item was answered, which is one more feature; and the settings of an
+average, which say which columns these are.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import numpy as np
 from scipy import sparse
 
 from corank.core.arrays import Array, FloatArray, Index, is_sparse, take, to_numpy
+from corank.core.kernels import is_named
 from corank.core.messages import ArgumentError, count, did_you_mean, warn_user
 from corank.core.storable import TEXT, floats, later, several, storable
+from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import is_frame, is_matrix_of_numbers
-from corank.learners.average.scored_table import ScoredTable
+from corank.learners.average.encoding import KernelColumns, views_of_kernels
+from corank.learners.average.scored_table import AverageSettings, ScoredTable
+from corank.learners.parameters import seed
 
 NOBODY = -1  # the code of a person who is not known
 FEW_DECIMALS = 2  # that names may have: numbers with more are measurements
@@ -549,3 +554,79 @@ def persons_at(
         for name in labels.person
     ]
     return np.stack(rows)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def settings_of(
+    learner: Any,
+    encoder: TableEncoder | None,
+    roles: PersonsAndItems | None,
+    kernel_columns: Sequence[KernelColumns] | None,
+    width: int | None,
+) -> AverageSettings:
+    """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they
+    are given.
+
+    kernel_columns : of kernels of the user's own; width : how many columns there are before those of
+        items and persons
+    """
+    views: Sequence[View] = ()
+    kinds: Sequence[str] = ()
+    number = seed(learner.random_state)
+    everything = [] if encoder is None else encoder.groups_
+    groups = [group for group in everything if group.kind != "identity"]
+    found = [] if encoder is None else encoder.views()
+    if is_named(learner.views, "kinds"):
+        if len(groups) < 2:
+            raise ValueError(
+                "views='kinds' needs a table with columns of more than one kind: text, vectors,"
+                " and numbers with categories."
+            )
+        views = found
+    elif learner.views is not None:
+        views = _declared_views(learner, encoder, np.random.default_rng(number))
+    elif any(group.kind != "table" for group in groups):
+        views = found
+        kinds = [group.kind for group in groups]
+        if roles is not None and roles.counts is not None and width is not None:
+            views = [*views, View(np.asarray([width]), name="how often it was answered")]
+            kinds = [*kinds, "table"]
+    identity = [int(at) for group in everything if group.kind == "identity" for at in group.columns]
+    settings = AverageSettings(
+        ranks=learner._ranks,
+        fit_intercept=bool(learner.fit_intercept),
+        views=views and views_of_kernels(views, kernel_columns),
+        kinds=kinds,
+        groups=[group.columns for group in groups if group.kind != "table"],
+        candidates=learner.candidates,
+        seed=number,
+        identity=identity,
+    )
+    if roles is None or width is None:
+        return settings
+    item, person, of_persons = roles.places(width)
+    return replace(
+        settings,
+        identity=item or identity,
+        unused=identity if item else (),
+        person=person,
+        of_persons=of_persons,
+        n_roles=roles.n_columns,
+        by_person=len(person) > 0 and not learner.with_queries,
+    )
+
+
+def _declared_views(
+    learner: Any, encoder: TableEncoder | None, rng: np.random.Generator
+) -> Sequence[View]:
+    """The views that were given, by columns of the features; names are those of a table's columns."""
+    if encoder is None or not are_by_name(learner.views):
+        names = learner.feature_names
+        return read_views(learner.views, learner.n_features_in_, names, rng)
+    names = encoder.feature_names_in_
+    views: Sequence[View] = encoded_views(
+        read_views(learner.views, len(names), names, rng), encoder.attributes_
+    )
+    return views
