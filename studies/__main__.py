@@ -61,6 +61,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "federated": "studies.questions.federated",
     "basis": "studies.questions.basis",
     "evidence": "studies.questions.evidence",
+    "orders": "studies.questions.orders",
 }
 # name of a group → how the modules of its studies begin
 GROUPS = {"papers": "studies.papers.", "all": "studies."}

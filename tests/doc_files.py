@@ -24,6 +24,7 @@ def make_files(folder):
     _rated_items(folder)
     _wines(folder)
     _rows_in_files(folder)
+    _people(folder)
 
 
 def _rated_items(folder):
@@ -85,6 +86,27 @@ def _rows_in_files(folder):
         middle = (queries[0] + queries[1]) // 2
         part[part["user"] < middle].to_parquet(folder / name / "part-0.parquet")
         part[part["user"] >= middle].to_parquet(folder / name / "part-1.parquet")
+
+
+def _people(folder):
+    """`all_films.csv`; `seen.csv` has ratings of six people, `gus.csv` of another one, `people.csv`
+    their ages; `votes.csv` says who of them preferred which film.
+    """
+    rng = np.random.default_rng(4)
+    films = pd.DataFrame({"film": [f"film-{n}" for n in range(20)]})
+    films = films.assign(length=rng.integers(80, 180, 20), year=rng.integers(1980, 2025, 20))
+    films.to_csv(folder / "all_films.csv", index=False)
+    people = pd.DataFrame({"who": ["ann", "bob", "cem", "dana", "eve", "fay", "gus"]})
+    people.assign(age=[25, 64, 31, 58, 22, 70, 35]).to_csv(folder / "people.csv", index=False)
+    rated, votes = [], []
+    for number, name in enumerate(people["who"]):
+        liked = (films["length"] - 130) / 30 * (-1) ** number + (films["year"] - 2000) / 15
+        stars = (3 + liked + rng.normal(size=20) / 4).clip(1, 5).round()
+        rated.append(films.assign(who=name, stars=stars).sample(9, random_state=number))
+        votes.append(_pairs(rated[-1], "film", "stars", 25, number).assign(who=name))
+    pd.concat(rated[:-1]).to_csv(folder / "seen.csv", index=False)
+    rated[-1].to_csv(folder / "gus.csv", index=False)
+    pd.concat(votes).to_csv(folder / "votes.csv", index=False)
 
 
 def _pairs(table, name, score, size, seed=0):

@@ -97,8 +97,8 @@ PUBLIC = {
         average_precision calibration_error disagreement_error ndcg reliability scorer
     """,
     "corank.report": """
-        plot_atoms plot_comparison plot_learning_curve plot_path plot_posterior plot_reliability
-        plot_views write_model_report write_report
+        plot_atoms plot_comparison plot_judges plot_learning_curve plot_path plot_posterior
+        plot_reliability plot_views write_model_report write_report
     """,
     "corank_federated": """
         Channel Coordinator Fault InProcess Limits Message MessageError Plan Refused Report

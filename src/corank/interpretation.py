@@ -61,6 +61,9 @@ def rank_uncertainty(
     *,
     qid: Any = None,
     links: Any = None,
+    person: Any = None,
+    item: Any = None,
+    persons: Any = None,
     n_draws: int = 4_000,
     random_state: int = 0,
 ) -> RankUncertainty:
@@ -75,7 +78,7 @@ def rank_uncertainty(
     model : AutoRanker, AutoRegressor, PreferenceGP or DifferenceGP, fitted
     X : (n, d) items, as in `predict`
     qid : (n,) query labels; None = one query
-    links : as in `AutoRanker.predict`
+    links, person, item, persons : as in `AutoRanker.predict`
     n_draws : int, number of functions
     random_state : int
 
@@ -107,8 +110,10 @@ def rank_uncertainty(
     high = np.zeros(n, dtype=np.int64)
     rng = np.random.default_rng(random_state)
     within = {"qid": qid} if "qid" in model.takes and model.with_queries else {}
-    scores = to_numpy(model.predict(X, **within, **_over_links(model, links)))
-    covariance_of = _covariance_at(model, X, links)
+    about = {"links": links, "person": person, "item": item, "persons": persons}
+    about = about if "links" in model.takes else {}
+    scores = to_numpy(model.predict(X, **within, **about))
+    covariance_of = _covariance_at(model, X, **about)
     for query in range(int(queries.max(initial=-1)) + 1):
         rows = np.flatnonzero(queries == query)
         if not 0 < len(rows) <= MAX_UNCERTAIN_ROWS:
@@ -123,14 +128,10 @@ def rank_uncertainty(
     return RankUncertainty(best, low, high)
 
 
-def _covariance_at(model: Any, X: Any, links: Any = None) -> Callable[[Index], FloatArray]:
+def _covariance_at(model: Any, X: Any, **about: Any) -> Callable[[Index], FloatArray]:
     """What gives the covariance (m, m) of the function of a model at chosen rows of X."""
-    posterior, rows = model.posterior_at(X, **_over_links(model, links))
+    posterior, rows = model.posterior_at(X, **about)
     return lambda chosen: to_numpy(posterior.covariance(take(rows, chosen))[1])
-
-
-def _over_links(model: Any, links: Any) -> dict[str, Any]:
-    return {"links": links} if "links" in model.takes else {}
 
 
 def predicted_scores(

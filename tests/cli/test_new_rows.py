@@ -127,7 +127,7 @@ def test_a_folder_of_letor_files_keeps_the_names(fitted):
     assert sorted(ranked["row"]) == list(range(1, 121))
 
 
-def test_repeated_ids_are_noted_within_queries(fitted):
+def test_repeated_ids_are_noted_within_queries_unless_they_are_items(fitted):
     table = shop().assign(sku=["000", *shop()["sku"][:-1]], who=np.arange(N) % 2)
     table.to_csv("twice.csv", index=False)
     words = (
@@ -144,7 +144,9 @@ def test_repeated_ids_are_noted_within_queries(fitted):
         "--force",
     )
     assert "'sku' has 1 value in several rows, such as '000'" in run(*words).stderr
-    assert "several rows" not in run(*words, "--query", "who").stderr
+    assert "several rows" not in run(*words, "--query", "who", "--method", "rankrls").stderr
+    assert "are one item" in run(*words, "--query", "who").stderr
+    assert load("t.corank").table_["item"] == "sku"
 
 
 # ---- predict

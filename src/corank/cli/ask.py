@@ -91,7 +91,11 @@ def ask(
         shown=True,
     ),
     person: str = option(
-        "Name of the person who answers, if several people do.", default="", metavar="NAME"
+        "Name of the person who answers, if several people do.",
+        "--as",
+        "--person",
+        default="",
+        metavar="NAME",
     ),
     repeat: float = option(
         "Share of questions that are asked again, to see how consistent the answers are.",

@@ -294,17 +294,22 @@ def without_ids(table: pa.Table, features: Sequence[str], asked: Sequence[str]) 
     return [name for name in features if name not in left_out]
 
 
-def note_repeated_ids(names: Sequence[str | None], queries: Index | None, column: str) -> None:
-    """Say where one name stands for several rows of a query."""
-    labels = [0] * len(names) if queries is None else queries.tolist()
+def note_repeated_ids(
+    names: Sequence[str | None], queries: Index | None, column: str, *, are_items: bool
+) -> bool:
+    """Say where one name stands for several rows: of a query, or where they are one item to the
+    learner of any; and whether it does.
+    """
+    labels = [0] * len(names) if queries is None or are_items else queries.tolist()
     counts = Counter(pair for pair in zip(names, labels, strict=True) if pair[0] is not None)
     repeated = [name for (name, _), number in counts.items() if number > 1]
     if repeated:
-        note(
-            f"column {column!r} has {count(len(repeated), 'value')} in several rows, such as"
-            f" {repeated[0]!r}: all rows are learned from, but answers and links by name cannot"
-            " tell these apart"
-        )
+        meaning = "all rows are learned from, but answers and links by name cannot tell these apart"
+        if are_items:
+            meaning = "rows of one name are one item, of which an effect is learned, too"
+        values = count(len(repeated), "value")
+        note(f"column {column!r} has {values} in several rows, such as {repeated[0]!r}: {meaning}")
+    return bool(repeated)
 
 
 def note_sparse_numbers(table: pa.Table, encoder: TableEncoder) -> None:
@@ -364,6 +369,7 @@ def text_columns(model: Any, *names: str | None) -> list[str]:
     names.
     """
     texts = [] if model.encoder_ is None else model.encoder_.text_columns
+    names += tuple(remembered(model, role) for role in ("person", "item"))
     return [*texts, *(name for name in names if name is not None)]
 
 
@@ -406,6 +412,30 @@ def unusual_cells(model: Any, table: pa.Table, file: TableFile) -> list[str | No
 
 
 # ---- scores and ranks
+
+
+def check_scores(
+    file: TableFile, score: str | None, y: FloatArray, query: str | None, queries: Index | None
+) -> None:
+    """Refuse scores from which nothing can be learned: in a ranker, two rows of a `query`
+    must differ.
+    """
+    scores = f"score column {score!r} of {file}"
+    if len(y) == 0:
+        raise TableError(f"{scores} is empty: there is nothing to learn from")
+    if len(y) == 1:
+        raise TableError(f"{scores} has a single score: at least two are needed")
+    codes = np.zeros(len(y)) if query is None or queries is None else queries
+    order = np.lexsort((y, codes))
+    compete = np.diff(codes[order]) == 0
+    if not compete.any():
+        raise TableError(
+            f"no two rows with the same {query!r} have a score in {score!r}, so none can be"
+            " compared: leave out its option to compare all rows"
+        )
+    if not np.any(compete & (np.diff(y[order]) != 0)):
+        within = "" if query is None else f" within every {query!r}"
+        raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
 
 
 def ranked_order(scores: FloatArray, queries: Index) -> tuple[Any, Any]:

@@ -53,6 +53,7 @@ COMMANDS = {
     ),
     "suggest": "Say what to ask next: the questions whose answers teach the model most.",
     "update": "Add newly scored rows, or comparisons, to a model.",
+    "judges": "Say how far those who compared items can be trusted, and whom to ask next.",
     "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
     "compare": "Say which method is best on a table, by how much, and whether unscored rows help.",
     "inspect": "Show what a model is and how it was fitted; small models are shown item by item.",

@@ -22,8 +22,11 @@ from corank.cli.items import (
     ScoredItems,
     Step,
     holds_comparisons,
+    labels_at,
+    labels_of_pairs,
     read_outcomes,
     read_scored,
+    role_labels,
 )
 from corank.cli.options import (
     TABLE,
@@ -38,7 +41,7 @@ from corank.cli.options import (
     argument,
     option,
 )
-from corank.core.arrays import FloatArray, Mask, NumpyArray, take
+from corank.core.arrays import FloatArray, Index, Mask, NumpyArray, take
 from corank.core.messages import count, measured
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
 from corank.display import Table
@@ -179,7 +182,7 @@ def _measure_scores(
         if len(y) == 0:
             raise ValueError(empty)
     else:
-        rows = _predictions(applied, score, query, roles.id, step, empty)
+        rows = _predictions(applied, score, query, roles, step, empty)
     n_seen = int(np.count_nonzero(~rows.new))
     if n_seen and rows.only(rows.new).can_be_compared:  # then only new rows count
         seen = f"{count(n_seen, 'scored row')} of {file}"
@@ -211,12 +214,17 @@ def _measure_scores(
 
 
 def _predictions(
-    applied: AppliedModel, score: str, query: str | None, item: str | None, step: Step, empty: str
+    applied: AppliedModel,
+    score: str,
+    query: str | None,
+    roles: ScoresInFit,
+    step: Step,
+    empty: str,
 ) -> Predictions:
     """The rows of a table with a score; the columns of the items may stand in another table."""
-    item = item or remembered(applied.model, "id")
+    item = roles.id or remembered(applied.model, "id")
     table = read_scored(applied, score, query, item, empty=empty)
-    items = ScoredItems.of(applied, table, score, query, item)
+    items = ScoredItems.of(applied, table, score, query, item, roles.person)
     scored = items.scored
     step(f"evaluating on {count(int(scored.sum()), 'scored row')}")
     more: dict[str, Any] = {**items.linked}
@@ -225,7 +233,10 @@ def _predictions(
     predicted = np.asarray(applied.model.predict(items.features, **more))[scored]
     marks = items.marks
     new = are_new(marks, applied.model) if marks else np.ones(len(predicted), dtype=bool)
-    queries = take(items.queries, scored)
+    compared = items.queries
+    if compared is None and "person" in more:
+        compared = np.array(list(map(str, more["person"])))
+    queries = take(compared, scored)
     return Predictions(items.scores[scored], predicted, queries, new, len(table))
 
 
@@ -277,19 +288,34 @@ class ExpectedOutcomes:
             )
         item = applied.named_by(roles.id)
         items, named = applied.compared_items(roles.query, item, "any two items are compared")
-        outcomes = read_outcomes(file, named, given, applied.pair_columns, to_learn=False)
+        person = roles.person or remembered(model, "person")
+        if not is_answers_file(file) and person not in file.read().column_names:
+            person = roles.person  # that of the fit may be missing
+        columns = given, applied.pair_columns
+        outcomes = read_outcomes(file, named, *columns, person=person, to_learn=False)
         step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
         features = items.features
         first = outcomes.first
         second = outcomes.second
-        linked = items.linked(item)
-        scores = np.asarray(model.predict(features, **linked))
+        linked = applied.linked(items.table, item, items.file)
+        labels = role_labels(model, items.table)
+        who = {"person": outcomes.persons} if model.is_average and outcomes.persons else {}
+
+        def scores(rows: Index) -> FloatArray:
+            about = labels_at(labels, rows) | who
+            return np.asarray(model.predict(features[rows], **about))
+
+        if linked or not (labels or who):
+            predicted = np.asarray(model.predict(features, **linked, **labels))
+            differences = predicted[first] - predicted[second]
+        else:
+            differences = scores(first) - scores(second)
         chances = None
         if model.has_posterior and not linked:
-            chances = np.asarray(
-                model.predict_comparison(features[first], features[second], observed=True)
-            )
-        return cls(outcomes, named.labels, scores[first] - scores[second], chances)
+            about = labels_of_pairs(labels, first, second) | who
+            ends = features[first], features[second]
+            chances = np.asarray(model.predict_comparison(*ends, observed=True, **about))
+        return cls(outcomes, named.labels, differences, chances)
 
     def results(self) -> dict[str, FloatArray]:
         """What the model expects, by the names of columns."""
@@ -338,7 +364,9 @@ class ExpectedOutcomes:
         """How many of the comparisons with a winner the model was fitted on."""
         won = self.outcomes.won
         pairs = self.outcomes.pairs_of(np.flatnonzero((won == 0) | (won == 1)))
-        return int(np.count_nonzero(~are_new(pair_marks(self.names, **pairs.arguments()), model)))
+        who = pairs.more.get("person")
+        marks = pair_marks(self.names, **pairs.arguments(), person=who)
+        return int(np.count_nonzero(~are_new(marks, model)))
 
 
 def _holds_comparisons(applied: AppliedModel, score: str | None, given: PairColumns) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,12 @@ from corank.cli.console import (
     typed_command,
     working,
 )
-from corank.cli.items import AppliedModel, ItemTable
+from corank.cli.items import AppliedModel, ItemTable, known_person
 from corank.cli.options import (
     TABLE,
     CommonOptions,
     File,
+    ForPerson,
     LinkOptions,
     ModelFile,
     QueryInFit,
@@ -55,6 +56,7 @@ def explain(
     id: Words = option("Name of an item; given twice, once per item.", metavar="NAME"),
     id_column: Word = option("Column that names the items. Default: as in fit."),
     query: QueryInFit = None,
+    for_person: ForPerson = None,
     links: LinkOptions,
     report: File = option("Also write the explanation as an HTML page, NAME.html."),
     common: CommonOptions,
@@ -75,13 +77,18 @@ def explain(
     with working(quiet=common.quiet) as step:
         step(f"reading {title_of(file)}")
         learner = applied.model
+        person = known_person(learner, for_person)
         item = id_column or remembered(learner, "id")
         by_query = learner.is_average and learner.with_queries
         otherwise = "all rows are one query" if by_query else ""
-        rows = ItemTable.read(applied, applied.file, query, item, otherwise=otherwise)
+        rows = ItemTable.read(
+            applied, applied.file, query, item, otherwise=otherwise, person=person
+        )
         items = _Items.of(rows, item, asked=id_column is not None)
         pair = items.rows_of(id or [], rows.table)
-        more: dict[str, Any] = {**rows.linked(items.column)}
+        more = rows.linked(items.column, person)
+        if isinstance(whose := more.get("person"), list):
+            more["person"] = whose[pair[0]]
         if by_query:
             more["qid"] = rows.queries
         step("explaining")

@@ -20,6 +20,7 @@ import typer
 from rich.text import Text
 
 from corank.cli.columns import (
+    check_scores,
     learned_columns,
     note_kinds,
     note_repeated_ids,
@@ -47,20 +48,22 @@ from corank.cli.items import (
     LinkTable,
     Step,
     answers_in_words,
+    asked_of,
     check_named,
     column_names_of,
     links_option,
     read_outcomes,
     read_scored_items,
+    table_of_persons,
+    with_unscored,
 )
 from corank.cli.options import (
     AGREEING,
     AUTO,
-    COMPARISONS,
     LEARNERS,
     RANKERS,
     STREAMED,
-    TABLE,
+    AnsweredRoles,
     CommonOptions,
     Directed,
     File,
@@ -70,15 +73,13 @@ from corank.cli.options import (
     MethodName,
     PairOptions,
     PassOptions,
-    RoleOptions,
-    Unlabelled,
-    argument,
+    TrainingFiles,
     check_goes_with,
     check_views,
     option,
 )
 from corank.core.arrays import FloatArray, Index, NumpyArray, check_device, take
-from corank.core.messages import count, listed
+from corank.core.messages import count
 from corank.core.queries import encode_queries
 from corank.core.registry import learner_class
 from corank.describe import (
@@ -92,7 +93,15 @@ from corank.describe import (
 from corank.display import Table
 from corank.encode.encoder import TableEncoder
 from corank.model_files.known_answers import MARKS, pair_marks, row_marks
-from corank.tables import TableError, TableFile, is_number, query_column, score_column
+from corank.tables import (
+    TableError,
+    TableFile,
+    column,
+    is_number,
+    plain,
+    query_column,
+    score_column,
+)
 from corank.tables.answer_log import is_answers_file
 from corank.tables.answers import Answers, pairs_of, read_answers
 from corank.tables.comparisons import FIRST, LOSER, SECOND, UNNAMED, WINNER, PairColumns, ReadPairs
@@ -143,7 +152,7 @@ def fit(
 
     All queries share one scoring function, learned from the features.
     The query column says which rows compete and is not a feature.
-    To learn one person's taste, fit on that person's rows, without --query.
+    With --person everybody gets an own order beside what all have in common.
     Instead of scores, --comparisons takes a second table: who beat whom.
     """
     name = title_of(request.files.file)
@@ -186,43 +195,14 @@ def fit(
         show(*_next_commands(result, request, out))
 
 
-@dataclass(frozen=True)
-class TrainingFiles:
-    """What is learned from."""
-
-    file: Path = argument(
-        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into"
-        " memory."
-    )
-    unlabelled: Unlabelled = None
-    items: File = option("Table that describes the items that FILE scores, by the names in --id.")
-    comparisons: list[Path] | None = option(
-        "Table of who beat whom, by the names in --id, instead of --score; also the answered"
-        " questions of `corank suggest` and the answers of `corank ask`. Several tables are"
-        " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
-        panel=COMPARISONS,
-    )
-    answers: list[Path] | None = option(
-        "Answers of any kind about the items, instead of --comparisons, by the names in --id: who of"
-        " two is better, with ties, orders of several, from corank ask, Label Studio (.json), Argilla,"
-        " battles of an arena, tables of left, right and winner. Several files are combined.",
-        panel=COMPARISONS,
-    )
-
-    @property
-    def compared(self) -> list[Path]:
-        """The tables that compare items."""
-        return [*(self.comparisons or []), *(self.answers or [])]
-
-
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
     """What is to be fitted, on what: the options of `corank fit`."""
 
-    roles: RoleOptions
+    roles: AnsweredRoles
     method: MethodName = option(
-        "auto averages many models, weighted by their held-out errors; it ranks with --query or"
-        " --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
+        "auto averages many models, weighted by their held-out errors; it ranks with --query,"
+        " --person or --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and"
         " pursuit (a handful of items) rank; rls, kpcr and matching predict scores; corankrls,"
         " corls and copursuit make several views agree on unscored rows; transductive ranks items"
         " that are known in advance; preference and difference (from who won, or by how much) say"
@@ -239,14 +219,15 @@ class FitRequest:
     directed: Directed = False
     passes: PassOptions
 
-    def check(self, roles: RoleOptions) -> None:
+    def check(self, roles: AnsweredRoles) -> None:
         """Refuse options that do not say what to learn from."""
         files = self.files
+        roles.check_persons(compared=bool(files.compared), answers=bool(files.answers))
         if files.comparisons and files.answers:
             raise ValueError("--answers reads comparisons, too: give them all to --answers")
         if files.items is not None and files.compared:
             raise ValueError(
-                "--items is for scores: with comparisons the first table describes the items"
+                "--items is for scores: with --comparisons the first table describes the items"
             )
         if (files.items is not None or files.compared) and roles.id is None:
             option = "--answers" if files.answers else "--items"
@@ -285,7 +266,7 @@ class FitJob:
     ----------
     request : the options
     roles : columns that are not learned from
-    file, items, comparisons, links : the tables, opened
+    file, items, comparisons, links, persons : the tables, opened
     second_table : which option names a table that is read into memory with the first, if any
     more_rows : the file of --unscored where it is read whole, for an average of models that are
         fitted in memory
@@ -295,11 +276,12 @@ class FitJob:
     """
 
     request: FitRequest
-    roles: RoleOptions
+    roles: AnsweredRoles
     file: TableFile
     items: TableFile | None
     comparisons: Sequence[TableFile]
     links: LinkTable | None
+    persons: TableFile | None
     second_table: str | None
     more_rows: TableFile | None
     is_streamed: bool
@@ -318,7 +300,8 @@ class FitJob:
         comparisons = [readable(context, path) for path in files.comparisons or []]
         comparisons += map(TableFile, files.answers or [])
         links = request.link_options.opened(context, directed=request.directed)
-        tables = {"items": items, "comparisons": comparisons, "links": links}
+        persons = None if roles.persons is None else readable(context, roles.persons)
+        tables = {"items": items, "comparisons": comparisons, "links": links, "persons": persons}
         second = next((name for name, value in tables.items() if value), None)
         more, streamed = None, is_big(file.path)
         is_average = request.method is AUTO and not request.learner.are_of_one_learner
@@ -327,7 +310,9 @@ class FitJob:
             unscored = Path(str(passes.unscored))
             more = None if is_big(unscored) else TableFile(unscored)
         streamed = second is None and (streamed or (bool(passes.given) and more is None))
-        ranks = roles.query is not None or comparisons
+        ranks = roles.query is not None or roles.person is not None or comparisons
+        if comparisons:
+            roles = replace(roles, person=None)  # it is a column of theirs
         plain = MethodName.rankrls if ranks else MethodName.rls
         return cls(
             request,
@@ -336,6 +321,7 @@ class FitJob:
             items,
             comparisons,
             links,
+            persons,
             second,
             more,
             streamed,
@@ -393,6 +379,16 @@ class FitJob:
                 " out settings of a single learner, or use corank.LinkEncoder in a pipeline in"
                 " Python"
             )
+        if self.person is not None:
+            if streamed:
+                raise ValueError("--person does not go with rows that are read in passes")
+            judges = self.comparisons and self.persons is None
+            if method is not AUTO and not (judges and method is MethodName.preference):
+                raise ValueError(
+                    f"--person{'s' * (self.persons is not None)} goes with the default method or,"
+                    " of --comparisons without --persons, with --method preference, not with"
+                    f" --method {method}"
+                )
         settings = request.learner.for_method(method, self.plain_method)
         return replace(self, method=method, settings=settings)
 
@@ -400,6 +396,11 @@ class FitJob:
     def item(self) -> str | None:
         """The column that identifies the items."""
         return self.roles.columns["id"]
+
+    @property
+    def person(self) -> str | None:
+        """The column that says who answered, of rows with scores or of comparisons."""
+        return self.request.roles.person
 
     @property
     def read_as_text(self) -> list[str]:
@@ -440,6 +441,7 @@ class TrainingTable:
     names : what the id column calls the rows, or None
     pairs : the comparisons, or None
     linked : links between the rows, as an argument of the learner
+    labels : who gave scores and about which item, likewise, and what is known of these persons
     scored_rows : the rows with a score before they were encoded, for an average of models; or None
     remembered : what a model file keeps of the table
     """
@@ -451,20 +453,20 @@ class TrainingTable:
     names: Sequence[str | None] | None
     pairs: ReadPairs | None
     linked: dict[str, Any]
+    labels: dict[str, Any]
     scored_rows: pa.Table | None
     remembered: dict[str, str | int | None]
 
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
+        more = self.linked | self.labels
         if self.pairs is not None:
             pairs = self.pairs.arguments()
-            known = {
-                name: self.pairs.more[name]
-                for name in model.answer_columns & self.pairs.more.keys()
-            }
-            model.fit_comparisons(self.features, **pairs, qid=self.queries, **known, **self.linked)
+            model.fit_comparisons(
+                self.features, **pairs, qid=self.queries, **self.pairs.more, **more
+            )
         else:
-            model.fit(self.features, self.scores, qid=self.queries, **self.linked)
+            model.fit(self.features, self.scores, qid=self.queries, **more)
             if self.scored_rows is not None:
                 model.keep_scored_rows(self.scored_rows)
         model.encoder_, model.table_ = self.encoder, self.remembered
@@ -484,23 +486,38 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         read = _read_answers if job.request.files.answers else _read_comparisons
         pairs, pair_columns = read(job, table, queries)
     names = None if item is None else names_in(table, item, "id", job.file)
-    if names is not None and item is not None and pairs is None:
-        note_repeated_ids(names, queries, item)
-    learned, encoder, numbers = _encoded(job, table, step)
+    if pairs is not None:
+        learner = "AutoRanker" if job.method is AUTO else LEARNERS[job.method]
+        known = learner_class(learner).answer_columns & pairs.more.keys()
+        pairs = replace(pairs, more={name: pairs.more[name] for name in known})
+    labels = _labels(job, table, names, queries, pairs)
+    by_item = pairs is not None and job.method is AUTO and "item" not in labels
+    identity = job.item if by_item else None
+    learned, encoder, numbers = _encoded(job, table, identity, step)
     n_queries = None if queries is None else len(np.unique(queries))
     remembered = {**job.roles.columns, "rows": len(table), "queries": n_queries}
+    if job.person is not None or (pairs is not None and "person" in pairs.more):
+        remembered["person"] = job.person or "person"
+    remembered |= {"item": item} if "item" in labels else {}
     if unlabelled is not None:
         remembered["unlabelled"] = repr(unlabelled)
     rows = None
     if pairs is not None:
-        marks = pair_marks(names or [], **pairs.arguments())
+        marks = pair_marks(names or [], **pairs.arguments(), person=pairs.more.get("person"))
         remembered |= {**asdict(pair_columns), "comparisons": pairs.number}
         remembered["scored"] = pairs.n_items
     else:
         assert scores is not None
-        marks, scored = row_marks(names, numbers, scores, query_labels), ~np.isnan(scores)
+        told_apart = asked_of(query_labels, labels.get("person"))
+        marks, scored = row_marks(names, numbers, scores, told_apart), ~np.isnan(scores)
         remembered["scored"] = int(scored.sum())
-        _check_scores(job, scores[scored], take(queries, scored))
+        compared = queries
+        if queries is None and "person" in labels:
+            names_of = np.array(list(map(str, labels["person"])))
+            compared = np.asarray(np.unique(names_of, return_inverse=True)[1])
+        ranks = (job.plain_method if job.method is AUTO else job.method) in RANKERS
+        within = (job.roles.query or job.person) if ranks else None
+        check_scores(job.file, job.roles.score, scores[scored], within, take(compared, scored))
         if job.method is AUTO and not scored.all():
             rows = table.select(learned).filter(pa.array(scored))
     remembered[MARKS] = "".join(marks) or None
@@ -514,7 +531,33 @@ def _read_training(job: FitJob, step: Step) -> TrainingTable:
         from torch import as_tensor
 
         numbers = as_tensor(np.asarray(numbers), device=device)
-    return TrainingTable(encoder, numbers, scores, queries, names, pairs, linked, rows, remembered)
+    about = linked, labels, rows, remembered
+    return TrainingTable(encoder, numbers, scores, queries, names, pairs, *about)
+
+
+def _labels(
+    job: FitJob,
+    table: pa.Table,
+    names: Sequence[str | None] | None,
+    queries: Index | None,
+    pairs: ReadPairs | None,
+) -> dict[str, Any]:
+    """Who gave the scores of a table, about which items, and what is known of the persons, as
+    arguments of a learner: items where they come back, or persons compare them.
+    """
+    labels: dict[str, Any] = {}
+    are_items = job.method is AUTO
+    if pairs is not None:
+        if are_items and "person" in pairs.more:
+            labels["item"] = names
+    elif names is not None and job.item is not None:
+        come_back = note_repeated_ids(names, queries, job.item, are_items=are_items)
+        labels |= {"item": names} if come_back and are_items else {}
+    if job.roles.person is not None:
+        labels["person"] = plain(column(table, job.roles.person, "person")).to_pylist()
+    if job.persons is not None:
+        labels["persons"] = table_of_persons(job.persons, str(job.person))
+    return labels
 
 
 def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
@@ -525,11 +568,11 @@ def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
     if score is None:
         table = job.file.read(text)
     else:
-        every_item = job.links is not None or is_answers_file(job.file)
+        every_item = job.links is not None or (is_answers_file(job.file) and job.person is None)
         table = read_scored_items(job.file, job.items, job.item, score, text, every_item=every_item)
     n_rows = len(table)
     if job.more_rows is not None:
-        table = _with_unscored(job, table, job.more_rows.read(text))
+        table = with_unscored(job.file, table, job.more_rows, job.more_rows.read(text), job.roles)
     if query is None:
         return table, None, None
     _check_query_column(job, table, query)
@@ -540,10 +583,11 @@ def _read_rows(job: FitJob) -> tuple[pa.Table, NumpyArray | None, Index | None]:
 
 
 def _encoded(
-    job: FitJob, table: pa.Table, step: Step
+    job: FitJob, table: pa.Table, identity: str | None, step: Step
 ) -> tuple[list[str], TableEncoder, FloatArray]:
-    """The columns that are learned from, their encoder, and what it makes of them."""
-    identity = job.item if job.comparisons and job.method is AUTO else None
+    """The columns that are learned from, their encoder, and what it makes of them; parameters as in
+    `feature_columns`.
+    """
     names, encoder = learned_columns(table, job.roles.columns, job.request.chosen, identity)
     step(f"encoding {count(len(table), 'row')}")
     features = encoder.fit_transform(table.select(names))
@@ -551,31 +595,6 @@ def _encoded(
     if job.comparisons:
         note_sparse_numbers(table, encoder)
     return names, encoder, features
-
-
-def _with_unscored(job: FitJob, table: pa.Table, unscored: pa.Table) -> pa.Table:
-    """A table with further rows, which have no scores; of these, columns that the table does not
-    have are left out.
-    """
-    score, query, file = job.roles.score, job.roles.query, job.more_rows
-    if query is not None:
-        query_column(unscored, query)  # refuses a table without it
-    if score in unscored.column_names and unscored[score].null_count < len(unscored):
-        note(f"the scores in {file} are not learned from: --unscored takes its rows as unscored")
-    known = set(table.column_names)
-    common = [name for name in unscored.column_names if name in known and name != score]
-    others = known.difference(common, [score])
-    if absent := [name for name in table.column_names if name in others]:
-        note(
-            f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as"
-            " missing"
-        )
-    try:
-        return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
-    except pa.ArrowTypeError as error:
-        raise TableError(
-            f"--unscored {file} does not have the same kinds of columns as {job.file}: {error}"
-        ) from None
 
 
 def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
@@ -590,31 +609,6 @@ def _check_query_column(job: FitJob, table: pa.Table, query: str) -> None:
             )
 
 
-def _check_scores(job: FitJob, y: FloatArray, queries: Index | None) -> None:
-    """Refuse scores from which nothing can be learned: in a ranker, two rows of a query must
-    differ.
-    """
-    score, query = job.roles.score, None
-    if (job.plain_method if job.method is AUTO else job.method) in RANKERS:
-        query = job.roles.query
-    column = f"score column {score!r} of {job.file}"
-    if len(y) == 0:
-        raise TableError(f"{column} is empty: there is nothing to learn from")
-    if len(y) == 1:
-        raise TableError(f"{column} has a single score: at least two are needed")
-    codes = np.zeros(len(y)) if query is None or queries is None else queries
-    order = np.lexsort((y, codes))
-    compete = np.diff(codes[order]) == 0
-    if not compete.any():
-        raise TableError(
-            f"no two rows with the same {query!r} have a score in {score!r}, so none can be"
-            " compared: leave out --query to compare all rows"
-        )
-    if not np.any(compete & (np.diff(y[order]) != 0)):
-        within = "" if query is None else f" within every {query!r}"
-        raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
-
-
 def _read_comparisons(
     job: FitJob, table: pa.Table, queries: Index | None
 ) -> tuple[ReadPairs, PairColumns]:
@@ -625,13 +619,14 @@ def _read_comparisons(
     assert item is not None
     within = None if query is None or queries is None else (query, queries)
     items = NamedItems(job.file, item, table, within)
-    with_margins = job.method is not MethodName.preference
+    with_margins = job.method is not MethodName.preference or job.person is not None
     tables, all_names = [], []
     for file in job.comparisons:
         columns = PairColumns(**vars(given))
         if len(job.comparisons) > 1:
             columns = given.among([] if is_answers_file(file) else file.read().column_names)
-        pairs = read_outcomes(file, items, columns).to_learn(with_margins=with_margins)
+        outcomes = read_outcomes(file, items, columns, person=job.person)
+        pairs = outcomes.to_learn(with_margins=with_margins)
         tables.append(pairs)
         if is_answers_file(file):
             assert pairs.questions is not None
@@ -692,7 +687,7 @@ def _fitted(job: FitJob, step: Step, *, wants_effects: bool) -> tuple[Any, list[
     step(f"fitting {what} on {rows}")
     training.fit(model)
     model = with_effect(model, step, wanted=job.request.passes.effect)
-    has_rows = not training.linked and job.request.learner.device is None
+    has_rows = not training.linked and not training.labels and job.request.learner.device is None
     if not wants_effects or not has_rows or training.scores is None:
         return model, []
     from corank.interpretation import FEWEST_UNITS, column_effects  # slow to import

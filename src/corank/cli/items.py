@@ -6,7 +6,7 @@ comparisons and scores, also those of a file of answers, and links.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import DASH, check_model_and_table, check_single, note, readable
 from corank.core.arrays import FloatArray, Index, Mask, NumpyArray
-from corank.core.messages import count, near_names
+from corank.core.messages import count, did_you_mean, listed, near_names
 from corank.core.queries import encode_queries
 from corank.links import Links, read_links
 from corank.model_files import load
@@ -38,6 +38,7 @@ from corank.tables import (
 )
 from corank.tables.answer_log import (
     COLUMNS,
+    PERSON,
     SCORE,
     SKIP,
     AnswerLog,
@@ -60,10 +61,11 @@ from corank.tables.comparisons import (
 from corank.tables.names import TIE, NamedItems, names_in
 
 if TYPE_CHECKING:
-    from corank.cli.options import CommonOptions, LinkOptions
+    from corank.cli.options import CommonOptions, LinkOptions, RoleOptions
 
 Step = Callable[[str], None]  # is called with the step that begins
 MUTUAL, DIRECTED = "mutual", "directed"  # what a model remembers of the links it was fitted with
+SHOWN_COLUMNS = 5
 WEIGHT_NAMES = ("weight", "weights", "count", "times", "strength")
 # questions → in words
 LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}
@@ -197,11 +199,13 @@ class ItemTable:
         query: str | None,
         *names: str | None,
         otherwise: str = "",
+        person: str | None = None,
     ) -> ItemTable:
         """Read a table, with the query column of the fit if none is given; the columns `names` stay
         text.
 
-        The column of the fit may be missing, which is noted, with what is done `otherwise`.
+        The column of the fit may be missing, which is noted, with what is done `otherwise`. Without
+        queries the rows of a person are a query, unless all are for one `person`.
         """
         by = query or remembered(applied.model, "query")
         table = file.read(text_columns(applied.model, by, *names))
@@ -214,6 +218,8 @@ class ItemTable:
                     f" {otherwise}{guess}"
                 )
             by = None
+        if by is None and person is None:
+            by = _there(applied.model, "person", table)
         queries = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
         codes = np.asarray(encode_queries(queries, len(table))[0])
         return cls(applied, file, table, by, codes)
@@ -223,9 +229,20 @@ class ItemTable:
         """What the model learns from: (n_rows, n_features)."""
         return features_of(self.applied.model, self.table)
 
-    def linked(self, item: str | None, *, needed: bool = False) -> dict[str, Any]:
-        """Links between the rows, as in `AppliedModel`."""
-        return self.applied.linked(self.table, item, self.file, needed=needed)
+    def linked(
+        self, item: str | None, person: str | None = None, *, needed: bool = False
+    ) -> dict[str, Any]:
+        """Links between the rows, as in `AppliedModel`, and labels as in `role_labels`."""
+        linked = self.applied.linked(self.table, item, self.file, needed=needed)
+        return linked | role_labels(self.applied.model, self.table, person)
+
+    def without(self, answered: Collection[str], item: str) -> ItemTable:
+        """The table without the rows of some items."""
+        kept = np.array(
+            [name not in answered for name in names_in(self.table, item, "id", self.file)]
+        )
+        queries = np.asarray(encode_queries(self.queries[kept], int(kept.sum()))[0])
+        return replace(self, table=self.table.filter(pa.array(kept)), queries=queries)
 
     def names(
         self, column: str | None, *, asked: bool
@@ -242,6 +259,70 @@ class ItemTable:
         return column, None if column is None else names_in(self.table, column, "item", self.file)
 
 
+def _there(model: Any, role: str, table: pa.Table) -> str | None:
+    """The column that had a role in fit, where a table has it."""
+    name: str | None = remembered(model, role)
+    return name if name in table.column_names else None
+
+
+def role_labels(
+    model: Any, table: pa.Table, person: str | None = None, column_of: str | None = None
+) -> dict[str, Any]:
+    """Who answered and about which item, as arguments of a model's methods, as far as it knows them
+    and the table says it.
+
+    person : the one for whom all rows are; column_of : that names the persons, by default as in fit
+    """
+    labels: dict[str, Any] = {}
+    for role in ("person", "item") if model.is_average else ():
+        name = column_of if role == "person" and column_of else _there(model, role, table)
+        if name is not None and remembered(model, role) is not None:
+            labels[role] = plain(column(table, name, role)).to_pylist()
+    return labels if person is None else labels | {"person": person}
+
+
+def labels_at(labels: dict[str, Any], rows: Index) -> dict[str, Any]:
+    """The labels of some rows."""
+
+    def chosen(names: Any) -> Any:
+        if isinstance(names, str | pa.Table):  # of all rows, about all persons
+            return names
+        return [names[row] for row in rows.tolist()]
+
+    return {role: chosen(names) for role, names in labels.items()}
+
+
+def labels_of_pairs(labels: dict[str, Any], first: Index, second: Index) -> dict[str, Any]:
+    """The labels of comparisons between rows: who answers about the first ones, and both items."""
+    ends = labels_at(labels, first), labels_at(labels, second)
+    return ends[0] | ({"item": (ends[0]["item"], ends[1]["item"])} if "item" in labels else {})
+
+
+def table_of_persons(file: TableFile, person: str) -> pa.Table:
+    """A table about persons, the column that names them first."""
+    table = file.read([person])
+    column(table, person, "person")
+    return table.select([person, *(name for name in table.column_names if name != person)])
+
+
+def known_person(model: Any, name: str | None, more: Sequence[str | None] = ()) -> str | None:
+    """The name of a person of the model, or of some more; others are refused."""
+    if name is None:
+        return None
+    persons = model.persons_ if model.is_average else None
+    if persons is None:
+        raise ValueError(
+            "--for needs a model that knows persons: corank fit --person COLUMN, with the default"
+            " method"
+        )
+    if (name := name.strip()) not in [*persons, *more]:
+        raise ValueError(
+            f"--for {name!r} is none of the {count(len(persons), 'person')} of the model"
+            f"{did_you_mean(name, persons) or '; without --for the order is that of all'}"
+        )
+    return name
+
+
 @dataclass(frozen=True)
 class ScoredItems:
     """Rows with scores as a model sees them; with links all rows, as others resemble them.
@@ -252,7 +333,7 @@ class ScoredItems:
     scores : (n_rows,), NaN where unscored
     queries : (n_rows,) labels, or None
     features : (n_rows, n_features)
-    linked : links between the rows, as in `AppliedModel`
+    linked : links between the rows, as in `AppliedModel`, and labels as in `role_labels`
     marks : of the scored rows, by which they are recognised
     """
 
@@ -271,6 +352,7 @@ class ScoredItems:
         score: str,
         query: str | None,
         item: str | None,
+        person: str | None,
         *,
         needed: bool = False,
     ) -> ScoredItems:
@@ -288,13 +370,22 @@ class ScoredItems:
         names = None
         if item is not None and item in table.column_names:
             names = names_in(table, item, "item", applied.file)
-        marks = row_marks(names, features, scores, queries)
-        return cls(table, scores, queries, features, linked, marks)
+        labels = role_labels(model, table, column_of=person)
+        marks = row_marks(names, features, scores, asked_of(queries, labels.get("person")))
+        return cls(table, scores, queries, features, linked | labels, marks)
 
     @property
     def scored(self) -> Mask:
         """Which rows have a score."""
         return ~np.isnan(self.scores)
+
+
+def asked_of(queries: NumpyArray | None, persons: Sequence[Any] | None) -> NumpyArray | None:
+    """What tells scores of one item apart: queries and persons (n_rows,), None without either."""
+    if persons is None:
+        return queries
+    whose = queries if queries is not None else [""] * len(persons)
+    return np.array([f"{query}\t{name}" for query, name in zip(whose, persons, strict=True)])
 
 
 def read_scored(
@@ -322,14 +413,15 @@ def read_outcomes(
     given: PairColumns = UNNAMED,
     remembered: PairColumns = UNNAMED,
     *,
+    person: str | None = None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons of a table or a file of answers, with or without answers; parameters as in
     `read_comparisons`.
     """
     if is_answers_file(file):
-        return _outcomes_of_answers(file, items, given)
-    return read_comparisons(file, items, given, remembered, to_learn=to_learn)
+        return _outcomes_of_answers(file, items, given, with_persons=person is not None)
+    return read_comparisons(file, items, given, remembered, person=person, to_learn=to_learn)
 
 
 def place_of(file: TableFile) -> str:
@@ -351,7 +443,8 @@ def read_scores(
     file: TableFile, items: TableFile | None, item: str | None, score: str, text: Iterable[str]
 ) -> pa.Table:
     """Read a table with scores; of a file of answers the columns `item` and `score`, one row per
-    item: the mean of the last scores that people gave it.
+    item: the mean of the last scores that people gave it, or where its column of persons is among
+    those in `text`, one row for each of them.
 
     `items` and `item`: the table that describes the items, and what their names are called, None
     where not given.
@@ -363,13 +456,24 @@ def read_scores(
             f"{file} holds answers about items: name the table that describes them with --items,"
             " and its column of names with --id"
         )
-    scores = mean_scores(_log_of(file).answers)
+    answers = _log_of(file).answers
+    by_person = {
+        (answer.items[0].strip(), answer.person or None): answer.score
+        for answer in answers
+        if answer.score is not None
+    }
+    scores = mean_scores(answers)
+    if scores and PERSON in text:
+        names, persons = zip(*by_person, strict=True)
+        return pa.table({item: names, PERSON: persons, score: list(by_person.values())})
     if not scores:
         raise TableError(f"{file} has comparisons but no scores: give it as --comparisons {file}")
     return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
 
 
-def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns) -> Outcomes:
+def _outcomes_of_answers(
+    file: TableFile, items: NamedItems, given: PairColumns, *, with_persons: bool
+) -> Outcomes:
     """The comparisons that answers imply, the better item first; what was skipped or taken back is
     left out.
     """
@@ -386,6 +490,8 @@ def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns)
             " --score score"
         )
     outcomes = pair_outcomes(answers)
+    who = [answer.person or None for answer in answers for _ in pair_outcomes([answer])]
+    persons = who if with_persons else ()
     left = [name.strip() for name, _, _ in outcomes]
     right = [name.strip() for _, name, _ in outcomes]
     won = np.array([value for _, _, value in outcomes])
@@ -400,7 +506,7 @@ def _outcomes_of_answers(file: TableFile, items: NamedItems, given: PairColumns)
     }
     table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
     names = PairColumns(WINNER)
-    return Outcomes(file, table, names, first, second, won, questions=questions)
+    return Outcomes(file, table, names, first, second, won, questions=questions, persons=persons)
 
 
 def pairs_taken_back(file: TableFile, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
@@ -595,3 +701,33 @@ def read_scored_items(
     if score in table.column_names:
         table = table.drop_columns([score])
     return table.append_column(score, pa.array(scores, from_pandas=True))
+
+
+# ---- tables of further rows
+
+
+def with_unscored(
+    file: TableFile, table: pa.Table, more: TableFile, unscored: pa.Table, roles: RoleOptions
+) -> pa.Table:
+    """A table with further rows, which have no scores; of these, columns that the table does not
+    have are left out.
+    """
+    score, query = roles.score, roles.query
+    if query is not None:
+        query_column(unscored, query)  # refuses a table without it
+    if score in unscored.column_names and unscored[score].null_count < len(unscored):
+        note(f"the scores in {more} are not learned from: --unscored takes its rows as unscored")
+    known = set(table.column_names)
+    common = [name for name in unscored.column_names if name in known and name != score]
+    others = known.difference(common, [score])
+    if absent := [name for name in table.column_names if name in others]:
+        note(
+            f"{more} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as"
+            " missing"
+        )
+    try:
+        return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise TableError(
+            f"--unscored {more} does not have the same kinds of columns as {file}: {error}"
+        ) from None

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import typer
 
@@ -42,6 +42,7 @@ TABLE = (
 SETTINGS = "How it learns"  # panels of the help
 COMPARISONS = "Comparisons"
 LINKS = "Links between items"
+PERSONS = "Several people"
 MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
@@ -182,6 +183,15 @@ ItemsTable = Annotated[
     File, _annotation("Table that describes the items that the other table names.")
 ]
 QueryInFit = Annotated[Word, _annotation("Column with the queries. Default: as in fit.")]
+ForPerson = Annotated[
+    Word,
+    _annotation(
+        "Name of a person of the model, whose own order is wanted. Default: the persons that the"
+        " column of fit names, else what all have in common.",
+        "--for",
+        metavar="NAME",
+    ),
+]
 
 # ---- groups
 
@@ -256,7 +266,7 @@ class RoleOptions:
         "--item",
     )
 
-    def in_file(self, file: TableFile, *, compared: bool = False) -> RoleOptions:
+    def in_file(self, file: TableFile, *, compared: bool = False) -> Self:
         """The columns, by default those of an SVMlight file; one that is `compared` needs no score."""
         from corank.streaming.sources import find_files
         from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
@@ -269,7 +279,7 @@ class RoleOptions:
             is_svmlight = kind == "svmlight"
         if not is_svmlight:
             return self
-        roles = self
+        roles: Self = self
         if self.id is None and has_comments(next(lines_of(path, 1), [])):
             roles = replace(roles, id=DOCUMENT)
         if self.score is None and not compared:
@@ -293,6 +303,77 @@ class RoleOptions:
 
 
 @dataclass(frozen=True)
+class AnsweredRoles(RoleOptions):
+    """Columns that are not learned from, and who answered."""
+
+    person: Word = option(
+        "Column that says who gave a score or, in the tables of --comparisons, who answered: with"
+        " the default method everybody gets an own order (corank rank --for NAME), and without"
+        " --query rows of one person are compared; with --method preference every judge gets a"
+        " reliability (corank judges).",
+        panel=PERSONS,
+    )
+    persons: File = option(
+        "Table about the persons, such as their age: one row each, named in a column that is called"
+        " as in --person.",
+        panel=PERSONS,
+    )
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Names of the columns by what they are for; that of persons only where there is one."""
+        return super().columns | ({} if self.person is None else {"person": self.person})
+
+    def check_persons(self, *, compared: bool, answers: bool) -> None:
+        """Refuse names that cannot be those of persons."""
+        if answers and (self.person is not None or self.persons is not None):
+            raise ValueError(
+                "--person and --persons do not go with --answers, whose files say who answered"
+            )
+        if self.person is None:
+            if self.persons is not None:
+                raise ValueError("--persons needs --person, the column that names the persons")
+            return
+        named = [("score", self.score)]
+        named += [("id", name) for name in ([] if compared else id_columns(self.id))]
+        for role, taken in named:
+            if self.person == taken:
+                raise ValueError(
+                    f"--person {self.person!r} is the column of --{role}, too: who answered stands"
+                    " in a column of its own"
+                )
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """What is learned from."""
+
+    file: Path = argument(
+        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into"
+        " memory."
+    )
+    unlabelled: Unlabelled = None
+    items: File = option("Table that describes the items that FILE scores, by the names in --id.")
+    comparisons: list[Path] | None = option(
+        "Table of who beat whom, by the names in --id, instead of --score; also the answered"
+        " questions of `corank suggest` and the answers of `corank ask`. Several tables are"
+        " combined. A tie: two rows, a win for each, or with --method difference a margin of 0.",
+        panel=COMPARISONS,
+    )
+    answers: list[Path] | None = option(
+        "Answers of any kind about the items, instead of --comparisons, by the names in --id: who of"
+        " two is better, with ties, orders of several, from corank ask, Label Studio (.json), Argilla,"
+        " battles of an arena, tables of left, right and winner. Several files are combined.",
+        panel=COMPARISONS,
+    )
+
+    @property
+    def compared(self) -> list[Path]:
+        """The tables that compare items."""
+        return [*(self.comparisons or []), *(self.answers or [])]
+
+
+@dataclass(frozen=True)
 class RolesInFit:
     """Columns that name and group items, by default as in fit."""
 
@@ -305,6 +386,7 @@ class ScoresInFit(RolesInFit):
     """Columns of scored items, by default as in fit."""
 
     score: Word = option("Column with the scores. Default: as in fit.")
+    person: Word = option("Column that says who answered. Default: as in fit.")
 
 
 @dataclass(frozen=True)

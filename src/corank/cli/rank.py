@@ -24,11 +24,29 @@ from corank.cli.columns import (
     result_names,
     unusual_cells,
 )
-from corank.cli.console import DASH, cell, is_big, note, show, show_json, title_of, working
-from corank.cli.items import AppliedModel, ItemTable, Step
+from corank.cli.console import (
+    DASH,
+    cell,
+    is_big,
+    note,
+    readable,
+    show,
+    show_json,
+    title_of,
+    working,
+)
+from corank.cli.items import (
+    AppliedModel,
+    ItemTable,
+    Step,
+    known_person,
+    labels_at,
+    table_of_persons,
+)
 from corank.cli.options import (
     TABLE,
     File,
+    ForPerson,
     LinkOptions,
     ModelFile,
     QueryInFit,
@@ -41,8 +59,11 @@ from corank.cli.options import (
 )
 from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
+from corank.describe import learned_from_comparisons
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
-from corank.tables import column, is_text
+from corank.learners.average.roles import answered_by
+from corank.tables import TableFile, column, is_text
+from corank.tables.names import names_in
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -59,6 +80,10 @@ class PredictOptions:
     model: ModelFile
     file: Path = argument(f"Table of items: {TABLE}; or a folder or pattern of such files.")
     query: QueryInFit = None
+    for_person: ForPerson = None
+    persons: File = option(
+        "Table about persons, as that of corank fit --persons, with those who have rated nothing yet."
+    )
     id: Word = option(
         "Columns to write next to the results, such as sku,name. Default: all.", "--id", "--item"
     )
@@ -79,6 +104,7 @@ class RankOptions:
         " which it lies with a probability of 90 %: best, rank_low and rank_high. Left out for"
         " queries of more than 1,000 rows."
     )
+    all_items: bool = flag("With --for also rank items that the person has scored.", "--all")
     shuffle_queries: ShuffleQueries = False
 
 
@@ -100,6 +126,8 @@ def rank(
     included; for a Gaussian process that ranks, of a score minus the mean
     score of its query, as the level of the scores says nothing about the
     order (beyond 2,000 rows per query the level is left in).
+    A model that knows persons ranks for each of those whom the table names,
+    or with --for NAME for one of them, without the items known to that person.
     Values unlike those in the fitted table are listed in a column unusual.
     A folder, a pattern or a large file is ranked query by query as it is
     read: rank, score and all columns are written, without std.
@@ -164,6 +192,7 @@ def _run(
     """Rank or, without `ranks`, predict."""
     model = AppliedModel.opened(context, applied.model, applied.file, output, links)
     output.check(out, *model.sources)
+    persons = None if applied.persons is None else readable(context, applied.persons)
     in_passes = is_big(model.file.path) and model.links is None
     top = None if ranks is None else ranks.top
     ranking = rows = None
@@ -173,7 +202,7 @@ def _run(
             n_rows, n_queries, by = _written_in_passes(model, applied, ranks, output, out)
         else:
             shown = out is None and not output.as_json
-            ranking = _ranking(model, applied, ranks, step, shown=shown)
+            ranking = _ranking(model, applied, ranks, persons, step, shown=shown)
             rows = ranking.best(top)
             n_rows = len(ranking.table)
             n_queries = len(ranking.sizes)
@@ -220,6 +249,10 @@ def _written_in_passes(
         raise ValueError(
             "--top needs queries if rows are read in passes: without --query they are not ranked"
         )
+    if applied.for_person is not None:
+        raise ValueError("--for needs all rows in memory: name a single table")
+    if remembered(model.model, "person") is not None:
+        note("rows that are read in passes are ranked by what all persons have in common")
     if ranks is not None and ranks.chances:
         raise ValueError(
             "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have"
@@ -235,6 +268,7 @@ def _ranking(
     model: AppliedModel,
     applied: PredictOptions,
     ranks: RankOptions | None,
+    persons: TableFile | None,
     step: Step,
     *,
     shown: bool,
@@ -245,12 +279,31 @@ def _ranking(
     from corank.interpretation import predicted_scores  # slow to import
 
     learner = model.model
+    about: pa.Table | None = None
+    named: Sequence[str | None] = ()
+    if persons is not None:
+        who = remembered(learner, "person")
+        if who is None:
+            raise ValueError(
+                "--persons needs a model that knows persons: corank fit --persons FILE"
+            )
+        about = table_of_persons(persons, who)
+        named = names_in(about, who, "person", persons)
+    person = known_person(learner, applied.for_person, named)
     fitted_ids = remembered_ids(learner)
     wanted = applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
     items = ItemTable.read(
-        model, model.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise
+        model,
+        model.file,
+        applied.query,
+        *wanted,
+        *fitted_ids,
+        otherwise=otherwise,
+        person=person,
     )
+    if person is not None and ranks is not None and not ranks.all_items:
+        items = _unanswered(items, person)
     table = items.table
     queries = items.queries
     step(f"encoding {count(len(table), 'row')}")
@@ -260,7 +313,9 @@ def _ranking(
         column(table, name, "id")
     ids = wanted or [name for name in fitted_ids if name in table.column_names]
     named = [name for name in (*fitted_ids[:1], *wanted) if name in table.column_names]
-    linked = items.linked(named[0] if named else None)
+    linked = items.linked(named[0] if named else None, person)
+    if about is not None and "person" in linked:
+        linked["persons"] = about
     step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
     scores, std = predicted_scores(learner, features, queries, linked)
     results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
@@ -275,9 +330,10 @@ def _ranking(
             results |= chances
             if chances and not chances["best"].take(first).null_count:
                 best = chances["best"].take(first).to_numpy()
-        elif shown and not linked and 1 < len(first) <= MAX_SHOWN_CHANCES:
+        elif shown and "links" not in linked and 1 < len(first) <= MAX_SHOWN_CHANCES:
             rows = np.sort(first)
-            best = _best_chances(learner, features[rows], np.searchsorted(rows, first))
+            about = labels_at(linked, rows)
+            best = _best_chances(learner, features[rows], np.searchsorted(rows, first), about)
     beside: dict[str, Any] = {"row": np.arange(1, len(table) + 1)}
     if unusual is not None:
         beside["unusual"] = unusual
@@ -294,7 +350,30 @@ def _ranking(
     return RankedTable(ordered, result_columns, ids or more[:1], items.query, sizes, best)
 
 
-def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | None:
+def _unanswered(items: ItemTable, person: str) -> ItemTable:
+    """The items that a person has not scored, as far as a model of scores knows."""
+    learner = items.applied.model
+    item = remembered(learner, "item")
+    if person not in learner.persons_:
+        return items
+    known = None if learned_from_comparisons(learner) else answered_by(learner, person)
+    if known is None or item not in items.table.column_names:
+        note(
+            f"it is not known which items {person!r} has scored, so none is left out; a model of"
+            " scores knows if items come back in the column that --id names in fit"
+        )
+        return items
+    others = items.without(known, item)
+    if not len(others.table):
+        raise ValueError(f"{person!r} has scored all items of {items.file}: --all ranks them")
+    if n_known := len(items.table) - len(others.table):
+        note(f"left out: {count(n_known, 'row')} that {person!r} has scored; --all ranks them")
+    return others
+
+
+def _best_chances(
+    learner: Any, features: Any, order: Index, labels: dict[str, Any]
+) -> FloatArray | None:
     """How likely each row of one query, in that order, is its best; None where the model does not
     know.
     """
@@ -302,7 +381,7 @@ def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | Non
 
     if not learner.knows_uncertainty:
         return None
-    return rank_uncertainty(learner, features, qid=np.zeros(len(order))).best[order]
+    return rank_uncertainty(learner, features, qid=np.zeros(len(order)), **labels).best[order]
 
 
 def _chances(

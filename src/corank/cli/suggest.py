@@ -21,10 +21,19 @@ from corank.cli.columns import (
     unlabelled_score,
 )
 from corank.cli.console import DASH, cell, command, show, show_json, title_of, working
-from corank.cli.items import AppliedModel, ItemTable, links_option
+from corank.cli.items import (
+    AppliedModel,
+    ItemTable,
+    known_person,
+    labels_at,
+    labels_of_pairs,
+    links_option,
+    role_labels,
+)
 from corank.cli.options import (
     TABLE,
     File,
+    ForPerson,
     LinkOptions,
     ModelFile,
     QuestionKind,
@@ -61,6 +70,7 @@ def suggest(
         "Where to write the questions, to be answered for `corank update`; - prints them."
     ),
     roles: RolesInFit,
+    for_person: ForPerson = None,
     links: LinkOptions,
     output: TableOutput,
 ) -> None:
@@ -80,10 +90,12 @@ def suggest(
                 " how certain it is (corank fit --method preference or difference), or views that"
                 " can disagree (--method corankrls or corls)"
             )
-        items = QuestionPool.read(applied, roles)
-        linked = items.items.linked(items.item)
+        person = known_person(learner, for_person)
+        items = QuestionPool.read(applied, roles, person)
+        linked = applied.linked(items.table, items.item, applied.file)
         step(f"looking for questions about {count(len(items.rows), 'row')}")
-        questions = _ask(learner, items, number, kind, linked, overall=overall)
+        labels = role_labels(learner, items.table, person)
+        questions = _ask(learner, items, number, kind, linked, labels, overall=overall)
         if out is not None:
             step(f"writing {out.name}")
             output.write(questions.to_fill_in(), out)
@@ -118,14 +130,15 @@ class QuestionPool:
     missing_query: str | None
 
     @classmethod
-    def read(cls, applied: AppliedModel, roles: RolesInFit) -> QuestionPool:
+    def read(cls, applied: AppliedModel, roles: RolesInFit, person: str | None) -> QuestionPool:
         """Read a table for a model; by default columns are called as in fit."""
         model = applied.model
         file = applied.file
         given = id_columns(roles.id)
         score = remembered(model, "score")
         ids = given or remembered_ids(model)
-        items = ItemTable.read(applied, file, roles.query, *ids, otherwise="all rows are one query")
+        otherwise = "all rows are one query"
+        items = ItemTable.read(applied, file, roles.query, *ids, otherwise=otherwise, person=person)
         table = items.table
         for name in given:
             column(table, name, "item")
@@ -255,6 +268,7 @@ def _ask(
     number: int,
     kind: str | None,
     linked: dict[str, Any],
+    labels: dict[str, Any],
     *,
     overall: bool,
 ) -> Questions:
@@ -276,9 +290,12 @@ def _ask(
         if most > 0:
             n_questions = min(number, most)
             if linked:
-                suggested = _suggested_over_links(model, features, rows, n_questions, kind, linked)
+                more = linked | labels
+                suggested = _suggested_over_links(model, features, rows, n_questions, kind, more)
             else:
-                suggested = rows[np.asarray(model.suggest(features[rows], n_questions, kind))]
+                of_rows = labels_at(labels, rows)
+                chosen = model.suggest(features[rows], n_questions, kind, **of_rows)
+                suggested = rows[np.asarray(chosen)]
             asked.append(suggested.reshape(len(suggested), -1))
     if not asked:
         within = "" if pool.query is None else f" of one {pool.query!r}"
@@ -287,14 +304,16 @@ def _ask(
     expected = {}
     if not compares:
         rows = np.arange(len(pool.table)) if linked else pool.rows
-        scores, std = predicted_scores(model, features[rows], queries[rows], linked)
+        more = linked | labels_at(labels, rows)
+        scores, std = predicted_scores(model, features[rows], queries[rows], more)
         places = np.searchsorted(rows, questions[:, 0])
         expected = {"score": scores[places], **({} if std is None else {"std": std[places]})}
     elif model.has_posterior and not linked:
         first, second = (features[rows] for rows in questions.T)
-        expected = {
-            "first_wins": np.asarray(model.predict_comparison(first, second, observed=True))
-        }
+        chances = model.predict_comparison(
+            first, second, observed=True, **labels_of_pairs(labels, *questions.T)
+        )
+        expected = {"first_wins": np.asarray(chances)}
     answer, margin = (WINNER, remembered(model, "margin")) if compares else (pool.score, None)
     can_be_answered = learned == compares and (not compares or model.updates_comparisons)
     return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)

@@ -173,9 +173,12 @@ class ModelUpdate:
         items, named = applied.compared_items(
             self.roles.query, item, "any two items may be compared"
         )
-        outcomes = read_outcomes(file, named, self.pair_columns, applied.pair_columns)
+        person = remembered(model, "person") and (self.roles.person or remembered(model, "person"))
+        with_margins |= person is not None
+        columns = self.pair_columns, applied.pair_columns
+        outcomes = read_outcomes(file, named, *columns, person=person)
         pairs = outcomes.to_learn(with_margins=with_margins)
-        marks = pair_marks(named.labels, **pairs.arguments())
+        marks = pair_marks(named.labels, **pairs.arguments(), person=pairs.more.get("person"))
         taken_back = pairs_taken_back(file, named, with_margins=with_margins)
         marks_gone = [pair_marks(named.labels, **answer.arguments()) for answer in taken_back]
         self._note_taken_back(marks, marks_gone, "taken back")
@@ -184,7 +187,8 @@ class ModelUpdate:
         step(f"adding {count(pairs.number, 'comparison')}")
         queries = {"qid": items.queries} if model.with_queries else {}
         linked = items.linked(item, needed=True)
-        model.update_comparisons(items.features, **pairs.arguments(), **queries, **linked)
+        more = {**pairs.more, **queries, **linked}
+        model.update_comparisons(items.features, **pairs.arguments(), **more)
         number = remembered(model, "comparisons")
         if number is not None:
             model.table_ = {**model.table_, "comparisons": number + pairs.number}
@@ -208,7 +212,8 @@ class ModelUpdate:
         self._check_described(table)
         if query is not None:
             self._check_queries(table, score, query)
-        rows = ScoredItems.of(self.applied, table, score, query, item, needed=True)
+        person = self.roles.person
+        rows = ScoredItems.of(self.applied, table, score, query, item, person, needed=True)
         marks, y = rows.marks, rows.scores
         if rows.queries is None:
             gone = scores_taken_back(file)

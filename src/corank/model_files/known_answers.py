@@ -65,19 +65,24 @@ def pair_marks(
     losers: Index,
     margins: FloatArray | None = None,
     weights: FloatArray | None = None,
+    person: Sequence[Any] | None = None,
 ) -> list[str]:
     """Marks of comparisons between items of these names: rows (p,) of the items, by how much the
-    winner won and how often, once and by 1 where that is not given.
+    winner won and how often, once and by 1 where that is not given, and perhaps who said so.
     """
     n = len(winners)
     if n > MAX_MARKED:
         return []
-    margins, weights = (np.ones(n) if each is None else each for each in (margins, weights))
-    answers = zip(winners, losers, margins, weights, strict=True)
-    return [
-        _mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}")
-        for winner, loser, margin, weight in answers
-    ]
+    if margins is None:
+        margins = np.ones(n)
+    if weights is None:
+        weights = np.ones(n)
+    marks = []
+    who = [()] * n if person is None else [(str(name),) for name in person]
+    columns = winners, losers, margins, weights, who
+    for winner, loser, margin, weight, names_of in zip(*columns, strict=True):
+        marks.append(_mark(names[winner], names[loser], f"{margin:.6g}", f"{weight:g}", *names_of))
+    return marks
 
 
 def _mark(*parts: str | bytes | None) -> str:

@@ -5,6 +5,7 @@ from corank.report.page import write_model_report
 from corank.report.plots import (
     plot_atoms,
     plot_comparison,
+    plot_judges,
     plot_learning_curve,
     plot_path,
     plot_posterior,
@@ -15,6 +16,7 @@ from corank.report.plots import (
 __all__ = [
     "plot_atoms",
     "plot_comparison",
+    "plot_judges",
     "plot_learning_curve",
     "plot_path",
     "plot_posterior",

@@ -304,6 +304,34 @@ def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
     return bars
 
 
+def plot_judges(model: Any, *, ax: Axes | None = None) -> Axes:
+    """How reliable the judges of a model are, the most reliable on top, with 95 % intervals.
+
+    Parameters
+    ----------
+    model : PreferenceGP, fitted with ``person=``
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    if not model.judges_:
+        raise ValueError("model knows no judges: give person= to PreferenceGP.fit_comparisons.")
+    ax = axis(ax)
+    judges = sorted(model.judges_, key=lambda judge: judge.reliability)
+    shown = judges if len(judges) <= MOST_JUDGES else [*judges[:HALF], *judges[-HALF:]]
+    values = np.array([[judge.low, judge.reliability, judge.high] for judge in shown])
+    reach = np.abs(values[:, [0, 2]] - values[:, [1]]).T
+    ax.errorbar(values[:, 1], range(len(shown)), xerr=reach, fmt="o", color=COLOURS[0])
+    ax.axvline(0, color=UNSURE)
+    ax.set_yticks(range(len(shown)), [str(judge.name) for judge in shown])
+    ax.set_xlabel("reliability: 1 for a usual judge, 0 for answers at random")
+    return ax
+
+
+MOST_JUDGES, HALF = 30, 15  # of those that a figure shows, the most and the least reliable ones
 UNSURE = "#718096"
 COLOUR_OF = {"better": "#2f855a", "worse": "#c05621", "cannot tell": UNSURE}
 COLOURS = (

@@ -36,6 +36,7 @@ FIRST_ROWS = 300  # by which the search begins
 # gamma of every column, times their number, and alpha: wide and narrow, noisy and nearly exact
 STARTS = ((0.5, 0.1), (0.5, 0.01), (0.1, 0.1))
 FIRST_STEPS, LAST_STEPS = 25, 30  # of L-BFGS, on few rows and on all
+MORE_STEPS = 10  # from widths of other rows of the same kind
 # what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
 PULL = 0.02
 # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
@@ -108,12 +109,21 @@ def _sample(problem: Problem, rng: np.random.Generator) -> Problem:
 
 
 def learn_widths(
-    problem: Problem, kernel: str = "rbf", starts: Sequence[tuple[float, float]] = STARTS
+    problem: Problem,
+    kernel: str = "rbf",
+    starts: Sequence[tuple[float, float]] = STARTS,
+    known: ColumnWidths | None = None,
 ) -> ColumnWidths:
     """The widths of largest evidence of an "rbf", "exponential" or "laplacian" kernel, in dense
     columns of about unit spread, for scores that differ and weights of about 1. The first rows of
     the problem should be a random sample of them. O(n² (n + d)) per step.
+
+    known : those of more rows, or of some, from which the search goes on a little
     """
+    if known is not None:
+        place = np.log(np.append(known.gammas, known.alpha))
+        end, _ = _search(problem, kernel, place, MORE_STEPS)
+        return ColumnWidths(np.exp(end[:-1]), float(np.exp(end[-1])), known.start)
     n, d = len(problem.targets), problem.features.shape[1]
     few = problem.take(np.arange(min(n, FIRST_ROWS)))
     places = [np.append(np.full(d, np.log(gamma / d)), np.log(alpha)) for gamma, alpha in starts]

@@ -35,7 +35,8 @@ from corank.tables.read import reading
 from corank.tables.write import check_target, lock
 
 POSITIONS = ("first", "second", "third", "fourth")
-COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
+PERSON = "person"
+COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", PERSON, "at")
 HEADER = ",".join(COLUMNS)
 COMPARE, BEST_WORST, SCORE = "compare", "best-worst", "score"
 SKIP, UNDO = "skip", "undo"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank.core.arrays import FloatArray, Index, Mask, take
-from corank.tables.columns import TableError, column, numbers
+from corank.tables.columns import TableError, column, numbers, plain
 from corank.tables.names import TIE, NamedItems, names_in
 from corank.tables.read import TableFile
 
@@ -119,7 +119,8 @@ class ReadPairs:
         counts = take(self.counts, chosen)
         winners = self.winners[chosen]
         losers = self.losers[chosen]
-        return ReadPairs(winners, losers, margins, counts, self.questions)
+        more = {name: np.asarray(values)[chosen] for name, values in self.more.items()}
+        return ReadPairs(winners, losers, margins, counts, self.questions, more)
 
     @classmethod
     def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
@@ -139,7 +140,13 @@ class ReadPairs:
                 for table, one in zip(tables, values, strict=True)
             ]
             columns.append(np.concatenate(parts))
-        return cls(*columns)
+        names = set.intersection(*(set(table.more) for table in tables))
+        more = {
+            name: np.concatenate([np.asarray(table.more[name]) for table in tables])
+            for name in names
+        }
+        winners, losers, margins, counts = columns
+        return cls(winners, losers, margins, counts, more=more)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
@@ -165,6 +172,7 @@ class Outcomes:
         answered
     margins, counts : (n_rows,) as they stand, or None
     questions : of a file of answers as in `ReadPairs`, else None
+    persons : (n_rows,) who answered; empty where that is not asked for
     """
 
     file: TableFile
@@ -176,6 +184,7 @@ class Outcomes:
     margins: FloatArray | None = None
     counts: FloatArray | None = None
     questions: dict[str, int] | None = None
+    persons: Sequence[Any] = ()
 
     @property
     def answered(self) -> Index:
@@ -203,12 +212,19 @@ class Outcomes:
         second = self.second[rows]
         winners = np.where(lost, second, first)
         losers = np.where(lost, first, second)
-        return ReadPairs(winners, losers, take(self.margins, rows), take(self.counts, rows))
+        margins = take(self.margins, rows)
+        more: dict[str, Any] = {}
+        if self.persons:
+            more["person"] = np.array(self.persons, dtype=object)[rows]
+            if self.names.loser is None:
+                more["first"] = ~lost
+        return ReadPairs(winners, losers, margins, take(self.counts, rows), more=more)
 
     def to_learn(self, *, with_margins: bool) -> ReadPairs:
         """What a model learns from, checked; questions without an answer are left out.
 
-        `with_margins`: whether a tie can be said as a margin of 0; else it is a win for both.
+        `with_margins`: whether a tie can be said as a margin of 0, as it must where persons are
+        known; else it is a win for both.
         """
         rows = self.answered
         pairs = self.pairs_of(rows)
@@ -239,7 +255,7 @@ class Outcomes:
                 "ties": int(tied.sum()),
                 "unanswered": len(self.won) - len(rows),
             }
-        return ReadPairs(winners, losers, margins, counts, questions)
+        return ReadPairs(winners, losers, margins, counts, questions, pairs.more)
 
     def _check(self, sound: Mask, rows: Index, demand: str) -> None:
         if not sound.all():
@@ -253,6 +269,7 @@ def read_comparisons(
     given: PairColumns = UNNAMED,
     remembered: PairColumns = UNNAMED,
     *,
+    person: str | None = None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons, with or without answers.
@@ -262,12 +279,13 @@ def read_comparisons(
     items : what is compared
     given, remembered : names of its columns, as given now and before; `winner` and `loser` by
         default
+    person : name of the column that says who answered, or None
     to_learn : whether there must be answers
     """
     named = [
         name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name
     ]
-    table = file.read([FIRST, SECOND, WINNER, LOSER, *named])
+    table = file.read([FIRST, SECOND, WINNER, LOSER, *named, *([person] if person else [])])
     names = given.completed(table, remembered, to_learn=to_learn)
     asks = names.loser is None
     roles = ("item", "item") if asks else ("winner", "loser")
@@ -285,7 +303,8 @@ def read_comparisons(
         None if name is None else numbers(column(table, name, role), name)
         for role, name in (("margin", names.margin), ("count", names.count))
     )
-    return Outcomes(file, table, names, first, second, won, margins, counts)
+    persons = [] if person is None else plain(column(table, person, "person")).to_pylist()
+    return Outcomes(file, table, names, first, second, won, margins, counts, persons=persons)
 
 
 def _read_answers(

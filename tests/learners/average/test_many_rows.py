@@ -253,3 +253,42 @@ def test_weights_of_all_candidates_sum_to_one_where_some_are_dropped(monkeypatch
     X, y = rough_surface(450, seed=14)
     model = AutoRegressor(random_state=0).fit(X, y)
     assert sum(line.weight for line in model.candidates_) == pytest.approx(1)
+
+
+def bad_rows(name):
+    """Rows and scores that say little, at sizes at which matrices are large."""
+    rng = np.random.default_rng(18)
+    X, y = rough_surface(1_200, seed=18)
+    if name == "constant columns":
+        return np.ones((2_100, 4)), rng.standard_normal(2_100)
+    if name == "duplicates by the thousand":
+        return np.repeat(X[:2], 1_000, axis=0), rng.standard_normal(2_000)
+    if name == "a column of 1e12":
+        return np.column_stack([X, np.full(1_200, 1e12), 1e12 * X[:, 0]]), y
+    if name == "identical scores":
+        return rng.standard_normal((5_000, 3)), np.full(5_000, 2.0)
+    return rng.standard_normal((1_000, 2_000)), y[:1_000]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:y. all scores are tied:UserWarning")
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "constant columns",
+        "duplicates by the thousand",
+        "a column of 1e12",
+        "identical scores",
+        "many columns",
+    ],
+)
+def test_many_rows_that_say_little_give_a_model_in_bounded_memory(learner, name, memory_limit):
+    X, y = bad_rows(name)
+    with memory_limit(900):
+        model = learner().fit(X, y)
+        mean, deviation = model.predict(np.vstack([X[:20], -5 * X[:20]]), return_std=True)
+    reach = 2 * y.std() + 1e-9
+    assert np.all((mean >= y.min() - reach) & (mean <= y.max() + reach))
+    assert np.isfinite(deviation).all()
+    assert model.reason_

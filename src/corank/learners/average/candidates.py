@@ -41,7 +41,7 @@ WIDTHS_WITHIN_QUERIES = (1.0, 2.0, 4.0, 8.0)
 WIDTHS_OF_BOTH = {"laplacian": (0.5, 1.0, 2.0, 4.0), "rbf": (1.0, 2.0)}
 RELEVANCE_WIDTHS_OF_BOTH = (1.0, 2.0)
 # of all learned widths together, which are those of an rbf kernel
-WIDTHS_PER_COLUMN = (("rbf", 1.0), ("exponential", 2.0), ("laplacian", 4.0))
+WIDTHS_PER_COLUMN = (("rbf", 1.0), ("rbf", 1.4), ("exponential", 2.0), ("laplacian", 4.0))
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 HOPS = (2, 16)  # links that columns travel along
 WIDTHS_OF_KINDS = (1.0, 4.0)
@@ -184,7 +184,8 @@ class Candidate:
         if self.encoding == OWN_KERNEL:
             text = "a kernel of your own"
         if self.per_column:
-            text = f"{self.kernel} with one width per column, {self.encoding} columns"
+            wider = f", times {self.width:g}" * (self.kernel == "rbf" and self.width != 1)
+            text = f"{self.kernel} with one width per column{wider}, {self.encoding} columns"
         elif self.kernel in WIDE_KERNELS:
             text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
         if self.relevance:

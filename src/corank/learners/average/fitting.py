@@ -57,6 +57,8 @@ MAX_WIDTHS = 500  # columns: evidence of so few rows says nothing about more
 LEAST_THREADED = 150
 FEWEST_WIDTHS = 30  # scored rows from which widths per column are learned
 JUDGED_UNITS = 480  # of all folds together, by three to five of which the average is judged
+# units from which it is judged by more folds, that weights alone are chosen without
+FEW_REFITTED, MANY_FOLDS = 150, 10
 # What coefficients may cost, in multiplications, grows with the rows, beyond MANY_ROWS less and less.
 WORK_PER_ROW, MANY_ROWS = 1.2e8, 100_000
 FEWEST_EXACT = 2  # candidates whose points are all rows, else
@@ -65,6 +67,7 @@ LEAST_BASIS, MAX_BASIS = 1_000, 10_000
 MAX_BASIS_ENTRIES = 3e7  # of matrices of bases that stand in a file, 240 MB
 MAX_ENTRIES = 1e9  # of all matrices of an exact fit, 8 GB
 BASIS_COST = 3  # cubes of the number of points, to solve for their coefficients
+MOST_PARTS = 6  # of a kernel between answers of persons
 FEW_CARRIERS = 4  # candidates that carry weight in the end, as a rule
 LONG = 10.0  # seconds from which a fit says how many
 SLOWEST = 1e10  # operations per second: with fewer than that in LONG, time is not measured
@@ -140,11 +143,15 @@ def fit_average(
     all_rows = rows or UnitsToSum(space, units, partial(done, "coefficients"))
     # without whole folds that did not teach, weights and errors are those of the sample
     is_apart = len(teaching) > 0 and all_rows.has_whole_folds
+    if units.has_levels:  # which sums over all rows do not leave out row by row
+        is_apart = is_apart and affordable(units.size, MOST_PARTS)[1] >= units.size
     with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
         candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
         judged = judge(sample_space, candidates, sampled, done=partial(done, "weights"))
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        if not is_apart:
+        if not is_apart and len(sampled) >= FEW_REFITTED:
+            held_out = mixed_predictions(judged, sampled, folds, ranks=ranks)
+        elif not is_apart:
             held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     chosen = _carriers(mixtures)
     points = np.arange(units.n_points)
@@ -326,6 +333,8 @@ def some(units: Observations, most: int, seed: list[int]) -> Index:
 
 def honest_folds(units: Observations) -> list[Index]:
     """Folds by which the average is judged."""
+    if len(units) >= FEW_REFITTED:
+        return coarse_folds(units, MANY_FOLDS)
     return coarse_folds(units, int(np.clip(JUDGED_UNITS // len(units), 3, 5)))
 
 
@@ -365,8 +374,10 @@ def learned_widths(
         for name in sorted(names):
             rows = space.scored[name]
             first = widths_per_column(units.take(parts[0]), rows)
-            # what begins best with all rows does without a fold
-            again = partial(widths_per_column, rows=rows, starts=(first.start,))
+            # few rows begin anew without a fold, where it is best with all rows: going on from the
+            # widths of all rows would keep what the fold said
+            known = None if len(parts[0]) < FEW_REFITTED else first
+            again = partial(widths_per_column, rows=rows, starts=(first.start,), known=known)
             others = in_order(again, map(units.take, parts[1:]), units.scores)
             for each, widths in zip(factors, [first, *others], strict=True):
                 each[name] = np.sqrt(widths.gammas)
@@ -482,8 +493,8 @@ def honest_predictions(
 def mixed_predictions(
     judged: Sequence[Judged], units: Observations, folds: Sequence[Index], *, ranks: bool
 ) -> FloatArray:
-    """Held-out predictions of the average (N,), whose weights are chosen without the fold that is
-    predicted.
+    """Held-out predictions of the average (N,), whose weights and alphas are chosen without the fold
+    that is predicted.
     """
     predictions = np.full(len(units), np.nan)
     for fold in folds:
@@ -491,8 +502,9 @@ def mixed_predictions(
         if int(train.folds.max()) < 1:
             continue
         mixture = mix([judgement.without(fold, units) for judgement in judged], train, ranks=ranks)
-        held_out = np.stack([judgement.held_out[fold, judgement.best] for judgement in judged])
-        predictions[fold] = (mixture.weights * mixture.multipliers) @ held_out
+        held_out = np.stack([judgement.held_out[fold] for judgement in judged])
+        shares = mixture.shares * mixture.multipliers[:, None]
+        predictions[fold] = np.einsum("ca,cna->n", shares, held_out)
     return predictions
 
 

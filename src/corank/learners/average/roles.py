@@ -20,13 +20,13 @@ from corank.core.storable import TEXT, floats, later, several, storable
 from corank.core.views import View, are_by_name, encoded_views, read_views
 from corank.encode.encoder import TableEncoder
 from corank.inputs import is_frame, is_matrix_of_numbers
-from corank.learners.average.encoding import KernelColumns, views_of_kernels
+from corank.learners.average.encoding import IDENTITY, PERSON, KernelColumns, views_of_kernels
 from corank.learners.average.scored_table import AverageSettings, ScoredTable
 from corank.learners.parameters import seed
 
 NOBODY = -1  # the code of a person who is not known
 FEW_DECIMALS = 2  # that names may have: numbers with more are measurements
-SHOWN = 3  # names that an error or a warning shows
+FORGOTTEN = ""  # stands for the name of a person who was removed
 
 
 @storable("Roles")
@@ -469,6 +469,25 @@ def answers_of_persons(
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
 
 
+def answered_by(learner: Any, person: str) -> list[str] | None:
+    """The items that a person has answered about; None where a model does not know items, or has
+    not kept its answers.
+    """
+    roles, model = learner._roles, learner._model
+    if roles.items is None or model.scored is None:
+        return None
+    kept = [model.scored] if model.later is None else [model.scored, model.later.rows]
+    codes = [
+        rows[IDENTITY][rows[PERSON][:, 0] == roles.persons.index(person), 0]
+        for rows in kept
+        if IDENTITY in rows and PERSON in rows
+    ]
+    if not codes:
+        return None
+    known = np.concatenate(codes).astype(np.int64).tolist()
+    return [roles.items[code] for code in known if code >= 0]
+
+
 def labels_of(
     roles: PersonsAndItems | None, X: Any, person: Any, item: Any
 ) -> tuple[Any, RowLabels]:
@@ -526,6 +545,21 @@ def more_answers(
     own = np.zeros(n)
     own[scored] = float(counted)
     return replace(table, features=roles.beside(table.features, labels, scored=own)), roles
+
+
+def forgotten(roles: PersonsAndItems | None, person: str) -> tuple[int, PersonsAndItems]:
+    """The code of a person, and the roles without name and columns of the person."""
+    names = [] if roles is None else roles.persons or []
+    if roles is None or person not in names:
+        near = did_you_mean(str(person), names)
+        raise ArgumentError("person", f": the model knows nobody called {person!r}{near}.")
+    code = names.index(person)
+    kept = [FORGOTTEN if name == person else name for name in names]
+    columns = roles.of_persons
+    if columns is not None:
+        columns = columns.copy()
+        columns[code] = 0.0
+    return code, replace(roles, persons=kept, of_persons=columns)
 
 
 def persons_at(

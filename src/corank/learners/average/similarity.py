@@ -565,18 +565,21 @@ def relevance(units: Observations, rows: FloatArray) -> FloatArray:
 
 
 def widths_per_column(
-    units: Observations, rows: FloatArray, starts: Sequence[tuple[float, float]] = STARTS
+    units: Observations,
+    rows: FloatArray,
+    starts: Sequence[tuple[float, float]] = STARTS,
+    known: ColumnWidths | None = None,
 ) -> ColumnWidths:
     """The width of every encoded column (n_points, k) in an rbf kernel under which scored rows, in
     random order, have the largest evidence.
 
-    starts : as in `learn_widths`
+    starts, known : as in `learn_widths`
     """
     weights = units.roots**2 / np.mean(units.roots**2)
     observed = ScoredRows.of(rows[units.first], units.scores, None, weights)
     # a free level is a query whose mean costs nothing
     loss = Pointwise() if units.groups is None else WithinQueries()
-    return learn_widths(observed.under(loss, units.base), starts=starts)
+    return learn_widths(observed.under(loss, units.base), starts=starts, known=known)
 
 
 def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:

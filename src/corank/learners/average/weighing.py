@@ -78,11 +78,11 @@ class Judged(CandidateKernel):
         return int(least[len(least) // 2])
 
     def without(self, fold: Index, units: Observations) -> Judged:
-        """Judged, at one alpha, by the other units; the evidence is less what it says of the fold."""
+        """Judged by the other units; the evidence is less what it says of the fold."""
         kept = np.setdiff1d(np.arange(len(units)), fold)
-        held_out, variances = self.held_out[kept], np.maximum(self.form.variance[fold, 0], LEAST)
-        squares = (units.truth[fold] - self.held_out[fold, 0]) ** 2
-        of_fold = -0.5 * float(np.sum(squares / variances + np.log(variances)))
+        held_out, variances = self.held_out[kept], np.maximum(self.form.variance[fold], LEAST)
+        squares = (units.truth[fold, None] - self.form.held_out[fold]) ** 2
+        of_fold = -0.5 * np.sum(squares / variances + np.log(variances), axis=0)
         form = replace(self.form, log_evidence=self.form.log_evidence - of_fold)
         errors = mean_squares(held_out, units.take(kept))
         return replace(self, form=form, held_out=held_out, errors=errors)
