@@ -63,6 +63,7 @@ def rank_uncertainty(
     links: Any = None,
     person: Any = None,
     item: Any = None,
+    persons: Any = None,
     n_draws: int = 4_000,
     random_state: int = 0,
 ) -> RankUncertainty:
@@ -77,7 +78,7 @@ def rank_uncertainty(
     model : AutoRanker, AutoRegressor, PreferenceGP or DifferenceGP, fitted
     X : (n, d) items, as in `predict`
     qid : (n,) query labels; None = one query
-    links, person, item : as in `AutoRanker.predict`
+    links, person, item, persons : as in `AutoRanker.predict`
     n_draws : int, number of functions
     random_state : int
 
@@ -109,7 +110,8 @@ def rank_uncertainty(
     high = np.zeros(n, dtype=np.int64)
     rng = np.random.default_rng(random_state)
     within = {"qid": qid} if "qid" in model.takes and model.with_queries else {}
-    about = {"links": links, "person": person, "item": item} if "links" in model.takes else {}
+    about = {"links": links, "person": person, "item": item, "persons": persons}
+    about = about if "links" in model.takes else {}
     scores = to_numpy(model.predict(X, **within, **about))
     covariance_of = _covariance_at(model, X, **about)
     for query in range(int(queries.max(initial=-1)) + 1):

@@ -178,6 +178,13 @@ def test_columns_of_persons(folder):
     said = run(*FIT, "--persons", "persons.csv", "--out", "p.corank")
     assert "note: persons" not in said.stderr
     assert load("p.corank").n_columns_of_persons == 1
+    pd.DataFrame({"who": ["zoe", "max"], "age": [40, 30]}).to_csv("new.csv", index=False)
+    words = ("rank", "p.corank", "films.csv", "--persons", "new.csv", "--chances", "--for")
+    zoe, others = table_of(*words, "zoe"), table_of(*words, "max")
+    assert len(zoe) == ITEMS
+    assert np.corrcoef(zoe["score"], value("bob", zoe))[0, 1] > 0.5  # who is as old
+    assert zoe["film"].tolist() != others["film"].tolist()
+    assert "--for 'yan'" in error(*words, "yan")
 
 
 def test_comparisons_of_persons_have_own_orders(folder):
