@@ -304,3 +304,29 @@ def test_orders_of_persons_that_nobody_knows(folder, fitted, judged):
     for model in ("plain.corank", judged):
         assert "--for needs a model" in error("rank", model, "films.csv", "--for", "ann")
     assert "does not know who answered" in error("judges", fitted)
+
+
+def test_a_person_is_forgotten(folder, fitted):
+    run("update", fitted, "--forget", "cem", "--out", "n.corank")
+    model = load("n.corank")
+    assert "cem" in load(fitted).persons_
+    assert "cem" not in model.persons_
+    assert b"cem" not in Path("n.corank").read_bytes()
+    assert model.table_["scored"] == SCORED * (PEOPLE - 1)
+    expected = load(fitted).forget("cem")
+    np.testing.assert_array_equal(model.predict(films()), expected.predict(films()))
+    assert "cem" in error("rank", "n.corank", "films.csv", "--for", "cem")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--out", "n.corank"),
+        ("ratings.csv", "--forget", "cem", "--out", "n.corank"),
+        ("--forget", "nobody", "--out", "n.corank"),
+    ],
+)
+def test_what_cannot_be_forgotten(folder, fitted, words):
+    said = error("update", fitted, *words)
+    assert "--forget" in said or "nobody" in said
+    assert not Path("n.corank").exists()
