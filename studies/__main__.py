@@ -61,6 +61,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "federated": "studies.questions.federated",
     "basis": "studies.questions.basis",
     "evidence": "studies.questions.evidence",
+    "orders": "studies.questions.orders",
 }
 # name of a group → how the modules of its studies begin
 GROUPS = {"papers": "studies.papers.", "all": "studies."}
@@ -351,6 +352,7 @@ def _command(name: str, asked: argparse.Namespace, *, needs_data: bool) -> str:
     command = f"python -m studies {name}"
     command += " --data DIR" if needs_data else ""
     command += " --quick" if asked.quick else ""
+    command += " --kept" if asked.kept else ""
     return command + (f" --seed {asked.seed}" if asked.seed else "")
 
 

@@ -2,13 +2,15 @@
 held out together.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from corank import AutoRanker, RankRLS, read_answers
+from corank import AutoRanker, PreferenceGP, RankRLS, read_answers
 from corank.core.registry import learner_class, learner_records
 from corank.tables.answers import Answers, Judgement
 
@@ -61,6 +63,31 @@ def test_comparisons_are_those_of_fit_comparisons_in_every_learner(name, X):
         first = [side == 0 for side in sides]
         other.fit_comparisons(X, winners, losers, margins=np.sign(margins), first=first)
     np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_learners_that_know_persons_are_told_who_answered_and_what_was_shown_first(X):
+    said = votes(X)
+    judgements = [
+        replace(one, person="ab"[number % 2]) for number, one in enumerate(said.judgements)
+    ]
+    winners, losers, margins = ends_of(said)
+    persons = ["ab"[number % 2] for number in range(len(winners))]
+    first = [NAMES[row] == one.items[0] for row, one in zip(winners, said.judgements, strict=True)]
+    model = PreferenceGP(gamma=0.3, amplitude=2.0)
+    model.fit_answers(X, Answers(judgements), items=NAMES)
+    other = PreferenceGP(gamma=0.3, amplitude=2.0).fit_comparisons(
+        X, winners, losers, margins=np.sign(margins), person=persons, first=first
+    )
+    np.testing.assert_allclose(model.predict(X), other.predict(X), atol=1e-6)
+    assert model.judges_ is not None
+    average = AutoRanker().fit_answers(X, Answers(judgements), items=NAMES)
+    assert average.predict(X, person=["a"] * 20).shape == (20,)
+    rated = [
+        Judgement((name,), score=float(value), person="ab"[number % 2])
+        for number, (name, value) in enumerate(zip(NAMES, X[:, 0], strict=True))
+    ]
+    average = AutoRanker().fit_answers(X, Answers(rated), items=NAMES)
+    assert average.predict(X, person=["b"] * 20).shape == (20,)
 
 
 def test_items_are_named_by_an_array_a_column_or_the_index(X):

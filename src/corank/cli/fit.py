@@ -54,6 +54,7 @@ from corank.cli.items import (
     links_option,
     read_outcomes,
     read_scored_items,
+    table_of_persons,
     with_unscored,
 )
 from corank.cli.options import (
@@ -226,7 +227,7 @@ class FitRequest:
             raise ValueError("--answers reads comparisons, too: give them all to --answers")
         if files.items is not None and files.compared:
             raise ValueError(
-                "--items is for scores: with comparisons the first table describes the items"
+                "--items is for scores: with --comparisons the first table describes the items"
             )
         if (files.items is not None or files.compared) and roles.id is None:
             option = "--answers" if files.answers else "--items"
@@ -555,10 +556,7 @@ def _labels(
     if job.roles.person is not None:
         labels["person"] = plain(column(table, job.roles.person, "person")).to_pylist()
     if job.persons is not None:
-        about = job.persons.read([str(job.person)])
-        column(about, str(job.person), "person")
-        others = [name for name in about.column_names if name != job.person]
-        labels["persons"] = about.select([job.person, *others])
+        labels["persons"] = table_of_persons(job.persons, str(job.person))
     return labels
 
 

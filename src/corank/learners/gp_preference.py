@@ -91,11 +91,20 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearn
     average_width : bool, default=False
         Average over kernel widths by their evidence instead of taking the best one (needs
         gamma="tune").
+    response : "probit" or "logit", default="probit"
+        The noise of an answer: normal, or logistic.
+    ties : "tune" or float, default="tune"
+        How close two items are that make a tie, in units of the noise; "tune" learns it where there
+        are ties.
+    lapse : "tune" or float, default="tune"
+        The share of answers that have nothing to do with the items; "tune" learns it where there
+        are ties or judges, else it is 0.
     kernel, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
 
     Attributes
     ----------
+    judges_ : list of Judge, what is known of each `person`; empty without
     coef_ : (r,) coefficients of the basis functions; with average_width those of the best width,
         one of several
     basis_, basis_points_ : row numbers of the basis in X, and those rows
@@ -107,9 +116,9 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearn
     -----
     A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds O(n r
     + N) numbers. The likelihood has no margin: for "by how much" see `DifferenceGP`. A comparison
-    made several times counts as often, in both directions too; for a tie give both directions. The
-    `weights` of comparisons are whole numbers that say how often each was made; `margins` are
-    refused.
+    made several times counts as often, in both directions too. The `weights` of comparisons are whole
+    numbers that say how often each was made; `margins` are 0 for a tie, else 1. Votes of judges:
+    docs/judges.md.
 
     Examples
     --------

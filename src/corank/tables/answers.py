@@ -94,7 +94,7 @@ class Judgement:
     ties : whether items of one rank are equally good; else nobody compared them, such as those
         between the best and the worst
     score : of the only item, else None
-    strength : by how much the better item won: 1, 0.5 for slightly, 2 for much
+    strength : by how much the better item won: 1, 0.5 for slightly, 2 for much, 0 for a tie
     count : how often the answer was given
     person, query : who gave it and to which prompt, or empty
     shown : whether items stand in the order in which they were shown
@@ -223,14 +223,18 @@ class Answers:
                 raise ValueError(
                     f"answer {number} is none that format {format!r} can hold: take {RECORDS!r}"
                 )
-            won = RANKS.index(said.ranks)
-            ends = said.items if kind.words or won != 1 else said.items[::-1]
-            row = dict(zip((kind.left, kind.right), ends, strict=True))
+            ends, ranks = said.items, said.ranks
+            # nobody knows which was on the left: winners must not be there more often than losers
+            unknown = bool(kind.words) and not said.shown and ends[0] > ends[1]
+            if unknown or (not kind.words and ranks == RANKS[1]):
+                ends, ranks = ends[::-1], ranks[::-1]
+            won = RANKS.index(ranks)
+            row: Row = dict(zip((kind.left, kind.right), ends, strict=True))
             if kind.words:
                 row["winner"] = kind.words[won]
-            strength = said.strength if won < 2 else 0.0
+            row["strength"] = said.strength if won < 2 else 0.0
             more = {"person": said.person, "query": said.query, "count": said.count}
-            rows.append({**row, **more, "strength": strength})
+            rows.append({**row, **more})
         return pa.Table.from_pylist(rows)
 
 
@@ -321,16 +325,22 @@ def read_answers(
     is_path = isinstance(source, str | os.PathLike)
     place = str(source) if is_path else "the table"
     reader = AnswerReader(place, columns or {}, Counter())
-    content = _content(Path(source), format, columns or {}) if is_path else to_arrow(source)
     rows: Iterable[Row]
-    if isinstance(content, bytes):
-        format, rows = CORANK, reader.of_log(Path(source))
-    elif isinstance(content, list):
-        format, rows = LABEL_STUDIO, reader.of_tasks(content)
-    else:
-        format, rows = reader.of_table(content, format)
-    judgements = [Judgement(**row) for row in rows]
-    reader.remarks["pairs that one person has put in both orders"] = _contradictions(judgements)
+    try:
+        with reading(place):
+            content = _content(Path(source), format, columns or {}) if is_path else to_arrow(source)
+            if isinstance(content, bytes):
+                format, rows = CORANK, reader.of_log(Path(source))
+            elif isinstance(content, list):
+                format, rows = LABEL_STUDIO, reader.of_tasks(content)
+            else:
+                format, rows = reader.of_table(content, format)
+            judgements = [Judgement(**row) for row in rows]
+            both = _contradictions(judgements)
+    # cells of other kinds than expected
+    except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise TableError(f"{place} cannot be read as answers: {error}") from error
+    reader.remarks["pairs that one person has put in both orders"] = both
     remarks = {what: number for what, number in reader.remarks.items() if number}
     in_words = ", ".join(f"{number:,} {what}" for what, number in remarks.items())
     if not judgements:
@@ -346,12 +356,12 @@ def _content(path: Path, format: str | None, columns: Mapping[str, str]) -> Any:
         answer_log.read_answers(path)  # refuses other files
         return path.read_bytes()
     if path.suffix.lower() != ".json":
-        ends = {name for needed in FORMATS.values() for name in needed if name != "score"}
-        others = {name for role in ("person", "query", "item", "winner") for name in ROLES[role]}
-        return read_table(path, text={*ends, *others, "person", "query", *columns})
+        known = (*FORMATS.values(), *ROLES.values(), ROLES, columns)
+        text = {name for names in known for name in names}
+        return read_table(path, text=text - {"score", "strength", "count"})
     if not path.is_file() or not path.stat().st_size:
         raise TableError(f"{path} is empty" if path.exists() else f"there is no file {path}")
-    with reading(path), open_limited(path, compressed=False) as file:
+    with open_limited(path, compressed=False) as file:
         try:
             records = json.load(file)
         except (ValueError, RecursionError) as error:
@@ -489,11 +499,7 @@ class AnswerReader:
         else:
             said = list(self._pairs(there, PAIRS[format]))
         for number, row in enumerate(said):
-            of_row = {role: values[number] for role, values in more.items()}
-            if row and of_row.get("strength") == 0:
-                row["ranks"] = RANKS[2]
-                del of_row["strength"]
-            yield row, of_row
+            yield row, {role: values[number] for role, values in more.items()}
 
     def _pairs(self, there: Columns, kind: PairFormat) -> Iterator[Row | None]:
         """Comparisons of two items."""
@@ -565,6 +571,8 @@ def _record(row: Row) -> Row:
     for name in ("items", "ranks"):
         cell = said.get(name, ())
         said[name] = tuple(json.loads(cell) if isinstance(cell, str) else cell)
+    if len(said["items"]) != (len(said["ranks"]) if "score" not in said else 1):
+        raise TableError(f"items and ranks of a record must be as many, got {said}")
     return said
 
 

@@ -553,3 +553,39 @@ def test_names_and_order_do_not_matter_to_vectors(many, monkeypatch):
     )
     expected = many.predict(X_TEST, person="p3")
     assert np.abs(other.predict(X_TEST, person="ann") - expected).max() < 1e-8 * expected.std()
+
+
+# ---------------------------------------------------------------- persons who are removed
+
+
+def test_a_forgotten_person_is_as_if_never_asked(tmp_path):
+    left = TRAIN["who"] != "p7"
+    X, y = X_TRAIN.drop(columns="what"), TRAIN["score"]
+    Z = X_TEST.drop(columns="what")
+    model = AutoRanker().fit(X, y, person="who", persons=TABLE).forget("p7")
+    expected = AutoRanker().fit(X[left], y[left], person="who", persons=TABLE)
+    assert "p7" not in model.persons_
+    assert model.counts()["scored"] == left.sum()
+    values, others = (each.predict(Z, person="p3") for each in (model, expected))
+    assert np.corrcoef(values, others)[0, 1] > 0.95
+    np.testing.assert_allclose(model.predict(Z, person="p7"), model.predict(Z))
+    model.save(tmp_path / "left.corank")
+    assert b"p7" not in (tmp_path / "left.corank").read_bytes()
+    with pytest.raises(ValueError, match=r"nobody called 'p7'"):
+        model.forget("p7")
+
+
+def test_a_forgotten_person_of_comparisons():
+    winners, losers = np.arange(60) % 10, (np.arange(60) + 3) % 10
+    person = [f"p{number % 5}" for number in range(60)]
+    items = pd.DataFrame({"a": np.arange(10.0), "b": np.arange(10.0) % 3})
+    model = AutoRanker(candidates=[Candidate(shares=(0.5, 0, 0.5, 0, 0, 0, 0))])
+    model.fit_comparisons(items, winners, losers, person=person)
+    model.forget("p1")
+    assert model.n_comparisons == 48
+    np.testing.assert_allclose(model.predict(items, person="p1"), model.predict(items))
+
+
+def test_very_many_answers_are_not_forgotten(many):
+    with pytest.raises(ValueError, match="fit again without"):
+        many.forget("p1")

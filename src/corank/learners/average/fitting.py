@@ -67,6 +67,7 @@ LEAST_BASIS, MAX_BASIS = 1_000, 10_000
 MAX_BASIS_ENTRIES = 3e7  # of matrices of bases that stand in a file, 240 MB
 MAX_ENTRIES = 1e9  # of all matrices of an exact fit, 8 GB
 BASIS_COST = 3  # cubes of the number of points, to solve for their coefficients
+MOST_PARTS = 6  # of a kernel between answers of persons
 FEW_CARRIERS = 4  # candidates that carry weight in the end, as a rule
 LONG = 10.0  # seconds from which a fit says how many
 SLOWEST = 1e10  # operations per second: with fewer than that in LONG, time is not measured
@@ -142,6 +143,8 @@ def fit_average(
     all_rows = rows or UnitsToSum(space, units, partial(done, "coefficients"))
     # without whole folds that did not teach, weights and errors are those of the sample
     is_apart = len(teaching) > 0 and all_rows.has_whole_folds
+    if units.has_levels:  # which sums over all rows do not leave out row by row
+        is_apart = is_apart and affordable(units.size, MOST_PARTS)[1] >= units.size
     with in_one_thread(units.scores, with_jobs=len(sampled) >= LEAST_THREADED):
         candidates, lines = _shortlisted(space, candidates, units, teaching, seed, ranks=ranks)
         judged = judge(sample_space, candidates, sampled, done=partial(done, "weights"))

@@ -17,12 +17,11 @@ from corank.core.arrays import (
     FloatArray,
     Index,
     like,
-    stack_rows,
     to_numpy,
     with_precision_of,
 )
-from corank.core.messages import count, held_out_error, warn_user
-from corank.core.observations import TIED, refuse_lost_differences
+from corank.core.messages import held_out_error, warn_user
+from corank.core.observations import TIED
 from corank.core.queries import encode_queries
 from corank.core.storable import (
     COUNT,
@@ -44,9 +43,7 @@ from corank.inputs import (
     is_scan,
     read_features,
     read_scanned_features,
-    read_scores,
     read_unscored,
-    read_weights,
     scans,
 )
 from corank.learners.average.candidates import WeighedCandidate
@@ -63,10 +60,16 @@ from corank.learners.average.explanation import (
 from corank.learners.average.fitting import FittedAverage
 from corank.learners.average.model import AverageModel, fit_table
 from corank.learners.average.posterior import RowsToEncode
-from corank.learners.average.refitting import extended, fit_without_unscored
+from corank.learners.average.refitting import (
+    extended,
+    fit_without_unscored,
+    warn_of_lonely_rows,
+    without_person,
+)
 from corank.learners.average.roles import (
     PersonsAndItems,
     RowLabels,
+    forgotten,
     labels_of,
     more_answers,
     persons_at,
@@ -79,6 +82,7 @@ from corank.learners.average.scored_table import (
     AverageSettings,
     EncodedTable,
     ScoredTable,
+    read_table,
 )
 from corank.learners.base import QueryEstimator, finite_predictions
 from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
@@ -99,7 +103,7 @@ class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
     is_average = has_posterior = suggests = True
-    takes = frozenset({"qid", "links", "return_std"})
+    takes = frozenset({"qid", "links", "return_std", "person", "item", "persons"})
 
     __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
@@ -192,7 +196,7 @@ class AverageLearner(Saveable, QueryEstimator):
         X, unscored, encoder = encoded_tables(self.encoder, X, unscored)
         features = read_features(self, X, reset=True)
         self._kernel_columns = self.views and kernel_columns(self, features)
-        table = self._read_table(features, y, qid, sample_weight)
+        table = read_table(self._numbers(features), y, qid, sample_weight, ranks=self._ranks)
         if len(table.scored) == 0:
             cause = (
                 "sample_weight leaves no scored row: all of them have weight zero."
@@ -200,7 +204,10 @@ class AverageLearner(Saveable, QueryEstimator):
                 else None
             )
             raise ValueError(cause or "y has no scored row: every score is NaN.")
-        table = self._with_unscored(table, features, unscored, unscored_qid)
+        more = None
+        if unscored is not None:
+            more = self._numbers(read_unscored(self, features, unscored))
+        table = table.followed_by(more, unscored_qid)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         self._with_queries = qid is not None
         self._with_links = links is not None
@@ -330,38 +337,6 @@ class AverageLearner(Saveable, QueryEstimator):
     def _calls_functions(self) -> bool:
         return any(part.kernel.calls_function for part in self._kernel_columns or ())
 
-    def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
-        n = features.shape[0]
-        scores = to_numpy(read_scores(y, n, np.empty(0)))
-        weights = read_weights(sample_weight, n, np.empty(0))
-        queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
-        if self._ranks and queries is not None:
-            scored = ~np.isnan(scores)
-            refuse_lost_differences(scores[scored], queries[scored])
-        return ScoredTable(self._numbers(features), scores, queries, weights)
-
-    def _with_unscored(
-        self, table: ScoredTable, features: Array, unscored: Any, labels: Any
-    ) -> ScoredTable:
-        """The rows of a table, and unscored rows after them; their queries are their own."""
-        if unscored is None:
-            if labels is not None:
-                raise ValueError("unscored_qid was given without unscored.")
-            return table
-        more = self._numbers(read_unscored(self, features, unscored))
-        m = more.shape[0]
-        queries = table.queries
-        if queries is not None:
-            codes = (
-                np.arange(m)
-                if labels is None
-                else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
-            )
-            queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
-        weights = None if table.weights is None else np.concatenate([table.weights, np.ones(m)])
-        scores = np.concatenate([table.scores, np.full(m, np.nan)])
-        return ScoredTable(stack_rows([table.features, more]), scores, queries, weights)
-
     def update(
         self,
         X: Any,
@@ -404,7 +379,7 @@ class AverageLearner(Saveable, QueryEstimator):
         check_like_fit("links", links, self._with_links, "they were")
         X, labels = labels_of(self._roles, X, person, item)
         features = self._read(X)
-        table = self._read_table(features, y, qid, sample_weight)
+        table = read_table(self._numbers(features), y, qid, sample_weight, ranks=self._ranks)
         table = replace(table, links=read_link_matrix(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
@@ -435,18 +410,41 @@ class AverageLearner(Saveable, QueryEstimator):
             self._n_seen = max(self._n_seen, len(table.scores))
             self._n_unscored = max(self._n_seen - self._n_scored, 0)
         if table.queries is not None and not settings.by_person:
-            sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
-            self._n_queries += len(sizes)
-            if self._ranks and (sizes == 1).any():
-                warn_user(
-                    f"qid: {count(int((sizes == 1).sum()), 'new row')} of {len(table.scored)} alone"
-                    " in a query, which says nothing about the order; rows of a query that the"
-                    " model knows count as a new query, so to compare them with the old ones fit"
-                    " again with all rows."
-                )
+            queries = table.queries[table.scored]
+            n_queries = warn_of_lonely_rows(queries) if self._ranks else len(np.unique(queries))
+            self._n_queries += n_queries
         self._keep(model, average, settings)
         self.encoder_, self.persons_encoder_ = encoder, persons_encoder
         self.table_ = known
+        return self
+
+    def forget(self, person: str) -> Self:
+        """Remove a person: name, columns and answers. The average is fitted anew without them.
+
+        Parameters
+        ----------
+        person : one of `persons_`
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        encoders, known = (self.encoder_, self.persons_encoder_), self.table_
+        code, roles = forgotten(self._roles, person)
+        if self._model.units is None:
+            raise ValueError(
+                "forget: the model has not kept its rows; fit again without the person."
+            )
+        self._roles = roles
+        settings = self.read_settings(encoders[0], self.n_features_in_)
+        self._keep(*without_person(self._model, code, settings), settings)
+        if self._kind == "comparison":
+            self._n_comparisons = len(self._model.units)
+        else:
+            self._n_seen -= self._n_scored - len(self._model.units)
+            self._n_scored = len(self._model.units)
+        (self.encoder_, self.persons_encoder_), self.table_ = encoders, known
         return self
 
     # ---------------------------------------------------------------- predict

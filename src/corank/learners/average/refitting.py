@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
-from corank.core.arrays import stack_rows, take
+from corank.core.arrays import Array, Index, stack_rows, take
 from corank.core.kernels import is_named
+from corank.core.messages import count, warn_user
 from corank.core.views import are_by_name
 from corank.inputs import as_numbers
 from corank.learners.average.closed_form import Observations
@@ -103,37 +104,91 @@ def extended(
     }
     new = table.take(rows)
     n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
-    queries, persons = None, None
-    if PERSON in scored:
+    queries = None
+    if settings.by_person:
         persons = scored[PERSON][:, 0].astype(np.int64)
-    if settings.by_person and persons is not None:
         queries = persons - persons.min()
     elif units.queries is not None and new.queries is not None:
         queries = np.concatenate([units.queries, n_queries + new.queries])
     new_weights = np.ones(len(rows)) if new.weights is None else new.weights
     weights = np.concatenate([units.roots**2, new_weights])
     scores = np.concatenate([units.scores, new.scores])
+    known = ScoredTable(np.empty((len(scores), 0)), scores, queries, weights, table.links)
+    refitted, average, order = _fitted_again(model, scored, known, table.features, settings)
+    assert table.numbers is not None
+    given = np.append(np.arange(len(units)), len(units) + table.numbers[rows])[order]
+    return refitted.as_given(average, given, given), average
+
+
+def _fitted_again(
+    model: AverageModel,
+    scored: dict[str, Array],
+    known: ScoredTable,
+    features: Array,
+    settings: AverageSettings,
+) -> tuple[AverageModel, FittedAverage | None, Index]:
+    """The average fitted to encoded rows, and the order in which it takes them.
+
+    known : what is known of the rows beside their columns; features : as they come, encoded by
+        nobody
+    """
     columns = next(iter(scored.values()))
     if IDENTITY in scored:
         scored[IDENTITY] = known_items(scored[IDENTITY])
         columns = np.hstack([columns, np.maximum(scored[IDENTITY], -1.0)])
     plain = replace(settings, identity=(), person=(), of_persons=(), unused=(), n_roles=0)
-    joined = ScoredTable(columns, scores, queries, weights).ordered(plain)
+    joined = replace(known, features=columns, links=None).ordered(plain)
     order = joined.numbers
-    joined_units = score_units(
-        joined.scores, joined.queries, joined.weights, settings, take(persons, order)
-    )
+    assert order is not None
+    persons = None if PERSON not in scored else scored[PERSON][order, 0].astype(np.int64)
+    units = score_units(joined.scores, joined.queries, joined.weights, settings, persons)
     ordered = {name: take(matrix, order) for name, matrix in scored.items()}
     space = Space(ordered, model.unscored, model.view_columns)
     candidates = candidates_for(
-        table.features,
-        table.links,
+        features,
+        known.links,
         settings,
         has_queries=not scored.keys().isdisjoint(WITHIN_QUERIES),
         agree=bool(model.unscored),
     )
-    extended_model, average = fit_space(space, model.encodings, candidates, joined_units, settings)
-    assert order is not None
-    assert table.numbers is not None
-    given = np.append(np.arange(len(units)), len(units) + table.numbers[rows])[order]
-    return extended_model.as_given(average, given, given), average
+    return *fit_space(space, model.encodings, candidates, units, settings), order
+
+
+def without_person(
+    model: AverageModel, code: int, settings: AverageSettings
+) -> tuple[AverageModel, FittedAverage | None]:
+    """The average fitted anew without the answers of a person."""
+    units, kept = all_answers(model)
+    left = kept[PERSON][:, 0] != code
+    points, chosen = np.flatnonzero(left), np.flatnonzero(left[units.first])
+    if not len(chosen):
+        raise ValueError("forget: nobody else has answered; fit a new model.")
+    units = units.take(chosen).renumbered(points)
+    scored = {name: take(matrix, points) for name, matrix in kept.items()}
+    if units.second is not None:
+        space = Space(scored, model.unscored, model.view_columns)
+        candidates = candidates_for(
+            np.empty((0, 0)), None, settings, has_queries=False, agree=bool(model.unscored)
+        )
+        return fit_space(space, model.encodings, candidates, units, settings)
+    queries = units.queries
+    if settings.by_person:
+        queries = scored[PERSON][:, 0].astype(np.int64)
+        queries = queries - queries.min()
+    known = ScoredTable(np.empty((len(units), 0)), units.scores, queries, units.roots**2)
+    features = next(iter(scored.values()))
+    refitted, average, order = _fitted_again(model, scored, known, features, settings)
+    return refitted.as_given(average, order, order), average
+
+
+def warn_of_lonely_rows(queries: Index) -> int:
+    """How many queries rows (n,) form; said where some of them are alone."""
+    sizes = np.unique(queries, return_counts=True)[1]
+    alone = int((sizes == 1).sum())
+    if alone:
+        warn_user(
+            f"qid: {count(alone, 'new row')} of {len(queries)} alone in a query, which says nothing"
+            " about the order; rows of a query that the model knows count as a new query, so to"
+            " compare them with the old ones fit again with all rows."
+        )
+    return len(sizes)

@@ -26,7 +26,7 @@ from corank.learners.parameters import seed
 
 NOBODY = -1  # the code of a person who is not known
 FEW_DECIMALS = 2  # that names may have: numbers with more are measurements
-SHOWN = 3  # names that an error or a warning shows
+FORGOTTEN = ""  # stands for the name of a person who was removed
 
 
 @storable("Roles")
@@ -545,6 +545,21 @@ def more_answers(
     own = np.zeros(n)
     own[scored] = float(counted)
     return replace(table, features=roles.beside(table.features, labels, scored=own)), roles
+
+
+def forgotten(roles: PersonsAndItems | None, person: str) -> tuple[int, PersonsAndItems]:
+    """The code of a person, and the roles without name and columns of the person."""
+    names = [] if roles is None else roles.persons or []
+    if roles is None or person not in names:
+        near = did_you_mean(str(person), names)
+        raise ArgumentError("person", f": the model knows nobody called {person!r}{near}.")
+    code = names.index(person)
+    kept = [FORGOTTEN if name == person else name for name in names]
+    columns = roles.of_persons
+    if columns is not None:
+        columns = columns.copy()
+        columns[code] = 0.0
+    return code, replace(roles, persons=kept, of_persons=columns)
 
 
 def persons_at(

@@ -6,14 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from corank.core.arrays import Array, FloatArray, Index, first_appearance, is_sparse, take
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    first_appearance,
+    is_sparse,
+    stack_rows,
+    take,
+    to_numpy,
+)
+from corank.core.observations import refuse_lost_differences
+from corank.core.queries import encode_queries
 from corank.core.sampling import Digests, Edges, canonical_order, row_digests
 from corank.core.views import View
+from corank.inputs import read_scores, read_weights
 from corank.learners.average.candidates import Candidate
 from corank.learners.average.coefficients import RowsToSum
 from corank.learners.average.encoding import (
@@ -59,6 +71,25 @@ class ScoredTable:
         if self.weights is not None:
             counted &= self.weights > 0
         return np.flatnonzero(counted)
+
+    def followed_by(self, more: Array | None, labels: Any) -> ScoredTable:
+        """The rows, and unscored ones (m, d) after them; their queries, by labels, are their own."""
+        if more is None:
+            if labels is not None:
+                raise ValueError("unscored_qid was given without unscored.")
+            return self
+        m = more.shape[0]
+        queries = self.queries
+        if queries is not None:
+            codes = (
+                np.arange(m)
+                if labels is None
+                else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
+            )
+            queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
+        weights = None if self.weights is None else np.concatenate([self.weights, np.ones(m)])
+        scores = np.concatenate([self.scores, np.full(m, np.nan)])
+        return ScoredTable(stack_rows([self.features, more]), scores, queries, weights)
 
     def take(self, rows: Index) -> ScoredTable:
         """The chosen rows, without links; the table itself where they are all of them."""
@@ -173,6 +204,20 @@ class AverageSettings:
             places = [np.unique(column, return_inverse=True)[1] for column in features.T]
             features = np.column_stack(places).astype(np.float64) if places else features
         return row_digests(features, self.seed)
+
+
+def read_table(
+    features: Array, y: Any, qid: Any, sample_weight: Any, *, ranks: bool
+) -> ScoredTable:
+    """Features (n, d) of rows, with their scores, queries and weights checked."""
+    n = features.shape[0]
+    scores = to_numpy(read_scores(y, n, np.empty(0)))
+    weights = read_weights(sample_weight, n, np.empty(0))
+    queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
+    if ranks and queries is not None:
+        scored = ~np.isnan(scores)
+        refuse_lost_differences(scores[scored], queries[scored])
+    return ScoredTable(features, scores, queries, weights)
 
 
 def without_columns(features: Array, columns: Sequence[int]) -> Array:
