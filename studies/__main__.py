@@ -352,6 +352,7 @@ def _command(name: str, asked: argparse.Namespace, *, needs_data: bool) -> str:
     command = f"python -m studies {name}"
     command += " --data DIR" if needs_data else ""
     command += " --quick" if asked.quick else ""
+    command += " --kept" if asked.kept else ""
     return command + (f" --seed {asked.seed}" if asked.seed else "")
 
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from corank.model_files import load as load
     from corank.solve.effect import UnscoredEffect as UnscoredEffect
     from corank.solve.tuning import Path as Path
+    from corank.solve.votes import Judge as Judge
+    from corank.solve.votes import JudgeAgreement as JudgeAgreement
     from corank.streaming import scan as scan
     from corank.tables.answers import Answers as Answers
     from corank.tables.answers import read_answers as read_answers

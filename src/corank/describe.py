@@ -49,18 +49,16 @@ def describe(model: Any) -> Facts:
         **{f"{role}_column": table.get(role) for role in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _used_columns(model),
-        **{name: _plain_numbers(model, name) for name in SIZES if f"{name}_" in vars(model)},
+        **{
+            name: np.asarray(vars(model)[f"{name}_"]).tolist()
+            for name in SIZES
+            if f"{name}_" in vars(model)
+        },
         **(_evidence(model) if model.has_evidence else {}),
         "atoms": _atoms(model) if model.has_atoms else None,
         **({} if model.is_average else _held_out(model)),
         "parameters": _changed_parameters(model),
     }
-
-
-def _plain_numbers(model: Any, name: str) -> Any:
-    """A fitted number, or a list with one per column of scores."""
-    value = vars(model)[f"{name}_"]
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _counts(model: Any, table: Facts) -> Facts:
@@ -73,9 +71,7 @@ def _counts(model: Any, table: Facts) -> Facts:
     comparisons = table.get("comparisons")
     if comparisons is None and model.learned_from == "comparison":
         comparisons = model.n_comparisons
-    scored = counts["scored"]
-    queries = counts["queries"]
-    without_scores = None
+    scored, queries, without_scores = counts["scored"], counts["queries"], None
     if table.get("rows") == counts["rows"]:
         all_queries = table.get("queries")
         scored = table.get("scored") if scored is None else scored
@@ -123,7 +119,8 @@ def _functions(model: Any) -> Facts:
     functions = [
         {
             "kernel": part.span.kernel.name,
-            "gamma": _gamma(part.span.kernel),
+            # a list where every feature has a width of its own
+            "gamma": np.asarray(part.span.kernel.width).tolist(),
             "basis": len(part.coefficients),
             "basis_of": "columns" if part.span.points is None else "rows",
         }
@@ -149,10 +146,11 @@ def _distance(model: Any, shares: Any, weight: float = 1.0) -> Facts:
     """
     if shares is None:
         return {}
+    names, parts = _feature_names(model), shares.tolist()
     return {
-        "feature_names": _feature_names(model),
-        "distance_shares": shares.tolist(),
-        "distances": distance_in_words(_feature_names(model), shares.tolist(), weight),
+        "feature_names": names,
+        "distance_shares": parts,
+        "distances": distance_in_words(names, parts, weight),
     }
 
 
@@ -167,11 +165,6 @@ def _unscored(model: Any, effect: Any) -> Facts:
         "unscored": model.n_unscored,
         "unscored_effect": None if effect is None else {**asdict(effect), "words": sentence},
     }
-
-
-def _gamma(kernel: Any) -> Any:
-    """The kernel width, a list where every feature has its own, or None."""
-    return None if kernel.width is None else np.asarray(kernel.width).tolist()
 
 
 def _used_columns(model: Any) -> list[str] | None:
@@ -228,26 +221,20 @@ def _held_out(model: Any) -> Facts:
         meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
     if chosen == "columns":
         meaning += "; widths were learned from the same scores, which makes it lower still"
-    best = path.best
-    return facts | _errors(
-        tried, meaning, path.error[best], path.standard_error[best], path.constant
-    )
+    errors = path.least, path.standard_error[path.best], path.constant
+    return facts | _errors(tried, meaning, *errors)
 
 
 def _errors(
     tried: int, meaning: str, error: float, standard_error: float, constant: float
 ) -> Facts:
     """Held-out errors, None where they are not known."""
-    errors = {
-        "held_out_error": error,
-        "held_out_standard_error": standard_error,
-        "held_out_constant": constant,
+    errors = {"error": error, "standard_error": standard_error, "constant": constant}
+    known = {
+        f"held_out_{name}": None if np.isnan(value) else float(value)
+        for name, value in errors.items()
     }
-    return {
-        "tried": tried,
-        **{name: None if np.isnan(value) else float(value) for name, value in errors.items()},
-        "held_out_meaning": meaning,
-    }
+    return {"tried": tried, **known, "held_out_meaning": meaning}
 
 
 def _changed_parameters(model: Any) -> Facts:
@@ -302,12 +289,9 @@ def learned_from_comparisons(model: Any) -> bool:
 def in_words(facts: Facts) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
     purposes = {record.name: record.sentence for record in learner_records()}
-    names = facts["columns"]
-    columns = (
-        ": columns without names"
-        if names is None
-        else f" from {count(len(names), 'column')}: {listed(names)}"
-    )
+    names, columns = facts["columns"], ": columns without names"
+    if names is not None:
+        columns = f" from {count(len(names), 'column')}: {listed(names)}"
     sentences = {
         "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
@@ -353,13 +337,12 @@ def in_words(facts: Facts) -> dict[str, str]:
 
 
 def _rows_in_words(facts: Facts) -> str:
-    text = f"{facts['rows']:,} rows" + (
-        "" if facts["scored"] is None else f", {facts['scored']:,} scored"
-    )
+    text = f"{facts['rows']:,} rows"
     if facts["comparisons"]:
         text = f"{count(facts['comparisons'], 'comparison')} of {count(facts['scored'], 'item')}"
-    queries = facts["queries"]
-    column = facts["query_column"]
+    elif facts["scored"] is not None:
+        text += f", {facts['scored']:,} scored"
+    queries, column = facts["queries"], facts["query_column"]
     if queries is None or (column is None and (facts["comparisons"] or queries == 1)):
         return text
     text += f", {count(queries, 'query', 'queries')}" + (f" ({column})" if column else "")
@@ -375,8 +358,7 @@ def _views_in_words(facts: Facts) -> dict[str, str]:
         basis = "" if view["basis_of"] == "columns" else f"; basis of {_basis_in_words(view)}"
         penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
         sentences[f"view {number}"] = f"{name}{size}; {_kernel_in_words(view)}{basis}{penalty}"
-    unscored = count(facts["unscored"], "unscored row")
-    agreement = facts["agreement"]
+    unscored, agreement = count(facts["unscored"], "unscored row"), facts["agreement"]
     sentences["agreement"] = (
         f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
     )
@@ -384,31 +366,23 @@ def _views_in_words(facts: Facts) -> dict[str, str]:
 
 
 def _kernel_in_words(function: Facts) -> str:
-    gamma = function["gamma"]
+    kernel, gamma = function["kernel"], function["gamma"]
     if gamma is None:
-        return str(function["kernel"])
+        return str(kernel)
     if isinstance(gamma, list):
-        return (
-            f"{function['kernel']}, one gamma per feature, from {min(gamma):.3g} to"
-            f" {max(gamma):.3g}"
-        )
-    return f"{function['kernel']}, gamma {gamma:.3g}"
+        return f"{kernel}, one gamma per feature, from {min(gamma):.3g} to {max(gamma):.3g}"
+    return f"{kernel}, gamma {gamma:.3g}"
 
 
 def _width_choice(facts: Facts) -> str:
     """How the width of a kernel was chosen."""
-    chosen = facts["gamma_chosen"]
-    best_of = _best_of(facts["gammas_tried"])
-    if "log_evidence" in facts:
-        best_of = ", by largest evidence"
+    chosen, tried = facts["gamma_chosen"], _best_of(facts["gammas_tried"])
+    best_of = ", by largest evidence" if "log_evidence" in facts else tried
     if isinstance(facts["gamma"], list):
         return best_of
-    return {
-        "tune": f" (tune{best_of})",
-        "scale": " (scale)",
-        "mean-distance": " (mean-distance)",
-        "given": _best_of(facts["gammas_tried"]),
-    }.get(chosen, "")
+    if chosen in ("scale", "mean-distance"):
+        return f" ({chosen})"
+    return {"tune": f" (tune{best_of})", "given": tried}.get(chosen, "")
 
 
 def _best_of(tried: int) -> str:
@@ -420,9 +394,7 @@ def _basis_in_words(function: Facts) -> str:
 
 
 def _evidence_in_words(facts: Facts) -> dict[str, str]:
-    amplitude = facts["amplitude"]
-    noise = facts.get("noise")
-    meaning = ""
+    amplitude, noise, meaning = facts["amplitude"], facts.get("noise"), ""
     # E Φ(|d|) for a difference d of variance 2·amplitude
     if facts["kernel"] in UNIT_KERNELS and noise is None:
         share = 0.5 + math.atan(math.sqrt(2 * amplitude)) / math.pi
@@ -478,21 +450,15 @@ def columns_table(columns: list[dict[str, str]]) -> Table:
     """What becomes of each column; of many columns the first, and some of those that are dropped."""
     shown = columns
     if len(columns) > MAX_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][
-            :MAX_DROPPED
-        ]
-        others = [column for column in columns if column not in dropped][
-            : MAX_COLUMNS - len(dropped)
-        ]
-        shown = [column for column in columns if column in others or column in dropped]
+        dropped = [column for column in columns if column["treatment"].startswith("dropped")]
+        few = dropped[:MAX_DROPPED]
+        others = [column for column in columns if column not in few][: MAX_COLUMNS - len(few)]
+        shown = [column for column in columns if column in [*others, *few]]
     rows: list[Any] = []
     for column in shown:
         kind = "soft" if column["treatment"].startswith("dropped") else ""
-        cells = (
-            column["column"] or "(no name)",
-            column["kind"],
-            column["treatment"].split(", minus")[0],
-        )
+        treatment = column["treatment"].split(", minus")[0]
+        cells = column["column"] or "(no name)", column["kind"], treatment
         rows.append([Cell(entry, kind=kind) for entry in cells])
     hidden = Counter(column["kind"] for column in columns if column not in shown)
     if hidden:

@@ -21,9 +21,8 @@ LOGGER = logging.getLogger("corank")
 
 MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell of text on the screen, and between cells
 DELETE = 127  # a control character too
-REORDERING = frozenset(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # show text in another order than it has
+# show text in another order than it has
+REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 STYLES = {"good": "bold green", "bad": "yellow", "soft": "dim", "": ""}  # of kinds of cells
 
 
@@ -164,10 +163,10 @@ def visible(text: str) -> str:
     pictures = {}
     for character in set(text) - {"\n"}:
         code = ord(character)
-        if category(character) not in ("Cc", "Cs") and character not in REORDERING:
-            continue
-        picture = 0x2400 + code if code < ord(" ") else 0x2421 if code == DELETE else 0xFFFD
-        pictures[code] = chr(picture)
+        if category(character) in ("Cc", "Cs") or character in REORDERING:
+            pictures[code] = (
+                0x2400 + code if code < ord(" ") else 0x2421 if code == DELETE else 0xFFFD
+            )
     return text.translate(pictures)
 
 
@@ -232,7 +231,7 @@ def progress_bar(
         """Rows, and rows per second."""
 
         def render(self, task: Task) -> Text:
-            speed = "" if not task.speed else f", {task.speed:,.0f}/s"
+            speed = f", {task.speed:,.0f}/s" if task.speed else ""
             return Text(f"{task.completed:,.0f} rows{speed}")
 
     bar = Progress(

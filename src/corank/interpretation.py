@@ -63,6 +63,7 @@ def rank_uncertainty(
     links: Any = None,
     person: Any = None,
     item: Any = None,
+    persons: Any = None,
     n_draws: int = 4_000,
     random_state: int = 0,
 ) -> RankUncertainty:
@@ -77,7 +78,7 @@ def rank_uncertainty(
     model : AutoRanker, AutoRegressor, PreferenceGP or DifferenceGP, fitted
     X : (n, d) items, as in `predict`
     qid : (n,) query labels; None = one query
-    links, person, item : as in `AutoRanker.predict`
+    links, person, item, persons : as in `AutoRanker.predict`
     n_draws : int, number of functions
     random_state : int
 
@@ -109,7 +110,8 @@ def rank_uncertainty(
     high = np.zeros(n, dtype=np.int64)
     rng = np.random.default_rng(random_state)
     within = {"qid": qid} if "qid" in model.takes and model.with_queries else {}
-    about = {"links": links, "person": person, "item": item} if "links" in model.takes else {}
+    about = {"links": links, "person": person, "item": item, "persons": persons}
+    about = about if "links" in model.takes else {}
     scores = to_numpy(model.predict(X, **within, **about))
     covariance_of = _covariance_at(model, X, **about)
     for query in range(int(queries.max(initial=-1)) + 1):
@@ -248,18 +250,16 @@ def column_effects(
         ranks=not is_regressor(model),
     )
     before = shuffling.errors(shuffling.rows[None])
-    increases = {}
-    for name, positions in columns.items():
-        increases[name] = shuffling.increase(before, positions, n_repeats, rng)
-    names = sorted(increases, key=lambda name: -increases[name][0])
+    increases = {
+        name: shuffling.increase(before, positions, n_repeats, rng)
+        for name, positions in columns.items()
+    }
     effects = []
-    for number, name in enumerate(names):
-        partial = NO_PARTIAL_EFFECT
+    for number, name in enumerate(sorted(increases, key=lambda name: -increases[name][0])):
+        values, means, deviations = NO_PARTIAL_EFFECT
         if number < MAX_PARTIAL:
-            partial = _partial_effect(model, features, name, columns[name], rng)
-        increase, error = increases[name]
-        values, means, deviations = partial
-        effects.append(ColumnEffect(name, increase, error, values, means, deviations))
+            values, means, deviations = _partial_effect(model, features, name, columns[name], rng)
+        effects.append(ColumnEffect(name, *increases[name], values, means, deviations))
     return effects
 
 
@@ -317,28 +317,23 @@ def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
     come from it.
     """
     encoder = model.encoder_
+    if encoder is not None and is_frame(X):
+        X = encoder.transform(X)
+    features = np.asarray(X, dtype=np.float64)
     if encoder is not None:
-        features = encoder.transform(X) if is_frame(X) else np.asarray(X, dtype=np.float64)
-        names = [column.name for column in encoder.columns_]
-        owners = encoder.attributes_
+        names, owners = [column.name for column in encoder.columns_], encoder.attributes_
     else:
-        features = np.asarray(X, dtype=np.float64)
-        d = features.shape[1]
-        names = [
-            str(name) for name in (range(d) if model.feature_names is None else model.feature_names)
-        ]
-        owners = np.arange(d)
+        owners = np.arange(features.shape[1])
+        names = list(map(str, owners if model.feature_names is None else model.feature_names))
     return features, {names[owner]: np.flatnonzero(owners == owner) for owner in np.unique(owners)}
 
 
 def _held_out_rows(scores: FloatArray, queries: Index | None, rng: np.random.Generator) -> Index:
     """Numbers of scored rows to hold out, of whole queries where there are several."""
     scored = np.flatnonzero(~np.isnan(scores))
-    units = (
-        scored
-        if queries is None or len(np.unique(queries[scored])) < FEWEST_UNITS
-        else queries[scored]
-    )
+    units = scored if queries is None else queries[scored]
+    if len(np.unique(units)) < FEWEST_UNITS:
+        units = scored
     distinct = np.unique(units)
     if len(distinct) < FEWEST_UNITS:
         raise ValueError(
@@ -396,9 +391,7 @@ def _partial_effect(
     rows = features[chosen]
     stacked = np.concatenate([rows] * k)
     stacked[:, positions] = np.repeat(cells, len(rows), axis=0)
-    less_mean = np.eye(k) - 1 / k
-    mean = np.full((1, len(rows)), 1 / len(rows))
-    averages = np.kron(less_mean, mean)
+    averages = np.kron(np.eye(k) - 1 / k, np.full((1, len(rows)), 1 / len(rows)))
     effects = averages @ _predicted(model, stacked, None)
     if not knows_uncertainty(model):
         return values, effects, None
@@ -411,18 +404,15 @@ def _grid(
     encoder: Any, features: FloatArray, name: str, positions: Index
 ) -> tuple[list[Any], FloatArray]:
     """Some values of a column, as people read them and as features (k, width)."""
-    column = None
-    if encoder is not None:
-        column = next(column for column in encoder.columns_ if column.name == name)
+    columns = [] if encoder is None else encoder.columns_
+    column = next((column for column in columns if column.name == name), None)
     if column is not None and column.kind == "category":
         counts = features[:, positions[: len(column.categories)]].sum(axis=0)
         frequent = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
-        labels = [column.categories[at] for at in frequent]
-        return labels, np.eye(len(positions))[frequent]
+        return [column.categories[at] for at in frequent], np.eye(len(positions))[frequent]
     is_number = column is None or column.kind in ("number", "duration", "vector")
     if len(positions) != 1 or not is_number:
         return [], np.zeros((0, len(positions)))
     cells = np.unique(np.quantile(features[:, positions[0]], QUANTILES))
     amounts = cells if column is None else cells * column.divisor + column.centre
-    values = [float(f"{amount:.4g}") for amount in amounts]
-    return values, cells[:, None]
+    return [float(f"{amount:.4g}") for amount in amounts], cells[:, None]

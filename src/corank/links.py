@@ -19,7 +19,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    in_order,
+    is_sparse,
+    refuse_masked,
+    runs_of_rows,
+)
 from corank.core.messages import count, warn_user
 from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
@@ -102,14 +110,13 @@ def read_links(
         _check_shape(links.matrix, n)
         return links
     result = _read_matrix(links, n) if is_sparse(links) else _read_edges(links, n, ids)
-    if result.matrix.nnz == 0 and not may_be_empty:
+    is_empty = result.matrix.nnz == 0 and not may_be_empty
+    if is_empty and result.n_given == 0:
+        raise ValueError("links is empty: no two items are linked.")
+    if is_empty:
         raise ValueError(
-            "links is empty: no two items are linked."
-            if result.n_given == 0
-            else (
-                f"links: of {count(result.n_given, 'link')} none joins two different items of the"
-                " table; are these the right columns?"
-            )
+            f"links: of {count(result.n_given, 'link')} none joins two different items of the"
+            " table; are these the right columns?"
         )
     if directed:
         return result
@@ -147,18 +154,15 @@ def _check_shape(matrix: Any, n: int) -> None:
 def _read_edges(links: Any, n: int, ids: Any) -> Links:
     columns, weights = _edge_columns(links)
     n_given = len(columns[0])
-    if weights is not None:
-        _check_weights(weights)
+    values = np.ones(n_given) if weights is None else weights
+    _check_weights(values)
     if ids is None:
         first, second = (row_numbers(column, n) for column in columns)
     else:
         first, second = rows_of_ids(columns, ids, n)
-    present = (first >= 0) & (second >= 0)
-    n_unknown = n_given - int(np.count_nonzero(present))
-    values = np.ones(n_given) if weights is None else weights
-    counts_once = weights is None
-    result = _summed(first[present], second[present], values[present], n, counts_once=counts_once)
-    return replace(result, n_given=n_given, n_unknown=n_unknown)
+    known = (first >= 0) & (second >= 0)
+    result = _summed(first[known], second[known], values[known], n, counts_once=weights is None)
+    return replace(result, n_given=n_given, n_unknown=n_given - int(np.count_nonzero(known)))
 
 
 def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once: bool) -> Links:
@@ -190,11 +194,8 @@ def _check_weights(weights: FloatArray) -> None:
 def _edge_columns(links: Any) -> tuple[list[Any], FloatArray | None]:
     """The two ends of every link as Arrow columns, and weights (m,) where there are any."""
     weights: Any = None
-    if (
-        isinstance(links, tuple)
-        and len(links) == 2
-        and (is_frame(links[0]) or np.ndim(links[0]) == 2)
-    ):
+    is_pair = isinstance(links, tuple) and len(links) == 2
+    if is_pair and (is_frame(links[0]) or np.ndim(links[0]) == 2):
         links, weights = links
         if np.shape(weights) != (len(links),):
             raise ValueError(
@@ -209,11 +210,9 @@ def _edge_columns(links: Any) -> tuple[list[Any], FloatArray | None]:
         names = list(range(edges.shape[1]))
         table = dict(enumerate(edges.T))
     if len(names) not in (2, 3) or (weights is not None and len(names) == 3):
-        listed = (
-            f": {', '.join(map(repr, column_names(table)[:5]))}"
-            if isinstance(table, pa.Table)
-            else ""
-        )
+        listed = ""
+        if isinstance(table, pa.Table):
+            listed = f": {', '.join(map(repr, column_names(table)[:5]))}"
         raise ValueError(
             f"links has {count(len(names), 'column')}{listed}; it needs two that name items, and"
             " may have a third with weights: select them."
@@ -262,8 +261,7 @@ def spread_matrix(matrix: Any) -> Any:
     ----------
     matrix : (n, n) CSR of weights >= 0 without self-loops
     """
-    n = matrix.shape[0]
-    looped = sparse.csr_array(matrix + sparse.eye_array(n, format="csr"))
+    looped = sparse.csr_array(matrix + sparse.eye_array(matrix.shape[0], format="csr"))
     left = 1.0 / np.sqrt(looped.sum(axis=1))
     right = 1.0 / np.sqrt(looped.sum(axis=0))
     looped.data *= np.repeat(left, np.diff(looped.indptr))
@@ -289,31 +287,24 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
     -------
     (n, d) float64 array for each of `hops`
     """
-    n, d = W.shape
-    results = {h: np.zeros((n, d)) for h in sorted(set(hops))}
+    results = {h: np.zeros(W.shape) for h in sorted(set(hops))}
     largest = max(results)
     columns = W.tocsc() if is_sparse(W) else W
 
-    def block_of(columns_in: slice) -> FloatArray:
-        block = columns[:, columns_in]
-        return np.ascontiguousarray(
-            block.toarray() if is_sparse(block) else block, dtype=np.float64
-        )
-
-    def spread(start: int) -> None:
-        block = slice(start, min(start + COLUMNS_AT_A_TIME, d))
+    def spread(block: slice) -> None:
+        given = columns[:, block]
+        given = given.toarray() if is_sparse(given) else given
+        current = own = np.ascontiguousarray(given, dtype=np.float64)
         total = results[largest][:, block]
-        current = block_of(block)
         for h in range(1, largest + 1):
             current = P @ current
             total += current
             if h in results:
                 np.multiply(total, (1.0 - kept) / h, out=results[h][:, block])
-        current = kept * block_of(block)
         for result in results.values():
-            result[:, block] += current
+            result[:, block] += kept * own
 
-    for _ in in_order(spread, range(0, d, COLUMNS_AT_A_TIME), results[largest]):
+    for _ in in_order(spread, runs_of_rows(W.shape[1], COLUMNS_AT_A_TIME), results[largest]):
         pass
     return results
 
@@ -401,9 +392,9 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         """
         self._hop_counts()
         features = as_numbers(read_features(self, X, reset=True))
-        self.links_ = (
-            None if self.links is None else self._read(self.links, features.shape[0], self.ids)
-        )
+        self.links_ = None
+        if self.links is not None:
+            self.links_ = self._read(self.links, features.shape[0], self.ids)
         return self
 
     def transform(self, X: Any, *, links: Any = None, ids: Any = None) -> Any:
@@ -457,17 +448,14 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
         hops: list[Any] = np.ravel(self.hops).tolist()
-        if (
-            not hops
-            or any(not isinstance(h, Integral) or h < 1 for h in hops)
-            or len(set(hops)) < len(hops)
-        ):
+        are_wrong = any(not isinstance(h, Integral) or h < 1 for h in hops)
+        if not hops or are_wrong or len(set(hops)) < len(hops):
             raise ValueError(
                 f"hops must be a whole number from 1, or several different ones, got {self.hops!r}."
             )
         if not 0 <= self.kept <= 1:
             raise ValueError(f"kept must be a share from 0 to 1, got {self.kept!r}.")
-        return [int(h) for h in hops]
+        return list(map(int, hops))
 
     def _read(self, links: Any, n: int, ids: Any) -> Any:
         result = read_links(links, n, ids=ids, directed=self.directed)

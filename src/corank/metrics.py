@@ -21,7 +21,7 @@ from corank.core.arrays import (
     take,
     to_numpy,
 )
-from corank.core.queries import RowsByQuery, Ties, encode_queries, misordered_shares
+from corank.core.queries import RowsByQuery, Ties, encode_queries, misordered_shares, query_codes
 
 __all__ = [
     "average_precision",
@@ -153,11 +153,8 @@ def disagreement_error(
         raise ValueError(f'ties={ties!r} is unknown; give "skip" or "half".')
     table = _read_table(y_true, y_score, qid, sample_weight)
     errors = misordered_shares(table, ties)
-    if not average:
-        return errors
-    return _mean_of_defined(
-        errors, "two rows with different y_true" if ties == "skip" else "two rows with a y_true"
-    )
+    which = "different" if ties == "skip" else "a"
+    return _mean_of_defined(errors, f"two rows with {which} y_true") if average else errors
 
 
 @overload
@@ -219,8 +216,7 @@ def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
     starts = run_starts(ranked)
     if len(starts) < n:
         sizes = np.diff(starts, append=n)
-        means = np.add.reduceat(reached, starts) / sizes
-        reached = np.repeat(means, sizes)
+        reached = np.repeat(np.add.reduceat(reached, starts) / sizes, sizes)
     n_counted = n if k is None else min(k, n)
     discount = 1.0 / np.log2(np.arange(2, 2 + n_counted))
     best = np.sort(gains)[::-1][:n_counted]
@@ -398,13 +394,13 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
             "scorer needs scikit-learn's metadata routing to receive the query ids; "
             "call sklearn.set_config(enable_metadata_routing=True) first."
         )
+    result: Callable[..., float]
     if name == "disagreement":
         error = make_scorer(disagreement_error, greater_is_better=False)
-        result: Callable[..., float] = error.set_score_request(qid="groups", sample_weight=True)
+        result = error.set_score_request(qid="groups", sample_weight=True)
     else:
-        result = make_scorer(ndcg if name == "ndcg" else average_precision).set_score_request(
-            qid="groups"
-        )
+        metric = ndcg if name == "ndcg" else average_precision
+        result = make_scorer(metric).set_score_request(qid="groups")
     return result
 
 
@@ -492,10 +488,8 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
                 "sample_weight has negative, NaN or infinite values; give finite weights >= 0."
             )
         counts &= weight > 0
-    codes, n_queries = (
-        (np.zeros(len(y), dtype=np.int64), 1) if qid is None else encode_queries(qid, len(y))
-    )
-    codes = to_numpy(codes)
+    codes, n_queries = (None, 1) if qid is None else encode_queries(qid, len(y))
+    codes = query_codes(codes, len(y))
     rows = np.flatnonzero(counts)
     return RowsByQuery.of(y[rows], score[rows], take(weight, rows), codes[rows], n_queries)
 
@@ -506,12 +500,11 @@ def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArra
     refuse_masked(values, name, "give every row a number")
     column: NumpyArray = to_numpy(values)
     if column.dtype.kind == "O":
-        try:  # pandas has missing marks of its own
-            column = (
-                values.to_numpy(np.float64, na_value=np.nan)
-                if hasattr(values, "isna")
-                else column.astype(float)
-            )
+        try:
+            if hasattr(values, "isna"):  # pandas has missing marks of its own
+                column = values.to_numpy(np.float64, na_value=np.nan)
+            else:
+                column = column.astype(float)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{name} holds values that are not numbers ({error}); give numbers."
@@ -534,12 +527,9 @@ def _per_query(
     table: RowsByQuery, measure: Callable[[NumpyArray, NumpyArray], float]
 ) -> FloatArray:
     """A measure of y and scores for every query: (n_queries,)."""
-    rows = [
-        slice(start, start + size) for start, size in zip(table.starts, table.sizes, strict=True)
-    ]
-    return np.array(
-        [measure(table.y[of_query], table.score[of_query]) for of_query in rows], dtype=np.float64
-    )
+    rows = [slice(*ends) for ends in zip(table.starts, table.starts + table.sizes, strict=True)]
+    values = [measure(table.y[of_query], table.score[of_query]) for of_query in rows]
+    return np.array(values, dtype=np.float64)
 
 
 def _mean_of_defined(values: FloatArray, needed: str) -> float:

@@ -9,7 +9,7 @@ Protocol
   share of misordered pairs within a person, the mean over people.
 * peers choose among equally many settings by splits of the ratings of every person
   (`persons_peers`): six up to ten ratings, else three. The peer of a setting is the method of the lowest mean error over draws.
-* a new person: six others, unknown in `fit`, give 2, 5, 10 and 20 answers, taken up by `update` one
+* a new person: 30 others, unknown in `fit`, give 2, 5, 10 and 20 answers, taken up by `update` one
   person at a time; tested are their other ratings, beside the consensus of the model before that.
 * time is that of the processor, but for parts that run alone.
 """
@@ -29,6 +29,7 @@ import pyarrow as pa
 from benchmarks.measure import peak_memory_mb
 
 from corank import AutoRanker
+from corank.core.messages import count
 from studies.data import JESTER, MOVIELENS, SUSHI, Floats, Integers, Ratings, movielens, sushi
 from studies.data import jester as jester_people
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
@@ -61,7 +62,7 @@ SETTINGS = {  # set, ratings per person → people
     ("sushi", 5): 200,
 }
 N_DRAWS, MOST_TESTED, FEWEST_TESTED = 10, 50, 5
-NEW_PEOPLE, ANSWERS = 6, (0, 2, 5, 10, 20)
+NEW_PEOPLE, ANSWERS = 30, (0, 2, 5, 10, 20)
 NEW_SETTINGS = (("movielens", 20), ("jester", 30))
 WITHOUT_COLUMNS = ("jester",)
 ALL, ALL_TESTED = ("movielens", 0), 0.1  # the whole set: share of each person's ratings tested on
@@ -241,10 +242,10 @@ def new_people(model: Any, data: People, unknown: RatedRows, *, quick: bool) -> 
             continue
         consensus.append(_error(test, predicted_by(model, data, test, "consensus")))
         errors = []
-        for count in ANSWERS:
-            known = deepcopy(model) if count else model
-            if count:
-                rows = unknown.take(members[:count])
+        for n_answers in ANSWERS:
+            known = deepcopy(model) if n_answers else model
+            if n_answers:
+                rows = unknown.take(members[:n_answers])
                 begin = time.perf_counter()
                 known.update(
                     columns(data, rows),
@@ -252,7 +253,7 @@ def new_people(model: Any, data: People, unknown: RatedRows, *, quick: bool) -> 
                     person=labels("person", rows.person),
                     item=labels("item", rows.item),
                 )
-                if count == 10:
+                if n_answers == 10:
                     seconds.append(time.perf_counter() - begin)
             errors.append(_error(test, predicted_by(known, data, test, "persons")))
         own.append(errors)
@@ -352,6 +353,8 @@ def _ratio_of_means(errors: Errors, other: str, setting: Setting) -> float:
 
 
 def _shown(mean: float, low: float, high: float) -> str:
+    if not np.isfinite(high):  # of one draw
+        return f"{mean:.3f}"
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
@@ -395,7 +398,7 @@ def _peer_findings(errors: Errors) -> list[Finding]:
     _, low, high = np.exp(student_interval(by_draw_number)) if numbers else (mean, 0.0, np.inf)
     (name, size), worst = max(ratios.items(), key=lambda entry: entry[1])
     interval = mean, float(low), float(high)
-    settings = f"{len(pairs)} settings, {len(numbers)} draws of all of them"
+    settings = f"{count(len(pairs), 'setting')}, {count(len(numbers), 'draw')} of all of them"
     return [
         _judged(claims[0], f"{_shown(*interval)}, {settings}.", interval, reached=mean <= 1.0),
         _judged(
@@ -416,7 +419,9 @@ def _below(errors: Errors, other: str, setting: Setting, limit: float) -> Findin
         return _untested(claim)
     logs = _log_ratios(errors, other, setting)
     mean, low, high = (float(np.exp(end)) for end in student_interval(logs))
-    evidence = f"{_shown(mean, low, high)}, {len(logs)} draws."
+    evidence = f"{_shown(mean, low, high)}, {count(len(logs), 'draw')}."
+    if len(logs) < 2:
+        return Finding(TARGET, claim, CANNOT_BE_TESTED, evidence)
     return _judged(claim, evidence, (mean, low, high), reached=mean <= limit and high < 1)
 
 
@@ -438,10 +443,10 @@ def _new_findings(new: Mapping[Draw, Result]) -> list[Finding]:
             found.append(_untested(claim))
             continue
         ratios = {}
-        for at, count in enumerate(ANSWERS):
+        for at, n_answers in enumerate(ANSWERS):
             own, consensus = _new_gaps(new, name, at)
-            ratios[count] = float(own.mean() / consensus.mean())
-        shown = ", ".join(f"{ratio:.3f} after {count}" for count, ratio in ratios.items())
+            ratios[n_answers] = float(own.mean() / consensus.mean())
+        shown = ", ".join(f"{ratio:.3f} after {after}" for after, ratio in ratios.items())
         worst = max(ratios.values())
         found.append(_judged(claim, f"{shown}.", (worst, worst, worst), reached=worst <= 1.01))
     claim = (
@@ -471,7 +476,7 @@ def _cost_findings(
     found = [_untested(claim)]
     if seconds:
         most = max(seconds)
-        evidence = f"{np.mean(seconds):.1f} s, at most {most:.1f} s, {len(seconds)} draws."
+        evidence = f"{np.mean(seconds):.1f} s, at most {most:.1f} s, {count(len(seconds), 'draw')}."
         found = [_judged(claim, evidence, (most, most, most), reached=most <= 15)]
     claim = "ten answers of a new person: at most 1 s"
     times = [value for result in new.values() for value in result["seconds"]]
@@ -542,11 +547,13 @@ def _ratio_table(errors: Errors) -> Table:
 def _new_table(new: Mapping[Draw, Result]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(str(draw[1]) for draw in new):
-        for at, count in enumerate(ANSWERS):
+        for at, n_answers in enumerate(ANSWERS):
             own, consensus = _new_gaps(new, name, at)
             low, high = mean_interval(own - consensus)
             gap = f"{(own - consensus).mean():+.4f} ({low:+.4f} to {high:+.4f})"
-            rows.append((name, count, float(own.mean()), float(consensus.mean()), gap, len(own)))
+            rows.append(
+                (name, n_answers, float(own.mean()), float(consensus.mean()), gap, len(own))
+            )
     head = ("set", "answers", "misordered", "consensus", "difference (95 % over people)", "people")
     return Table("A person not seen in fit", head, rows, digits=4)
 
@@ -566,8 +573,9 @@ STUDY = Study(
         "AutoRanker with persons and items beside itself without persons, without either, and tuned"
         " peers, on ratings of films, jokes and sushi: misordered pairs within a person among"
         f" ratings that are held out, at most {MOST_TESTED} of each person. Jokes have no columns."
-        f" Peers choose among {N_SETTINGS} settings each by three splits of the ratings of every"
-        " person: LightGBM's lambdarank with columns, with the numbers of items and persons as"
+        f" {N_DRAWS} draws; the tables say how many were run. Peers choose among {N_SETTINGS} settings"
+        " each by splits of the ratings of every person (six up to ten ratings, else three):"
+        " LightGBM's lambdarank with columns, with the numbers of items and persons as"
         " categories, and with out-of-fold means and counts of items; matrix factorisation; biased"
         " means; one model per person. The peer of a setting is the method of the lowest mean error."
         f" A new person is one of {NEW_PEOPLE} whom fit has not seen: their answers are taken up by"

@@ -173,7 +173,7 @@ def made_up_results(judged=0.75, machines=0.9, contrary=True):
             losses = {votes.PLAIN: 0.8, votes.HALVES: 0.9 + 0.001 * seed, votes.DROPPED: 0.95}
             add(votes.tied, ("ties", share, seed), votes.PLAIN, {"losses": losses})
     for kind in ("time", "large"):
-        found = {"wall_seconds": 9.0, "memory_mb": 500.0}
+        found = {"seconds": 9.0, "wall_seconds": 9.0, "memory_mb": 500.0}
         add(votes.timed, (kind, 0, 0), votes.JUDGED, found)
     return results
 

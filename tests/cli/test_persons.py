@@ -178,6 +178,13 @@ def test_columns_of_persons(folder):
     said = run(*FIT, "--persons", "persons.csv", "--out", "p.corank")
     assert "note: persons" not in said.stderr
     assert load("p.corank").n_columns_of_persons == 1
+    pd.DataFrame({"who": ["zoe", "max"], "age": [40, 30]}).to_csv("new.csv", index=False)
+    words = ("rank", "p.corank", "films.csv", "--persons", "new.csv", "--chances", "--for")
+    zoe, others = table_of(*words, "zoe"), table_of(*words, "max")
+    assert len(zoe) == ITEMS
+    assert np.corrcoef(zoe["score"], value("bob", zoe))[0, 1] > 0.5  # who is as old
+    assert zoe["film"].tolist() != others["film"].tolist()
+    assert "--for 'yan'" in error(*words, "yan")
 
 
 def test_comparisons_of_persons_have_own_orders(folder):
@@ -297,3 +304,29 @@ def test_orders_of_persons_that_nobody_knows(folder, fitted, judged):
     for model in ("plain.corank", judged):
         assert "--for needs a model" in error("rank", model, "films.csv", "--for", "ann")
     assert "does not know who answered" in error("judges", fitted)
+
+
+def test_a_person_is_forgotten(folder, fitted):
+    run("update", fitted, "--forget", "cem", "--out", "n.corank")
+    model = load("n.corank")
+    assert "cem" in load(fitted).persons_
+    assert "cem" not in model.persons_
+    assert b"cem" not in Path("n.corank").read_bytes()
+    assert model.table_["scored"] == SCORED * (PEOPLE - 1)
+    expected = load(fitted).forget("cem")
+    np.testing.assert_array_equal(model.predict(films()), expected.predict(films()))
+    assert "cem" in error("rank", "n.corank", "films.csv", "--for", "cem")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--out", "n.corank"),
+        ("ratings.csv", "--forget", "cem", "--out", "n.corank"),
+        ("--forget", "nobody", "--out", "n.corank"),
+    ],
+)
+def test_what_cannot_be_forgotten(folder, fitted, words):
+    said = error("update", fitted, *words)
+    assert "--forget" in said or "nobody" in said
+    assert not Path("n.corank").exists()

@@ -19,7 +19,7 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 
 from corank import View, random_bases
 from corank.learners.co_pursuit import CoRankingPursuit
-from corank.solve import atom_search
+from corank.solve import atom_search, co_pursuit
 from corank.solve.pursuit import PATIENCE_STEPS
 from corank.solve.tuning import AGREEMENTS
 
@@ -296,7 +296,7 @@ def test_every_coordinate_wise_step_is_one_that_no_view_alone_can_better():
 
 def test_too_many_combinations_are_searched_one_view_after_the_other(monkeypatch, tmp_path):
     asked = CoRankingPursuit(OTHER_ATOMS, 3, 0.3, search="coordinate").fit(X, Y, qid=QID)
-    monkeypatch.setattr(atom_search, "MAX_COMBINATIONS", 99)
+    monkeypatch.setattr(co_pursuit, "MAX_COMBINATIONS", 99)
     with pytest.warns(UserWarning, match="search='full' would try more than"):
         model = CoRankingPursuit(OTHER_ATOMS, 3, 0.3).fit(X, Y, qid=QID)
     assert model.search_ == "coordinate"

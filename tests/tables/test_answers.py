@@ -183,6 +183,14 @@ def test_comparisons_go_from_any_format_to_any_other(format, tmp_path):
         assert [(one.count, one.query) for one in again.judgements] == counts
 
 
+def test_winners_do_not_all_stand_on_the_left_where_nobody_knows_the_sides(tmp_path):
+    answers = read_answers({"winner": ["a", "c"], "loser": ["b", "b"]})
+    answers.write(tmp_path / "sides.csv", "sides")
+    expected = [("a", "b", "left"), ("b", "c", "right")]
+    rows = read_table(tmp_path / "sides.csv").to_pylist()
+    assert [(row["left"], row["right"], row["winner"]) for row in rows] == expected
+
+
 def test_tables_of_pandas_polars_and_pyarrow_and_parquet_say_the_same(tmp_path):
     columns = {"left": ["a", "b"], "right": ["b", "c"], "winner": ["left", "tie"], "worker": [1, 2]}
     tables = [pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns), columns]

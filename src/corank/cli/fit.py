@@ -54,6 +54,7 @@ from corank.cli.items import (
     links_option,
     read_outcomes,
     read_scored_items,
+    table_of_persons,
     with_unscored,
 )
 from corank.cli.options import (
@@ -555,10 +556,7 @@ def _labels(
     if job.roles.person is not None:
         labels["person"] = plain(column(table, job.roles.person, "person")).to_pylist()
     if job.persons is not None:
-        about = job.persons.read([str(job.person)])
-        column(about, str(job.person), "person")
-        others = [name for name in about.column_names if name != job.person]
-        labels["persons"] = about.select([job.person, *others])
+        labels["persons"] = table_of_persons(job.persons, str(job.person))
     return labels
 
 

@@ -285,7 +285,9 @@ def labels_at(labels: dict[str, Any], rows: Index) -> dict[str, Any]:
     """The labels of some rows."""
 
     def chosen(names: Any) -> Any:
-        return names if isinstance(names, str) else [names[row] for row in rows.tolist()]
+        if isinstance(names, str | pa.Table):  # of all rows, about all persons
+            return names
+        return [names[row] for row in rows.tolist()]
 
     return {role: chosen(names) for role, names in labels.items()}
 
@@ -296,8 +298,15 @@ def labels_of_pairs(labels: dict[str, Any], first: Index, second: Index) -> dict
     return ends[0] | ({"item": (ends[0]["item"], ends[1]["item"])} if "item" in labels else {})
 
 
-def known_person(model: Any, name: str | None) -> str | None:
-    """The name of a person of the model; others are refused."""
+def table_of_persons(file: TableFile, person: str) -> pa.Table:
+    """A table about persons, the column that names them first."""
+    table = file.read([person])
+    column(table, person, "person")
+    return table.select([person, *(name for name in table.column_names if name != person)])
+
+
+def known_person(model: Any, name: str | None, more: Sequence[str | None] = ()) -> str | None:
+    """The name of a person of the model, or of some more; others are refused."""
     if name is None:
         return None
     persons = model.persons_ if model.is_average else None
@@ -306,7 +315,7 @@ def known_person(model: Any, name: str | None) -> str | None:
             "--for needs a model that knows persons: corank fit --person COLUMN, with the default"
             " method"
         )
-    if (name := name.strip()) not in persons:
+    if (name := name.strip()) not in [*persons, *more]:
         raise ValueError(
             f"--for {name!r} is none of the {count(len(persons), 'person')} of the model"
             f"{did_you_mean(name, persons) or '; without --for the order is that of all'}"

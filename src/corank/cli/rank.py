@@ -24,8 +24,25 @@ from corank.cli.columns import (
     result_names,
     unusual_cells,
 )
-from corank.cli.console import DASH, cell, is_big, note, show, show_json, title_of, working
-from corank.cli.items import AppliedModel, ItemTable, Step, known_person, labels_at
+from corank.cli.console import (
+    DASH,
+    cell,
+    is_big,
+    note,
+    readable,
+    show,
+    show_json,
+    title_of,
+    working,
+)
+from corank.cli.items import (
+    AppliedModel,
+    ItemTable,
+    Step,
+    known_person,
+    labels_at,
+    table_of_persons,
+)
 from corank.cli.options import (
     TABLE,
     File,
@@ -45,7 +62,8 @@ from corank.core.messages import count, listed
 from corank.describe import learned_from_comparisons
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
 from corank.learners.average.roles import answered_by
-from corank.tables import column, is_text
+from corank.tables import TableFile, column, is_text
+from corank.tables.names import names_in
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -63,6 +81,9 @@ class PredictOptions:
     file: Path = argument(f"Table of items: {TABLE}; or a folder or pattern of such files.")
     query: QueryInFit = None
     for_person: ForPerson = None
+    persons: File = option(
+        "Table about persons, as that of corank fit --persons, with those who have rated nothing yet."
+    )
     id: Word = option(
         "Columns to write next to the results, such as sku,name. Default: all.", "--id", "--item"
     )
@@ -171,6 +192,7 @@ def _run(
     """Rank or, without `ranks`, predict."""
     model = AppliedModel.opened(context, applied.model, applied.file, output, links)
     output.check(out, *model.sources)
+    persons = None if applied.persons is None else readable(context, applied.persons)
     in_passes = is_big(model.file.path) and model.links is None
     top = None if ranks is None else ranks.top
     ranking = rows = None
@@ -180,7 +202,7 @@ def _run(
             n_rows, n_queries, by = _written_in_passes(model, applied, ranks, output, out)
         else:
             shown = out is None and not output.as_json
-            ranking = _ranking(model, applied, ranks, step, shown=shown)
+            ranking = _ranking(model, applied, ranks, persons, step, shown=shown)
             rows = ranking.best(top)
             n_rows = len(ranking.table)
             n_queries = len(ranking.sizes)
@@ -246,6 +268,7 @@ def _ranking(
     model: AppliedModel,
     applied: PredictOptions,
     ranks: RankOptions | None,
+    persons: TableFile | None,
     step: Step,
     *,
     shown: bool,
@@ -256,7 +279,17 @@ def _ranking(
     from corank.interpretation import predicted_scores  # slow to import
 
     learner = model.model
-    person = known_person(learner, applied.for_person)
+    about: pa.Table | None = None
+    named: Sequence[str | None] = ()
+    if persons is not None:
+        who = remembered(learner, "person")
+        if who is None:
+            raise ValueError(
+                "--persons needs a model that knows persons: corank fit --persons FILE"
+            )
+        about = table_of_persons(persons, who)
+        named = names_in(about, who, "person", persons)
+    person = known_person(learner, applied.for_person, named)
     fitted_ids = remembered_ids(learner)
     wanted = applied.ids
     otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
@@ -281,6 +314,8 @@ def _ranking(
     ids = wanted or [name for name in fitted_ids if name in table.column_names]
     named = [name for name in (*fitted_ids[:1], *wanted) if name in table.column_names]
     linked = items.linked(named[0] if named else None, person)
+    if about is not None and "person" in linked:
+        linked["persons"] = about
     step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
     scores, std = predicted_scores(learner, features, queries, linked)
     results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
@@ -319,6 +354,8 @@ def _unanswered(items: ItemTable, person: str) -> ItemTable:
     """The items that a person has not scored, as far as a model of scores knows."""
     learner = items.applied.model
     item = remembered(learner, "item")
+    if person not in learner.persons_:
+        return items
     known = None if learned_from_comparisons(learner) else answered_by(learner, person)
     if known is None or item not in items.table.column_names:
         note(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import typer
+from rich.text import Text
 from sklearn.base import is_regressor
 
 from corank.cli.columns import remembered, unlabelled_score
@@ -40,11 +41,13 @@ from corank.cli.items import (
 from corank.cli.options import (
     TABLE,
     CommonOptions,
+    File,
     ItemsTable,
     LinkOptions,
     ModelFile,
     PairsInFit,
     ScoresInFit,
+    Word,
     argument,
     flag,
     option,
@@ -53,7 +56,8 @@ from corank.core.arrays import Mask
 from corank.core.messages import count
 from corank.describe import Facts, learned_from_comparisons
 from corank.display import Table
-from corank.model_files.known_answers import are_new, pair_marks, row_marks, with_marks
+from corank.model_files import load
+from corank.model_files.known_answers import MARKS, are_new, pair_marks, row_marks, with_marks
 from corank.tables import TableError, column, score_column
 from corank.tables.comparisons import PairColumns
 
@@ -62,9 +66,10 @@ def update(
     context: typer.Context,
     *,
     model: ModelFile,
-    answers: Path = argument(
+    answers: File = argument(
         "Table of newly scored rows or, for a model of comparisons, of who beat whom; also the"
-        f" answered questions of `corank suggest` and the answers of `corank ask`: {TABLE}."
+        f" answered questions of `corank suggest` and the answers of `corank ask`: {TABLE}.",
+        default=None,
     ),
     out: Path = option("Where to save the new model.", default=...),
     items: ItemsTable = None,
@@ -72,6 +77,11 @@ def update(
     pairs: PairsInFit,
     links: LinkOptions,
     again: bool = flag("Count answers again that the model has already learned from."),
+    forget: Word = option(
+        "Instead of adding answers: take the name, columns and answers of this person out of the"
+        " model, which is then fitted anew.",
+        metavar="NAME",
+    ),
     common: CommonOptions,
 ) -> None:
     """Add newly scored rows, or comparisons, to a model.
@@ -81,6 +91,11 @@ def update(
     that the model has already learned from. A corrected score counts in
     addition to the old one: fit again to replace it.
     """
+    if (answers is None) == (forget is None):
+        raise ValueError("name a table of new ANSWERS, or a person to --forget, and not both")
+    if answers is None:
+        _forget(model, str(forget), out, common)
+        return
     applied = AppliedModel.opened(context, model, answers, common, links, items)
     check_model_output(out, *applied.sources, force=common.force)
     began = time.perf_counter()
@@ -118,6 +133,29 @@ def update(
         title = f"{result['method']} updated with {title_of(answers)}"
         sentences = _sentences(result, tie="" if learner.knows_margins else ": a win for both")
         show(Table.of_facts(title, sentences | saved), command(after))
+
+
+def _forget(path: Path, person: str, out: Path, common: CommonOptions) -> None:
+    """Save the model without a person."""
+    check_model_output(out, force=common.force)
+    with working(quiet=common.quiet) as step:
+        step(f"fitting without {person}")
+        learner = load(path)
+        if not learner.is_average:
+            raise ValueError(
+                "--forget needs a model of the default method with --person, or fit again without"
+                " the person's answers"
+            )
+        learner.forget(person)
+        if learner.table_ is not None:  # marks of answers are those of the person, too
+            counts = {key: n for key, n in learner.counts().items() if key in learner.table_}
+            learner.table_ = {**learner.table_, **counts, MARKS: None}
+        learner.save(out, overwrite=common.force)
+    if common.as_json:
+        show_json({"model": str(out), "forgotten": person})
+    elif not common.quiet:
+        known = "answers that it has learned from are no longer known again"
+        show(Text(f"{out} has forgotten {person}; {known}"))
 
 
 def _sentences(result: Facts, tie: str) -> dict[str, str]:

@@ -107,9 +107,8 @@ def masked_as_nan(x: Any) -> Any:
     if not isinstance(x, np.ma.MaskedArray):
         masks = [np.ma.getmaskarray(entry) for entry in x]
         given = np.ma.array([np.ma.getdata(entry) for entry in x], mask=masks)
-    dtype = (
-        np.result_type(given.dtype, np.float64) if given.dtype.kind in "biufc" else np.dtype(object)
-    )
+    is_number = given.dtype.kind in "biufc"
+    dtype = np.result_type(given.dtype, np.float64) if is_number else object
     values = np.full(given.shape, np.nan, dtype=dtype)
     values[~np.ma.getmaskarray(given)] = given.compressed()
     return values
@@ -197,11 +196,9 @@ def take(x: Array, rows: Any) -> Array:
         return x.take_rows(rows)
     if isinstance(x, np.ndarray) or is_sparse(x):
         return x[rows if isinstance(rows, slice) else to_numpy(rows)]
-    return (
-        x[rows, ...]
-        if isinstance(rows, slice)
-        else namespace(x).take(x, like(rows, x, "int64"), axis=0)
-    )
+    if isinstance(rows, slice):
+        return x[rows, ...]
+    return namespace(x).take(x, like(rows, x, "int64"), axis=0)
 
 
 def stack_rows(blocks: list[Array]) -> Array:
@@ -221,10 +218,8 @@ def refuse_masked(values: Any, name: str, act: str) -> None:
         first = [int(numbers[0]) for numbers in np.nonzero(np.ma.getmaskarray(values))]
     else:
         first = [next(row for row, entry in enumerate(values) if is_masked(entry))]
-    where = "".join(
-        f", {axis} {number}" for axis, number in zip(("row", "column"), first, strict=False)
-    )
-    raise ValueError(f"{name} has masked entries, first in{where.removeprefix(',')}; {act}.")
+    where = ", ".join(map("{} {}".format, ("row", "column"), first))
+    raise ValueError(f"{name} has masked entries, first in {where}; {act}.")
 
 
 def take_columns(x: Array, columns: Any) -> Array:
@@ -272,9 +267,8 @@ def segment_sum(
     if weights is not None:
         values = weights[:, None] * values
     if array_api_compat.is_torch_array(values):
-        return xp.zeros(
-            (n_segments, values.shape[1]), dtype=values.dtype, device=values.device
-        ).index_add_(0, segments, values)
+        sums = values.new_zeros((n_segments, values.shape[1]))
+        return sums.index_add_(0, segments, values)
     members = segments[None, :] == xp.arange(n_segments, device=device(values))[:, None]
     return xp.astype(members, values.dtype) @ values
 
@@ -405,10 +399,10 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     xp = namespace(matrix)
     with in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE):
         values, vectors = xp.linalg.eigh(matrix)
-    if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(
-        size, float(xp.max(xp.abs(values)))
-    ):
-        raise ValueError(NOT_PSD)
+    if size is not None:
+        largest = max(size, float(xp.max(xp.abs(values))))
+        if float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * largest:
+            raise ValueError(NOT_PSD)
     return at_least_zero(values), vectors
 
 
@@ -447,9 +441,10 @@ def padded(blocks: Sequence[Array]) -> list[Array]:
     widths = [block.shape[1] for block in blocks]
     rows = []
     for position, block in enumerate(blocks):
-        n = block.shape[0]
-        left = zeros_beside((n, sum(widths[:position])), block)
-        right = zeros_beside((n, sum(widths[position + 1 :])), block)
+        left, right = (
+            zeros_beside((block.shape[0], sum(others)), block)
+            for others in (widths[:position], widths[position + 1 :])
+        )
         rows.append(namespace(block).concat([left, block, right], axis=1))
     return rows
 
@@ -487,9 +482,8 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     # the smallest row of each value: sort codes, ties keep the row order
     order = xp.argsort(codes, stable=True)
     ordered = xp.take(codes, order)
-    starts = xp.concat(
-        [xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]]
-    )
+    first = xp.ones(1, dtype=xp.bool, device=device(values))
+    starts = xp.concat([first, ordered[1:] != ordered[:-1]])
     rank = xp.argsort(xp.argsort(order[starts]))
     return xp.take(xp.astype(rank, xp.int64), codes), distinct.shape[0]
 
@@ -670,11 +664,6 @@ def check_device(device: Any) -> None:
         ) from error
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether a device had no room for a block."""
-    return type(error).__name__ == "OutOfMemoryError"
-
-
 def forget(reference: Array) -> None:
     """Give back the memory that PyTorch keeps for later on a GPU."""
     if on_gpu(reference):
@@ -694,35 +683,6 @@ def _torch(x: Any) -> Any:
 def write_product(left: Array, right: Array, out: Array) -> None:
     """left @ right into a writable array whose rows may lie apart."""
     (np if isinstance(out, np.ndarray) else _torch(out)).matmul(left, right, out=out)
-
-
-def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out: Array) -> None:
-    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array
-    (n, r).
-
-    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|²
-    exceeds `limit`.
-    """
-    n, d = X.shape
-    left = empty_like((int(n), int(d) + 2), out)
-    shifted = left[:, :d]
-    if isinstance(out, np.ndarray):
-        np.subtract(X, origin, out=shifted)
-        np.einsum("ij,ij->i", shifted, shifted, out=left[:, d])
-        left[:, d + 1] = 1.0
-        np.matmul(left, right, out=out)
-        if float(left[:, d].max()) > limit:
-            np.minimum(out, 0.0, out=out)
-        np.exp(out, out=out)
-        return
-    shifted[...] = X
-    shifted -= origin
-    left[:, d] = (shifted * shifted).sum(dim=1)
-    left[:, d + 1] = 1.0
-    write_product(left, right, out)
-    if float(left[:, d].max()) > limit:
-        out.clamp_(max=0.0)
-    out.exp_()
 
 
 def gram_of(z: Array) -> Array:

@@ -82,9 +82,8 @@ class KernelBasis:
     @cached_property
     def gram(self) -> Array:
         """Kernel values between the basis points: (r, r)."""
-        return finite_values(
-            self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram
-        )
+        gram = self.own_gram
+        return finite_values(self.kernel.block(self.points, self.points) if gram is None else gram)
 
     @cached_property
     def whitening(self) -> Whitening:
@@ -96,12 +95,10 @@ class KernelBasis:
         values, vectors = eigh(self.gram, size=0.0)
         keep = to_numpy(values) > EIGENVALUE_CUT * float(values[-1])
         first = int(np.argmax(keep)) if keep.any() else len(keep) - 1
-        xp = namespace(values)
-        kept = xp.where(values[first:] > 0, values[first:], xp.ones_like(values[first:]))
-        return Whitening(
-            vectors[:, first:] / xp.sqrt(kept)[None, :],
-            condition=float(values[-1]) / float(kept[0]),
-        )
+        xp, kept = namespace(values), values[first:]
+        kept = xp.where(kept > 0, kept, xp.ones_like(kept))
+        roots = xp.sqrt(kept)[None, :]
+        return Whitening(vectors[:, first:] / roots, float(values[-1]) / float(kept[0]))
 
     def write(self, X: Array, out: Array) -> None:
         """Write Φ(X) into a writable array (n, r)."""
@@ -283,13 +280,10 @@ def candidate_rows(numbers: NumpyArray, spec: BasisSpec, seed: int) -> NumpyArra
 
 def candidate_limit(spec: BasisSpec, n: int = 0) -> int:
     """The number of rows from which a basis is chosen out of n rows, at most."""
-    size = n
-    if is_named(spec, "auto"):
-        size = AUTO_SIZE
-    elif isinstance(spec, int | np.integer):
-        size = int(spec)
-    elif not isinstance(spec, str):
-        size = int(np.size(spec))
+    if isinstance(spec, str):
+        size = AUTO_SIZE if spec == "auto" else n
+    else:
+        size = int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
     return max(CANDIDATES_PER_BASIS_ROW * size, MIN_CANDIDATES)
 
 
@@ -380,28 +374,24 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
         proposed = np.minimum(proposed, n - 1)
         explained = take(factor[:, :k], proposed)
         block = kernel.block(take(X, proposed), basis_points(kernel, X, proposed))
-        accepted, lower = _thin(
-            to_numpy(block - explained @ explained.T), unexplained[proposed], rng
-        )
+        residual = to_numpy(block - explained @ explained.T)
+        accepted, lower = _thin(residual, unexplained[proposed], rng)
         if not accepted:
             rejections += 1
             if rejections == MAX_REJECTIONS:
                 break
             continue
         rows = proposed[accepted]
-        columns = (
-            kernel.block(X, basis_points(kernel, X, rows))
-            - factor[:, :k] @ take(factor, rows)[:, :k].T
-        )
+        columns = kernel.block(X, basis_points(kernel, X, rows))
+        columns = columns - factor[:, :k] @ take(factor, rows)[:, :k].T
         new = solve_lower(like(lower, columns), columns.T).T
         factor[:, k : k + len(rows)] = new
         unexplained = np.maximum(unexplained - to_numpy(xp.sum(new * new, axis=1)), 0.0)
         unexplained[rows] = 0.0
         unexplained[unexplained <= floor] = 0.0
-        chosen.extend(int(row) for row in rows)
-    if not chosen:  # a kernel that is zero on every candidate
-        chosen = [0]
-    return np.asarray(chosen, dtype=np.int64)
+        chosen += rows.tolist()
+    # of a kernel that is zero on every candidate the first row
+    return np.asarray(chosen or [0], dtype=np.int64)
 
 
 def _thin(
@@ -412,8 +402,7 @@ def _thin(
 
     residual : K between the proposals, less what the rows chosen before explain
     """
-    remaining, columns = residual.copy(), []
-    accepted: list[int] = []
+    remaining, columns, accepted = residual.copy(), [], []
     draws = rng.random(len(unexplained)) * unexplained
     for i in range(len(unexplained)):
         if remaining[i, i] > max(draws[i], MIN_ACCEPTED_SHARE * unexplained[i]):

@@ -4,7 +4,7 @@ The hold-out of every learner, unless `cv` says otherwise:
 
 * Queries are left out one by one (single rows where rows count one by one and have no query labels,
   single comparisons likewise), as long as that has a cheap closed form: always where all rows are
-  the basis, up to the limits of `one_by_one_is_cheap` where the basis is a subset of the rows
+  the basis, up to the limits of `default_folding` where the basis is a subset of the rows
   (`KPCR` and `KPCRank` take ten folds there).
 * Beyond that, and for learners without a closed form: ten folds of whole queries (rows,
   comparisons).
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corank.core.arrays import Index, to_numpy
+from corank.core.arrays import Index, runs_of_rows, to_numpy
 from corank.core.loss import Blend
 from corank.core.observations import ComparedRows, Problem, ScoredRows
 from corank.core.sampling import fold_numbers
@@ -57,7 +57,7 @@ class Folding:
 
     def blocks(self) -> list[Index]:
         """The units of every fold, numbered through all views."""
-        return fold_blocks(np.concatenate(self.codes), self.n_folds)
+        return fold_blocks(np.concatenate(self.codes))
 
     def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
         """The units of every view outside these folds, and those inside."""
@@ -73,8 +73,7 @@ class Folding:
         if self.n_folds <= n_folds:
             return self
         merged = fold_numbers(0, self.n_folds, n_folds, seed)
-        coarse = [np.where(codes < 0, -1, merged[codes]) for codes in self.codes]
-        return replace(self, codes=coarse)
+        return replace(self, codes=[np.where(codes < 0, -1, merged[codes]) for codes in self.codes])
 
     def only(self, first: int, end: int) -> Folding:
         """The folds from `first` to before `end`, numbered from 0; units of the others are never
@@ -89,13 +88,14 @@ class Folding:
     def take(self, units: Sequence[Index]) -> Folding:
         """The folds of chosen units per view, numbered from 0 without gaps."""
         chosen = [codes[numbers] for codes, numbers in zip(self.codes, units, strict=True)]
-        present = np.unique(np.concatenate(chosen))
-        present = present[present >= 0]
-        renumbered = []
-        for codes in chosen:
-            numbers = np.searchsorted(present, codes)
-            renumbered.append(np.where(codes < 0, -1, numbers))
-        return replace(self, codes=renumbered)
+        return replace(self, codes=_without_gaps(chosen))
+
+
+def _without_gaps(codes: Sequence[Index]) -> list[Index]:
+    """Numbers of folds per view, from 0 without gaps; −1 stays."""
+    every = np.concatenate(codes)
+    present = np.unique(every[every >= 0])
+    return [np.where(own < 0, -1, np.searchsorted(present, own)) for own in codes]
 
 
 def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
@@ -103,8 +103,7 @@ def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
     if n_folds is None:
         n_folds = int(codes.max()) + 1
     order = np.argsort(codes, kind="stable")
-    numbers = np.arange(n_folds + 1)
-    bounds = np.searchsorted(codes[order], numbers)
+    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
     return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
@@ -118,25 +117,6 @@ def fold_splits(codes: Index | Splits) -> Splits:
 
 
 # ---------------------------------------------------------------- the default
-
-
-def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int) -> bool:
-    """Whether groups are left out one by one where sums over features are the alternative.
-
-    Parameters
-    ----------
-    n_units : of all views
-    largest : number of units of the largest group
-    n_features : basis functions of all views
-    """
-    if n_units <= max(n_features, FEW_UNITS):
-        return True
-    held = n_units * n_features // n_views
-    return (
-        n_units <= UNITS_PER_FEATURE * n_features
-        and largest <= n_features
-        and held <= MAX_UNIT_FEATURES
-    )
 
 
 def default_folding(
@@ -158,18 +138,19 @@ def default_folding(
     """
     if groups is None:
         return _item_folding(problems, seed)
-    every = np.concatenate(groups)
-    present = np.unique(every[every >= 0])
-    if len(present) < 2:
+    folding = Folding(_without_gaps(groups))
+    blocks = folding.blocks()
+    if len(blocks) < 2:
         return None
-    folding = Folding([np.where(c < 0, -1, np.searchsorted(present, c)) for c in groups])
     if n_features is None:
         return folding
-    n_units = sum(len(codes) for codes in groups)
-    largest = max(len(block) for block in folding.blocks())
-    if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
-        return folding
-    return folding.coarser(N_FOLDS, seed)
+    n_units, largest = sum(map(len, groups)), max(map(len, blocks))
+    held = n_units * n_features // len(groups)
+    is_small = largest <= n_features and held <= MAX_UNIT_FEATURES
+    is_cheap = n_units <= max(n_features, FEW_UNITS) or (
+        is_small and n_units <= UNITS_PER_FEATURE * n_features
+    )
+    return folding if n_features and is_cheap else folding.coarser(N_FOLDS, seed)
 
 
 def default_codes(problem: Problem, seed: int, *, n_features: int | None) -> Index | None:
@@ -211,10 +192,8 @@ def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
 
 def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
     """Folds of equal size: every run of n_folds neighbours holds each fold once, in random order."""
-    runs = -(-n // n_folds)
-    in_order = np.tile(np.arange(n_folds), (runs, 1))
-    shuffled = rng.permuted(in_order, axis=1)
-    return shuffled.ravel()[:n]
+    in_order = np.tile(np.arange(n_folds), (-(-n // n_folds), 1))
+    return rng.permuted(in_order, axis=1).ravel()[:n]
 
 
 def same_scores(problems: Sequence[Any]) -> bool:
@@ -222,24 +201,17 @@ def same_scores(problems: Sequence[Any]) -> bool:
     first = problems[0]
     if not isinstance(first, ScoredRows):
         return True
-    index = to_numpy(first.index)
-    scores = to_numpy(first.scores)
-    for problem in problems[1:]:
-        same_rows = np.array_equal(index, to_numpy(problem.index))
-        if not same_rows or not np.array_equal(scores, to_numpy(problem.scores)):
-            return False
-    return True
+    held = [(to_numpy(problem.index), to_numpy(problem.scores)) for problem in problems]
+    return all(all(map(np.array_equal, held[0], other)) for other in held[1:])
 
 
 def has_item_form(problems: Sequence[Any]) -> bool:
     """Whether leaving items out of the only query is deleting rows of its root, up to a factor that
     views share.
     """
-    if any(
-        not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend)
-        for problem in problems
-    ):
-        return False
+    for problem in problems:
+        if not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend):
+            return False
     return getattr(problems[0].comparison, "weighting", None) == "size" or same_scores(problems)
 
 
@@ -262,9 +234,9 @@ class QueryRun:
 
     def pieces(self, n_queries: int) -> Iterator[QueryRun]:
         """The run cut into runs of at most `n_queries` queries."""
-        for first in range(0, self.count, max(n_queries, 1)):
-            count = min(max(n_queries, 1), self.count - first)
-            yield QueryRun(self.part, self.begin + first * self.size, self.size, count)
+        for run in runs_of_rows(self.count, max(n_queries, 1)):
+            begin = self.begin + run.start * self.size
+            yield QueryRun(self.part, begin, self.size, run.stop - run.start)
 
 
 @dataclass(frozen=True)
@@ -303,12 +275,10 @@ class Layout:
         order = np.lexsort((queries, together, sizes, parts))
         keys = np.stack([parts[order], sizes[order]])
         changes = np.any(np.diff(keys, prepend=-1), axis=0)
-        starts = np.flatnonzero(changes).tolist()
         runs = []
-        for begin, end in pairwise([*starts, len(order)]):
+        for begin, end in pairwise([*np.flatnonzero(changes).tolist(), len(order)]):
             part, size = keys[:, begin].tolist()
-            count = (end - begin) // size
-            runs.append(QueryRun(part, begin, size, count))
+            runs.append(QueryRun(part, begin, size, (end - begin) // size))
         bounds = np.searchsorted(keys[0], np.arange(n_folds + 3))
         return cls(order, bounds, tuple(runs), n_folds)
 
@@ -320,9 +290,7 @@ class Layout:
     @property
     def folds(self) -> Index:
         """Folds of the scored rows, −1 for none: (n,)."""
-        numbers = np.r_[np.arange(self.n_folds), -1]
-        sizes = np.diff(self.bounds[:-1])
-        return np.repeat(numbers, sizes)
+        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
 
     def rows(self, part: int) -> Index:
         """The rows of a part."""
@@ -356,8 +324,7 @@ def _covers_groups(problem: Problem, folds: Index) -> bool:
     """Whether folds, one number per unit, cut no group."""
     if problem.groups is None:
         return True
-    n_groups = int(problem.groups.max()) + 1
-    per_group = np.full(n_groups, -2, dtype=np.int64)
+    per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
     per_group[problem.groups] = folds
     return bool(np.all(per_group[problem.groups] == folds))
 

@@ -33,7 +33,7 @@ from corank.core.arrays import (
     take_columns,
     to_numpy,
     writable,
-    write_exponentials,
+    write_product,
 )
 from corank.core.storable import (
     BUILT_IN_KERNELS,
@@ -98,11 +98,6 @@ def is_registered(name: str) -> bool:
     return name in NAMED_FUNCTIONS
 
 
-def registered_function(name: str) -> KernelFunction:
-    """The function that was registered under a name."""
-    return NAMED_FUNCTIONS[name]
-
-
 @storable("Kernel")
 @dataclass(frozen=True)
 class Kernel:
@@ -128,7 +123,7 @@ class Kernel:
     @property
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
-        return is_named(self.name, "precomputed")
+        return self.name == "precomputed"
 
     @property
     def calls_function(self) -> bool:
@@ -214,7 +209,7 @@ class Kernel:
     def stretched(self, logs: NumpyArray) -> Kernel:
         """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
         scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
-        return replace(self, scales=tuple(float(scale) for scale in scales))
+        return replace(self, scales=tuple(scales.tolist()))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
         """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie
@@ -288,7 +283,7 @@ class Kernel:
         runs = runs_of_rows(X.shape[0], DIAGONAL_ROWS)
         blocks = [self.block(take(X, run), take(Z, run)) for run in runs]
         xp = namespace(blocks[0])
-        return xp.concat([xp.linalg.diagonal(block) for block in blocks])
+        return xp.concat(list(map(xp.linalg.diagonal, blocks)))
 
 
 @dataclass(frozen=True)
@@ -317,9 +312,8 @@ class RbfPoints:
         Z = Z - origin
         norms = squared_norms(Z)[:, None]
         right = kernel.gamma * xp.concat([2 * Z, -xp.ones_like(norms), -norms], axis=1)
-        return cls(
-            kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms))
-        )
+        reach = kernel.gamma * float(xp.max(norms))
+        return cls(kernel.gamma, origin, xp.matrix_transpose(right), reach)
 
     def values(self, X: Array) -> Array:
         """Kernel values between the rows of X and the points: (n, r)."""
@@ -334,10 +328,28 @@ class RbfPoints:
         return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
 
     def write(self, X: Array, out: Array) -> None:
-        """Write the kernel values into a writable array (n, r), whose rows may lie apart."""
-        write_exponentials(
-            X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out
-        )
+        """Write the kernel values, exp of (x − origin, |x − origin|², 1) @ right, into a writable
+        array (n, r), whose rows may lie apart.
+        """
+        n, d = X.shape
+        left = empty_like((int(n), int(d) + 2), out)
+        shifted, squares = left[:, :d], left[:, d]
+        is_numpy = isinstance(out, np.ndarray)
+        if is_numpy:
+            np.subtract(X, self.origin, out=shifted)
+            np.einsum("ij,ij->i", shifted, shifted, out=squares)
+        else:
+            shifted[...] = X
+            shifted -= self.origin
+            squares[...] = (shifted * shifted).sum(dim=1)
+        left[:, d + 1] = 1.0
+        write_product(left, self.right, out)
+        # exponents above 0 are rounding, and only beside large ones could it show
+        could_show = self.gamma * float(squares.max()) > MAX_EXACT_EXPONENT - self.reach
+        if is_numpy:
+            np.exp(np.minimum(out, 0.0, out=out) if could_show else out, out=out)
+        else:
+            (out.clamp_(max=0.0) if could_show else out).exp_()
 
 
 def finite_values(values: Array) -> Array:
@@ -364,16 +376,14 @@ def scale_gamma(X: Array, weights: Array | None = None) -> float:
     """1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
     n, d = X.shape
     if is_sparse(X):
-        per_row = np.repeat(
-            np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr)
-        )
+        row_weights = np.ones(n) if weights is None else np.asarray(weights)
+        per_entry = np.repeat(row_weights, np.diff(X.indptr))
         values = X.data.astype(np.float64)
-        total = (float(n) if weights is None else float(np.sum(weights))) * d
-        mean = float(per_row @ values) / total
+        total = float(np.sum(row_weights)) * d
+        mean = float(per_entry @ values) / total
         # entries that are not stored are 0: each adds (0 − mean)²
-        variance = (
-            float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2
-        ) / total
+        squares = float(per_entry @ (values - mean) ** 2)
+        variance = (squares + (total - float(per_entry.sum())) * mean**2) / total
     else:
         xp = namespace(X)
         X = float64(X)
@@ -447,9 +457,8 @@ def _sparse_distances(X: Array, Z: Array, norm: int) -> FloatArray:
         from sklearn.metrics.pairwise import manhattan_distances
 
         for matrix in (X, Z):  # it reads short indices only
-            matrix.indices, matrix.indptr = (
-                numbers.astype(np.int32, copy=False) for numbers in (matrix.indices, matrix.indptr)
-            )
+            matrix.indices = matrix.indices.astype(np.int32, copy=False)
+            matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
         return np.asarray(manhattan_distances(X, Z))
     lengths = squared_norms(X)[:, None] + squared_norms(Z)[None, :]
     squares = lengths - 2 * product(X, Z)

@@ -124,6 +124,7 @@ class QueryLoss:
         self.counts, self.totals = sums[:, 0], sums[:, 1]
         self.weight = float(xp.sum(self.totals))  # of all rows
         self.between, self.within = comparison.scales(self.totals, self.counts)
+        self._roots = xp.sqrt(self.between), xp.sqrt(self.within)
         # unit vectors of the levels of all queries, (n,): U has them as its columns, zeros elsewhere
         self.direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
 
@@ -143,17 +144,11 @@ class QueryLoss:
 
     def root(self, x: Array) -> Array:
         """J x."""
-        xp = namespace(self.within)
-        return self._project(
-            self.root_weights[:, None] * x, xp.sqrt(self.between), xp.sqrt(self.within)
-        )
+        return self._project(self.root_weights[:, None] * x, *self._roots)
 
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z."""
-        xp = namespace(self.within)
-        return self.root_weights[:, None] * self._project(
-            z, xp.sqrt(self.between), xp.sqrt(self.within)
-        )
+        return self.root_weights[:, None] * self._project(z, *self._roots)
 
     def conjugate(self, matrix: Array) -> Array:
         """J K Jᵀ for a symmetric K (n, n), which may be overwritten. O(n²)."""
@@ -171,19 +166,15 @@ class QueryLoss:
         sums = segment_sum(matrix, self.queries, self.n_queries, direction)
         inner = segment_sum(sums.T, self.queries, self.n_queries, direction).T
         spread = direction[None, :] * xp.take(inner * damping[None, :], self.queries, axis=1)
-        return subtract_symmetric(
-            matrix, direction, damping[:, None] * (sums - spread / 2), self.queries
-        )
+        rows = damping[:, None] * (sums - spread / 2)
+        return subtract_symmetric(matrix, direction, rows, self.queries)
 
     def unroot(self, z: Array) -> Array:
         """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs
         nothing.
         """
-        between, within = (
-            inverse_where(scale > 0, namespace(z).sqrt(scale))
-            for scale in (self.between, self.within)
-        )
-        return self._project(z, between, within) / self.root_weights[:, None]
+        inverses = (inverse_where(root > 0, root) for root in self._roots)
+        return self._project(z, *inverses) / self.root_weights[:, None]
 
     def apply(self, x: Array) -> Array:
         """L x = JᵀJ x, without the root."""
@@ -219,16 +210,14 @@ class GraphLoss:
 
     def root(self, x: Array) -> Array:
         """J x."""
-        return namespace(x).concat(
-            [self.scores.root(take(x, self.places)), self.edges.root(x)], axis=0
-        )
+        roots = [self.scores.root(take(x, self.places)), self.edges.root(x)]
+        return namespace(x).concat(roots, axis=0)
 
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z."""
-        n = self.scores.n_roots
-        scored = self.scores.root_transposed(z[:n, :])
-        of_edges = self.edges.root_transposed(z[n:, :])
-        return segment_sum(scored, self.places, self.edges.n_rows) + of_edges
+        n, edges = self.scores.n_roots, self.edges
+        scored = segment_sum(self.scores.root_transposed(z[:n, :]), self.places, edges.n_rows)
+        return scored + edges.root_transposed(z[n:, :])
 
     def conjugate(self, matrix: Array) -> Array:
         """J K Jᵀ for a symmetric K (n, n)."""
@@ -260,16 +249,16 @@ class PairLoss:
 
     def root(self, x: Array) -> Array:
         """J x."""
-        return namespace(x).sqrt(self.weights)[:, None] * (
-            take(x, self.winners) - take(x, self.losers)
-        )
+        gaps = take(x, self.winners) - take(x, self.losers)
+        return namespace(x).sqrt(self.weights)[:, None] * gaps
 
     def root_transposed(self, z: Array) -> Array:
         """Jᵀ z."""
         weighted = namespace(z).sqrt(self.weights)[:, None] * z
-        return segment_sum(weighted, self.winners, self.n_rows) - segment_sum(
-            weighted, self.losers, self.n_rows
+        won, lost = (
+            segment_sum(weighted, rows, self.n_rows) for rows in (self.winners, self.losers)
         )
+        return won - lost
 
     def conjugate(self, matrix: Array) -> Array:
         """J K Jᵀ for a symmetric K (n, n)."""

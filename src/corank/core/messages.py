@@ -94,10 +94,9 @@ def held_out_error(
         constant = None if constant is None else math.sqrt(constant)
         error, meaning = root, f"root mean {meaning}"
     text = rounded(error) + ("" if spread is None else f" ± {rounded(spread, 2)}")
-    return (
-        f"{text}{'' if constant is None else f', against {rounded(constant)} for a constant prediction'}"
-        f" ({meaning})"
-    )
+    if constant is not None:
+        text += f", against {rounded(constant)} for a constant prediction"
+    return f"{text} ({meaning})"
 
 
 def distance_in_words(names: Sequence[str], shares: Iterable[float], weight: float = 1.0) -> str:
@@ -123,8 +122,5 @@ def measured(value: float, sign: str = "") -> str:
     """The value of a measure, which below 100 has four decimals so that values stand below each
     other.
     """
-    return (
-        f"{value:{sign}.4f}"
-        if value == 0 or 0.001 <= abs(value) < 100
-        else rounded(value, sign=sign)
-    )
+    is_usual = value == 0 or 0.001 <= abs(value) < 100
+    return f"{value:{sign}.4f}" if is_usual else rounded(value, sign=sign)

@@ -133,8 +133,7 @@ class ScoredRows:
     def regrouped(self, codes: Index) -> ScoredRows:
         """The rows in other queries, by their codes (n,)."""
         queries = like(codes, self.scores, "int64")
-        n_queries = int(codes.max()) + 1
-        return replace(self, queries=queries, n_queries=n_queries)
+        return replace(self, queries=queries, n_queries=int(codes.max()) + 1)
 
     def beside(self, reference: Array) -> ScoredRows:
         """The rows in the library and on the device of a reference; CSR stays CSR."""
@@ -207,8 +206,7 @@ class ScoredRows:
     def targets(self) -> Array:
         """J s and J 1."""
         xp = namespace(self.scores)
-        ones = xp.ones_like(self.scores)
-        both = xp.stack([self.scores, ones], axis=1)
+        both = xp.stack([self.scores, xp.ones_like(self.scores)], axis=1)
         return self.operator.root(both)
 
     @property
@@ -244,16 +242,8 @@ class ScoredRows:
             per_query = np.zeros(self.n_queries, dtype=np.int64)
             per_query[codes] = folds
             folds = per_query
-        return gather(
-            self.features,
-            self.scores,
-            codes,
-            self.weights,
-            self.comparison,
-            features,
-            size,
-            folds,
-        )
+        rows = self.features, self.scores, codes, self.weights
+        return gather(*rows, self.comparison, features, size, folds)
 
     def residuals(self, predictions: Array) -> Array:
         """J (s − predictions)."""
@@ -301,8 +291,7 @@ class ScoredRows:
         codes = query_codes(self.queries, len(self))
         codes, n_queries = first_appearance(codes)
         column = self.scores[:, None]
-        centred = self.operator.unroot(self.operator.root(column))
-        levels = column - centred
+        levels = column - self.operator.unroot(self.operator.root(column))
         spread = float(np.ptp(to_numpy(column - levels)))
         step = TIE * (spread or 1.0)
         gaps = to_numpy(predictions - levels)
@@ -344,9 +333,9 @@ class ComparedRows:
     @cached_property
     def reference(self) -> Array:
         """An empty array beside the features."""
-        features = (
-            self.features.parts[0][0] if isinstance(self.features, SideBySide) else self.features
-        )
+        features = self.features
+        if isinstance(features, SideBySide):
+            features = features.parts[0][0]
         return np.empty(0) if is_sparse(features) else namespace(features).asarray(features)[:0, :0]
 
     @cached_property
@@ -375,14 +364,11 @@ class ComparedRows:
     def take(self, units: Index) -> ComparedRows:
         """The problem with the given comparisons only, on all rows."""
         groups, _ = first_appearance(self.groups[units])
-        return replace(
-            self,
-            winners=self.winners[units],
-            losers=self.losers[units],
-            margins=self.margins[units],
-            weights=self.weights[units],
-            groups=groups,
-        )
+        return replace(self, groups=groups, **self._chosen(units))
+
+    def _chosen(self, units: Index) -> dict[str, Array]:
+        names = ("winners", "losers", "margins", "weights")
+        return {name: getattr(self, name)[units] for name in names}
 
     def statistics(self, features: Features, size: int, folds: Index | None) -> Statistics:
         """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores.
@@ -390,20 +376,18 @@ class ComparedRows:
         An item's features are made once where those of all items fit into memory, else in every
         block that compares it.
         """
-        units = np.arange(len(self.winners))
-        operator = self.operator
-        held = (
-            features(self.features) if self.features.shape[0] * size <= MAX_ITEM_FEATURES else None
-        )
+        units, operator = np.arange(len(self.winners)), self.operator
+        held = None
+        if self.features.shape[0] * size <= MAX_ITEM_FEATURES:
+            held = features(self.features)
 
         def differences(block: Index) -> Array:
             if held is None:
                 return self.unit_features(features, block)
             return take(held, self.winners[block]) - take(held, self.losers[block])
 
-        return gather(
-            units, operator.margins, None, operator.weights, Pointwise(), differences, size, folds
-        )
+        rows = units, operator.margins, None, operator.weights
+        return gather(*rows, Pointwise(), differences, size, folds)
 
     def freedom(self, units: Index | None = None) -> int:
         """The rank of the loss: the number of comparisons, of all where `units` is None."""
@@ -424,9 +408,8 @@ class ComparedRows:
 
     def predictions(self, residuals: Array) -> Array:
         """The margins less the residuals."""
-        operator = self.operator
-        roots = namespace(residuals).sqrt(operator.weights)
-        return operator.margins[:, None] - residuals / roots[:, None]
+        roots = namespace(residuals).sqrt(self.operator.weights)
+        return self.operator.margins[:, None] - residuals / roots[:, None]
 
     def per_unit(self, rows: Array) -> Array:
         """Winner less loser, (p, c), of values of the rows (n, c)."""
@@ -436,15 +419,9 @@ class ComparedRows:
     def unit_rows(self) -> ScoredRows:
         """The comparisons as rows without features that count one by one, margins as scores."""
         operator = self.operator
-        numbers = np.arange(len(self.winners))
-        return ScoredRows(
-            features=zeros_beside((len(numbers), 0), self.reference),
-            scores=operator.margins,
-            queries=like(self.groups, self.reference, "int64"),
-            n_queries=int(self.groups.max()) + 1,
-            weights=operator.weights,
-            index=like(numbers, self.reference, "int64"),
-        )
+        nothing = zeros_beside((len(self.winners), 0), self.reference)
+        rows = ScoredRows.of(nothing, operator.margins, None, operator.weights)
+        return rows.regrouped(self.groups)
 
     def rows_without(self, kept: Index, left: Index) -> Index:
         """Rows that no unit kept needs when others are left out."""
@@ -555,13 +532,10 @@ class GraphRows(ComparedRows):
         first, second = self._split(units)
         return replace(
             self,
-            winners=self.winners[second],
-            losers=self.losers[second],
-            margins=self.margins[second],
-            weights=self.weights[second],
             groups=None if self.groups is None else self.groups[units],
             scored=self.scored.take(first),
             places=self.places[first],
+            **self._chosen(second),
         )
 
     def regrouped(self, codes: Index) -> GraphRows:
@@ -667,11 +641,11 @@ def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
     largest = float(np.max(np.abs(values)))
     difference = float(np.max(spreads(values, codes)))
     if 0 < difference < LOST_SHARE * largest:
+        where, whose = ("", "") if queries is None else (" within a query", " of each query")
         raise ValueError(
-            f"y: scores of size {largest:.3g} differ by at most"
-            f" {difference:.3g}{'' if queries is None else ' within a query'}, which is lost in"
-            f" rounding; subtract the level{'' if queries is None else ' of each query'} from the"
-            " scores, or round them if those are ties."
+            f"y: scores of size {largest:.3g} differ by at most {difference:.3g}{where}, which is"
+            f" lost in rounding; subtract the level{whose} from the scores, or round them if those"
+            " are ties."
         )
 
 

@@ -78,11 +78,8 @@ def as_labels(qid: Any, name: str) -> NumpyArray:
         raise ValueError(
             f"{name} must have one label per row, and lists cannot be labels: {error}"
         ) from error
-    if (
-        isinstance(qid, list | tuple)
-        and labels.dtype.kind in "US"
-        and not all(isinstance(v, str | bytes) for v in qid)
-    ):
+    is_text = isinstance(qid, list | tuple) and labels.dtype.kind in "US"
+    if is_text and not all(isinstance(label, str | bytes) for label in qid):
         labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
     if labels.ndim != 1:
         raise ValueError(
@@ -246,8 +243,7 @@ def _starts_run(a: NumpyArray) -> Mask:
 
 def _at_run_start(before: NumpyArray, starts: Mask) -> NumpyArray:
     # `before` never falls, so the last start seen holds the largest value.
-    at_start: NumpyArray = np.maximum.accumulate(np.where(starts, before, 0), axis=1)
-    return at_start
+    return np.asarray(np.maximum.accumulate(np.where(starts, before, 0), axis=1))
 
 
 def _weigh_inversions(ranks: NDArray[np.intp], weight: NumpyArray) -> NumpyArray:

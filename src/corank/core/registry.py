@@ -62,9 +62,7 @@ def declare(record: LearnerRecord) -> None:
     """
     if RECORDS.get(record.name) == record:
         return
-    if any(
-        record.name == other.name or record.method == other.method for other in RECORDS.values()
-    ):
+    if record.name in RECORDS or record.method in [other.method for other in RECORDS.values()]:
         raise ValueError(
             f"a learner called {record.name!r} or {record.method!r} is declared already."
         )

@@ -58,13 +58,9 @@ def smallest_draws(begin: int, count: int, size: int, seed: int) -> tuple[Index,
     while True:
         blocks = range(begin // BLOCK_ROWS, (begin + count - 1) // BLOCK_ROWS + 1)
         looked_at = [_smallest_of_block(block, seed, limit) for block in blocks]
-        distances = np.concatenate(
-            [
-                block * BLOCK_ROWS + p - begin
-                for block, (p, _) in zip(blocks, looked_at, strict=True)
-            ]
-        )
-        draws = np.concatenate([block_draws for _, block_draws in looked_at])
+        starts = [block * BLOCK_ROWS - begin for block in blocks]
+        places, draws = map(np.concatenate, zip(*looked_at, strict=True))
+        distances = places + np.repeat(starts, [len(own) for own, _ in looked_at])
         inside = (distances >= 0) & (distances < count)
         distances, draws = distances[inside], draws[inside]
         if len(distances) >= size or limit == 1.0:
@@ -83,19 +79,15 @@ def _smallest_of_block(block: int, seed: int, limit: float) -> tuple[Index, Floa
     """
     rng = np.random.default_rng([seed, block])
     keys = rng.integers(0, 2**16, 3)
-    expected = BLOCK_ROWS * limit
-    count = (
-        BLOCK_ROWS
-        if limit >= 1
-        else min(BLOCK_ROWS, int(expected + SPREAD * np.sqrt(expected) + SPREAD))
-    )
+    count, expected = BLOCK_ROWS, BLOCK_ROWS * limit
+    if limit < 1:
+        count = min(count, int(expected + SPREAD * np.sqrt(expected) + SPREAD))
     gaps = rng.standard_exponential(count) / (BLOCK_ROWS - np.arange(count))
     draws = -np.expm1(-np.cumsum(gaps))
     while count < BLOCK_ROWS and draws[-1] <= limit:
         more = min(count, BLOCK_ROWS - count)
-        gaps = np.concatenate(
-            [gaps, rng.standard_exponential(more) / (BLOCK_ROWS - np.arange(count, count + more))]
-        )
+        left = BLOCK_ROWS - np.arange(count, count + more)
+        gaps = np.concatenate([gaps, rng.standard_exponential(more) / left])
         count += more
         draws = -np.expm1(-np.cumsum(gaps))
     if limit < 1:
@@ -135,9 +127,7 @@ def smallest(values: FloatArray, size: int) -> Index:
     """The positions of the `size` smallest values, sorted."""
     if len(values) <= size:
         return np.arange(len(values))
-    return (
-        np.sort(np.argpartition(values, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
-    )
+    return np.sort(np.argpartition(values, max(size - 1, 0))[:size])
 
 
 def fold_numbers(begin: int, count: int, n_folds: int, seed: int) -> Index:
@@ -150,9 +140,8 @@ def fold_numbers(begin: int, count: int, n_folds: int, seed: int) -> Index:
     for block in range(first_block, (begin + max(count, 1) - 1) // width + 1):
         needed = min(BLOCK_FOLD_RUNS, -(-(begin + count - block * width) // n_folds))
         rng = np.random.default_rng([seed, block] if block else seed)
-        blocks.append(
-            rng.permuted(np.tile(np.arange(n_folds), (max(needed, 0), 1)), axis=1).ravel()
-        )
+        runs = np.tile(np.arange(n_folds), (max(needed, 0), 1))
+        blocks.append(rng.permuted(runs, axis=1).ravel())
     offset = begin - first_block * width
     return np.concatenate(blocks)[offset : offset + count]
 

@@ -79,16 +79,12 @@ def storable(name: str) -> Callable[[AnyType], AnyType]:
 
 def type_name(value: object) -> str | None:
     """The name in files of the type of a value, None where it is not storable."""
-    return next(
-        (name for name, storable_type in STORABLE.items() if storable_type is type(value)), None
-    )
+    return next((name for name, stored in STORABLE.items() if stored is type(value)), None)
 
 
 def function_name(function: object) -> str | None:
     """The name under which a function was registered, None where it was not."""
-    return next(
-        (name for name, registered in NAMED_FUNCTIONS.items() if registered is function), None
-    )
+    return next((name for name, known in NAMED_FUNCTIONS.items() if known is function), None)
 
 
 # ---- kinds
@@ -167,11 +163,13 @@ def size(symbol: str) -> Kind:
 def array(type_name: str, *symbols: str) -> Kind:
     """An array of one type."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
-        is_array = isinstance(value, np.ndarray) and value.dtype.name == type_name
-        return is_array and sizes.agree(value.shape, symbols)
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, np.ndarray)
+            and value.dtype.name == type_name
+            and sizes.agree(value.shape, symbols)
+        )
+    )
 
 
 def finite(type_name: str, *symbols: str) -> Kind:
@@ -213,15 +211,14 @@ def feature_rows(rows: str, columns: str) -> Kind:
     """Features of rows: a matrix of float64 or float32, or CSR, without NaN and infinity; or of
     objects.
     """
-    dense = (
-        floats(rows, columns) | finite("float32", rows, columns) | array("object", rows, columns)
-    )
+    shape = rows, columns
+    dense = floats(*shape) | finite("float32", *shape) | array("object", *shape)
 
     def fits(value: Any, sizes: Sizes) -> bool:
         if not is_sparse(value):
             return dense.fits(value, sizes)
         known = value.dtype.name in ("float64", "float32") and bool(np.isfinite(value.data).all())
-        return known and sizes.agree(value.shape, (rows, columns))
+        return known and sizes.agree(value.shape, shape)
 
     return Kind(fits)
 
@@ -237,21 +234,26 @@ def names(symbol: str) -> Kind:
 def several(kind: Kind, symbol: str = "_") -> Kind:
     """A list or a tuple of values of one kind."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
-        is_list = isinstance(value, list | tuple) and sizes.agree((len(value),), (symbol,))
-        return is_list and all(kind.fits(item, sizes) for item in value)
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, list | tuple)
+            and sizes.agree((len(value),), (symbol,))
+            and all(kind.fits(item, sizes) for item in value)
+        )
+    )
 
 
 def pair(first: Kind, second: Kind) -> Kind:
     """A list or a tuple of two values."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
-        is_pair = isinstance(value, list | tuple) and len(value) == 2
-        return is_pair and first.fits(value[0], sizes) and second.fits(value[1], sizes)
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, list | tuple)
+            and len(value) == 2
+            and first.fits(value[0], sizes)
+            and second.fits(value[1], sizes)
+        )
+    )
 
 
 def per_view(kind: Kind) -> Kind:
@@ -270,21 +272,25 @@ def per_view(kind: Kind) -> Kind:
 def by_name(kind: Kind) -> Kind:
     """A dict from any names to values of one kind."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
-        is_dict = isinstance(value, dict) and all(isinstance(key, str) for key in value)
-        return is_dict and all(kind.fits(item, sizes) for item in value.values())
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, dict)
+            and all(isinstance(key, str) for key in value)
+            and all(kind.fits(item, sizes) for item in value.values())
+        )
+    )
 
 
 def entries(**kinds: Kind) -> Kind:
     """A dict with these keys."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
-        is_dict = isinstance(value, dict) and set(value) == set(kinds)
-        return is_dict and all(kind.fits(value[key], sizes) for key, kind in kinds.items())
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, dict)
+            and set(value) == set(kinds)
+            and all(kind.fits(value[key], sizes) for key, kind in kinds.items())
+        )
+    )
 
 
 def function(role: str, built_in: Collection[str] = ()) -> Kind:

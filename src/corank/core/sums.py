@@ -30,12 +30,12 @@ from corank.core.arrays import (
     forget,
     gram_of,
     in_order,
-    is_out_of_memory,
     is_rising,
     like,
     namespace,
     run_starts,
     runs_of_rows,
+    sum_of,
     take,
     writable,
     zeros_beside,
@@ -94,8 +94,7 @@ class Gram:
         xp = namespace(self.matrix)
         ones = like(np.ones((1, coefficients.shape[1])), self.matrix)
         vectors = xp.concat([-coefficients, ones, -offset * ones], axis=0)
-        losses = xp.sum(vectors * (self.matrix @ vectors), axis=0)
-        return at_least_zero(losses)
+        return at_least_zero(xp.sum(vectors * (self.matrix @ vectors), axis=0))
 
     def explained(self, coefficients: Array, offset: float) -> tuple[Array, Array]:
         """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each.
@@ -134,14 +133,10 @@ class Moments:
             return self
         weight = self.weight + other.weight
         step = other.mean - self.mean
-        scatter = (
-            self.scatter
-            + other.scatter
-            + (self.weight * other.weight / weight) * (step[:, None] * step[None, :])
-        )
-        return Moments(
-            weight, self.count + other.count, self.mean + (other.weight / weight) * step, scatter
-        )
+        between = (self.weight * other.weight / weight) * (step[:, None] * step[None, :])
+        scatter = self.scatter + other.scatter + between
+        mean = self.mean + (other.weight / weight) * step
+        return Moments(weight, self.count + other.count, mean, scatter)
 
     def transformed(self, of_vector: Transformation, of_matrix: Transformation) -> Moments:
         """The moments with the vector (c,) and the matrix (c, c) transformed."""
@@ -151,9 +146,8 @@ class Moments:
         """The sums of these rows as one whole query."""
         sizes = like([self.weight], self.mean), like([float(self.count)], self.mean)
         between, within = (float(scale[0]) for scale in comparison.scales(*sizes))
-        matrix = within * self.scatter + between * self.weight * (
-            self.mean[:, None] * self.mean[None, :]
-        )
+        level = self.mean[:, None] * self.mean[None, :]
+        matrix = within * self.scatter + between * self.weight * level
         return Gram(matrix, self.weight, self.count - (between == 0))
 
 
@@ -189,18 +183,10 @@ class Statistics:
         return self._sum([fold])
 
     def _sum(self, folds: Iterable[int]) -> Gram:
-        numbers = list(folds)
-        queries, parts = (
-            tuple(self.queries[k] for k in numbers),
-            tuple(self.parts[k] for k in numbers),
-        )
-        chosen = Statistics(self.comparison, queries, parts).collapsed()
-        moments = chosen.parts[0]
-        return (
-            chosen.queries[0]
-            if moments is None
-            else chosen.queries[0] + moments.gram(self.comparison)
-        )
+        grams, parts = zip(*((self.queries[k], self.parts[k]) for k in folds), strict=True)
+        chosen = Statistics(self.comparison, grams, parts).collapsed()
+        (gram,), (moments,) = chosen.queries, chosen.parts
+        return gram if moments is None else gram + moments.gram(self.comparison)
 
     def mapped(self, whitening: Array) -> Statistics:
         """The sums with features Φ W for W (r, k). O(r² k)."""
@@ -235,10 +221,7 @@ class Statistics:
         moments: Moments | None = None
         for part in self.parts:
             moments = moments if part is None else part.merge(moments)
-        total = self.queries[0]
-        for gram in self.queries[1:]:
-            total = total + gram
-        return Statistics(self.comparison, (total,), (moments,))
+        return Statistics(self.comparison, (sum_of(self.queries),), (moments,))
 
     def with_folds(self, n_folds: int) -> Statistics:
         """The sums with empty folds at the end, up to a number of folds."""
@@ -354,11 +337,9 @@ class Accumulator:
         """The sums between the ends, and the queries at both ends; only a head where all rows are
         one query.
         """
-        tail = (
-            None
-            if self._open is None
-            else End(self._open_query, self._fold(self._open_query), self._open)
-        )
+        tail = None
+        if self._open is not None:
+            tail = End(self._open_query, self._fold(self._open_query), self._open)
         between = Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
         return (between, tail, None) if self._head is None else (between, self._head, tail)
 
@@ -471,7 +452,7 @@ class Accumulator:
             yield step(job)
             return
         except Exception as error:
-            if not is_out_of_memory(error):
+            if type(error).__name__ != "OutOfMemoryError":
                 raise
             size = len(queries[job.rows])
             if size <= MIN_DEVICE_ROWS:
@@ -579,22 +560,20 @@ def gather(
     fold.
     """
     n = X.shape[0]
-    by_items = queries is None and comparison.needs_queries
     codes = np.arange(n) if queries is None else queries
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
     ordered = not comparison.needs_queries or is_rising(codes)
     order = None if ordered else np.argsort(codes, kind="stable")
     if chunk_rows is None:  # rows in order are not copied, others chunk by chunk
         chunk_rows = max(n, 1) if ordered else CHUNK_ROWS
-    for begin in range(0, n, chunk_rows):
-        end = min(begin + chunk_rows, n)
-        rows: Any = slice(begin, end) if order is None else order[begin:end]
-        row_weights = take(weights, rows)
-        if by_items:
-            row_folds = np.zeros(end - begin, dtype=np.int64) if folds is None else folds[begin:end]
-            accumulator.add_items(take(X, rows), take(scores, rows), row_weights, row_folds)
+    for run in runs_of_rows(n, chunk_rows):
+        rows: Any = run if order is None else order[run]
+        block = take(X, rows), take(scores, rows)
+        if queries is None and comparison.needs_queries:  # items of one query
+            row_folds = np.zeros(len(codes[run]), dtype=np.int64) if folds is None else folds[run]
+            accumulator.add_items(*block, take(weights, rows), row_folds)
         else:
-            accumulator.add(take(X, rows), take(scores, rows), codes[rows], row_weights)
+            accumulator.add(*block, codes[rows], take(weights, rows))
     return accumulator.result()
 
 
@@ -640,11 +619,8 @@ class Spans:
                 inner = [joined]
         else:
             head, tail = self.head, other.tail or right
-            inner = [
-                end
-                for end, ends in ((self.tail, True), (right, other.tail is not None))
-                if end and ends
-            ]
+            ended = (self.tail, right if other.tail else None)
+            inner = [end for end in ended if end]
         for end in inner:
             between = _with_query(between, end)
         return Spans(between, head, tail)

@@ -94,13 +94,11 @@ class Reservoir:
         """The `size` rows with the smallest draws, as one piece."""
         if not self.pieces:
             return replace(self, limit=size)
-        numbers, draws, features = zip(*self.pieces, strict=True)
-        kept = smallest(np.concatenate(draws), size)
-        piece = (
-            np.concatenate(numbers)[kept],
-            np.concatenate(draws)[kept],
-            take(stack_rows(list(features)), kept),
+        numbers, draws, features = (
+            stack_rows(list(each)) for each in zip(*self.pieces, strict=True)
         )
+        kept = smallest(draws, size)
+        piece = numbers[kept], draws[kept], take(features, kept)
         return Reservoir(size, (piece,) if len(kept) else ())
 
     def beside(self, reference: Array) -> Reservoir:
@@ -119,12 +117,9 @@ class Reservoir:
 
     def rows(self) -> tuple[Index, Array | None]:
         """Row numbers and features of the sample; features are None where there are no rows."""
-        cut = self.cut(self.limit)
-        return (
-            (cut.pieces[0][0], cut.pieces[0][2])
-            if cut.pieces
-            else (np.zeros(0, dtype=np.int64), None)
-        )
+        for numbers, _, features in self.cut(self.limit).pieces:
+            return numbers, features
+        return np.zeros(0, dtype=np.int64), None
 
 
 class Part(Protocol):
@@ -176,14 +171,10 @@ class HeldRows:
 
     def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` rows, drawn by row number."""
-        rows = self.rows
+        rows, features = self.rows, partial(take, self.features)
         if rows is None:
-            return Reservoir.of_run(
-                size, self.first, self.n_rows, seed, partial(take, self.features)
-            )
-        return Reservoir.of(
-            size, self.first + rows, seed, lambda kept: take(self.features, rows[kept])
-        )
+            return Reservoir.of_run(size, self.first, self.n_rows, seed, features)
+        return Reservoir.of(size, self.first + rows, seed, lambda kept: features(rows[kept]))
 
     def pieces(self) -> Iterator[Piece]:
         """Rows in query order are handed on as they are; others are copied piece by piece."""
@@ -287,11 +278,9 @@ class StreamedRows:
                 if not is_rising(codes):
                     order = np.argsort(codes, kind="stable")
             codes = codes + (next_code - goes_on)
-            yield (
-                Piece(X, codes)
-                if order is None
-                else Piece(take(X, order), codes[order], order=order)
-            )
+            if order is not None:
+                X, codes = take(X, order), codes[order]
+            yield Piece(X, codes, order=order)
             next_code += n_codes - goes_on
         self._check_count(count)
 
@@ -300,10 +289,10 @@ class StreamedRows:
         for position, chunk in enumerate(self.source):
             is_pair = isinstance(chunk, tuple) and len(chunk) == 2
             X, labels = chunk if is_pair else (chunk, None)
-            if labels is not None:
-                labels = (
-                    to_numpy(labels) if is_foreign(labels) else as_labels(labels, "qid of unscored")
-                )
+            if labels is not None and is_foreign(labels):
+                labels = to_numpy(labels)
+            elif labels is not None:
+                labels = as_labels(labels, "qid of unscored")
             if with_labels is not None and with_labels != (labels is not None):
                 raise ValueError(
                     f"unscored: chunk {position} differs from the first one in having a qid; all or"
@@ -360,9 +349,7 @@ class UnscoredRows:
 
     def everything(self) -> tuple[Array | None, Index, Array | None]:
         """All rows as they came, part by part: features, query codes, weights. For few rows only."""
-        features: list[Array] = []
-        codes: list[Index] = []
-        weights: list[Any] = []
+        features, codes, weights = [], [], []
         for piece in self._unordered_pieces():
             original = slice(None) if piece.order is None else np.argsort(piece.order)
             features.append(take(piece.features, original))

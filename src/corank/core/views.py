@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import reduce
-from itertools import pairwise, permutations
+from itertools import combinations, pairwise, permutations
 from numbers import Integral, Real
 from operator import mul
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -138,17 +138,21 @@ def read_views(
     if isinstance(views, random_split | random_bases):
         views = views.views(n_columns, rng)
     with_indices = numbered_views(views, n_columns, names)
-    _warn_of_overlap(with_indices, n_columns)
+    if all(len(view.columns) == n_columns for view in with_indices):
+        return with_indices  # on purpose: other kernels or basis rows
+    for other, view in combinations(with_indices, 2):
+        if len(shared := np.intersect1d(view.columns, other.columns)):
+            warn_user(
+                f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
+                " is then cheap."
+            )
     return with_indices
 
 
 def numbered_views(views: Any, n_columns: int, names: Array | None) -> list[View]:
     """A list of views, with their columns as indices."""
-    if (
-        not isinstance(views, Sequence)
-        or not views
-        or not all(isinstance(view, View) for view in views)
-    ):
+    is_list = isinstance(views, Sequence) and len(views) > 0
+    if not is_list or not all(isinstance(view, View) for view in views):
         raise TypeError(
             "views must be a list of View, as in [View('a_*')]; those of a learner also a number,"
             " random_split(n) or random_bases(n)."
@@ -243,18 +247,6 @@ def _named_columns(pattern: str, names: Array | None, view: str) -> NumpyArray:
     return np.asarray(positions)
 
 
-def _warn_of_overlap(views: list[View], n_columns: int) -> None:
-    if all(len(view.columns) == n_columns for view in views):
-        return  # on purpose: other kernels or basis rows
-    for position, view in enumerate(views):
-        for other in views[:position]:
-            if len(shared := np.intersect1d(view.columns, other.columns)):
-                warn_user(
-                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement"
-                    " is then cheap."
-                )
-
-
 # ---------------------------------------------------------------- agreement of pairs of views
 
 
@@ -310,11 +302,9 @@ def disagreements(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
 
 def are_by_name(views: Any) -> bool:
     """Whether views, where there are any, name their columns."""
-    columns = (
-        [view.columns for view in views if isinstance(view, View)]
-        if isinstance(views, list | tuple)
-        else []
-    )
+    if not isinstance(views, list | tuple):
+        return False
+    columns = [view.columns for view in views if isinstance(view, View)]
     return any(
         isinstance(column, str)
         for chosen in columns
@@ -549,10 +539,8 @@ class BlockKernel(Kernel):
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r)."""
         left = self.blocks(X)
         right = left if X is Z else self.blocks(Z)
-        values = [
-            part.block(own, other) for (part, own), (_, other) in zip(left, right, strict=True)
-        ]
-        return self._joined(values)
+        pairs = zip(left, right, strict=True)
+        return self._joined([part.block(own, other) for (part, own), (_, other) in pairs])
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for every row: (n,)."""
@@ -616,11 +604,8 @@ class SideBySide:
 
     def take_rows(self, rows: Any) -> SideBySide:
         """The given rows of every view."""
-        first, _ = self.parts[0]
-        if all(X is first for X, _ in self.parts):
-            taken = take(first, rows)
-            return SideBySide(tuple((taken, columns) for _, columns in self.parts))
-        return SideBySide(tuple((take(X, rows), columns) for X, columns in self.parts))
+        taken = {id(X): take(X, rows) for X in {id(X): X for X, _ in self.parts}.values()}
+        return SideBySide(tuple((taken[id(X)], columns) for X, columns in self.parts))
 
     __getitem__ = take_rows
 
@@ -648,9 +633,8 @@ class JointFeatures:
 
     def write(self, rows: SideBySide, out: Array) -> None:
         """(n, size) into a NumPy array."""
-        for phi, features, (begin, end) in zip(
-            self.maps, rows.features(), pairwise(self.ends), strict=True
-        ):
+        parts = zip(self.maps, rows.features(), pairwise(self.ends), strict=True)
+        for phi, features, (begin, end) in parts:
             phi.write(features, out[:, begin:end])
 
     def whitened(self, statistics: Statistics) -> Statistics:
@@ -704,7 +688,7 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
             )
     ends = np.cumsum([0, *(X.shape[1] for X in blocks)])
     views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
-    if any(is_sparse(X) for X in blocks):
-        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in blocks], format="csr")
+    if any(map(is_sparse, blocks)):
+        stacked: Any = sparse.hstack(list(map(sparse.csr_array, blocks)), format="csr")
         return stacked, views
     return namespace(blocks[0]).concat(blocks, axis=1), views

@@ -125,8 +125,7 @@ def make_ranking(
     first, second, third = (X @ directions).T
     y = (np.sin(2.0 * first) + first + second * third) / 1.9
     offsets = offset * rng.standard_normal(n_queries)
-    errors = noise * rng.standard_normal(n_rows)
-    y += np.repeat(offsets, query_size) + errors
+    y += np.repeat(offsets, query_size) + noise * rng.standard_normal(n_rows)
     n_scored = max(2, round(scored_share * query_size))
     places = np.tile(np.arange(query_size), (n_queries, 1))
     rank_in_query = rng.permuted(places, axis=1).ravel()
@@ -215,9 +214,7 @@ def make_two_views(
         target += offset * rng.standard_normal(2 * n_queries)[query]
     y = target[:n_fit].copy()
     y[n_scored:] = np.nan
-    names = []
-    for view in ("a", "b"):
-        names += [f"{view}_{column}" for column in range(n_features)]
+    names = [f"{view}_{column}" for view in "ab" for column in range(n_features)]
     return TwoViewData(
         X=X[:n_fit],
         y=y,
@@ -248,9 +245,7 @@ def _view(
     loadings = rng.standard_normal((n_private, n_features)) / np.sqrt(n_features)
     factors = rng.standard_normal((len(target), n_private))
     view: FloatArray = np.outer(target, direction)
-    of_factors = private * factors @ loadings
-    errors = noise * rng.standard_normal(view.shape)
-    view += of_factors + errors
+    view += private * factors @ loadings + noise * rng.standard_normal(view.shape)
     return view
 
 
@@ -282,7 +277,7 @@ NOUNS = {
     "sports": ("racket", "helmet", "bottle", "tent", "skates"),
     "music": ("guitar", "drum", "speaker", "flute", "stand"),
 }
-FILLERS = (
+FILLERS = [
     "with",
     "handle",
     "and",
@@ -297,7 +292,7 @@ FILLERS = (
     "steel",
     "wood",
     "colour",
-)
+]
 TRAIT_WORDS = 8  # in a description
 FILLER_WORDS = 6
 EMBEDDING_SIZE = 16
@@ -433,11 +428,9 @@ def _descriptions(
         shown = rng.integers(0, len(TRAITS), TRAIT_WORDS)
         chance_of_much = 1.0 / (1.0 + np.exp(-2.0 * levels[shown]))
         is_little = rng.random(TRAIT_WORDS) > chance_of_much
-        words = []
-        for trait, pole in zip(shown, is_little.astype(int), strict=True):
-            words.append(rng.choice(TRAITS[trait][pole]))
-        words.append(rng.choice(nouns[number]))
-        words += list(rng.choice(FILLERS, FILLER_WORDS))
+        poles = zip(shown, is_little.astype(int), strict=True)
+        words = [rng.choice(TRAITS[trait][pole]) for trait, pole in poles]
+        words += [rng.choice(nouns[number]), *rng.choice(FILLERS, FILLER_WORDS)]
         texts.append(" ".join(rng.permutation(words)))
     return np.array(texts)
 
@@ -450,10 +443,8 @@ def _bought_together(traits: FloatArray, rng: np.random.Generator) -> Index:
     for row in range(n_items):
         others = rng.choice(n_items - 1, n_candidates, replace=False)
         others += others >= row
-        differences = traits[others] - traits[row]
-        distances = (differences**2).sum(axis=1)
-        order = np.argsort(distances, kind="stable")
-        nearest = others[order[:LINKS_PER_ITEM]]
+        distances = ((traits[others] - traits[row]) ** 2).sum(axis=1)
+        nearest = others[np.argsort(distances, kind="stable")[:LINKS_PER_ITEM]]
         pairs += [(row, other) for other in nearest]
     return np.array(pairs, dtype=np.int64)
 

@@ -29,11 +29,8 @@ FEWEST_NUMBERS = 20  # by which one can be told to lie far outside
 MAX_OUTSIDE_SHARE = 0.02  # of the numbers; more are no slips
 MAX_BLOCK_NUMBERS = 2**20  # that are summarised at a time
 NO_REPEATS = "no text occurs twice, as in a column of names or labels"
-ALL_MISSING, CONSTANT, IGNORED = (
-    "all values are missing",
-    "always the same value",
-    "ignored as asked",
-)
+ALL_MISSING, CONSTANT = "all values are missing", "always the same value"
+IGNORED = "ignored as asked"
 DAYS_PER_YEAR = 365.2425
 
 
@@ -85,9 +82,9 @@ class Column:
             return [f"{self.name} component {at}" for at in range(1, len(self.text.components) + 1)]
         if self.centres is not None:
             return [f"{self.name} {at}" for at in range(1, len(self.centres) + 1)]
-        names = (
-            [self.name] if self.values else [f"{self.name}={label}" for label in self.categories]
-        )
+        names = [f"{self.name}={label}" for label in self.categories]
+        if self.values:
+            names = [self.name]
         names += [f"{self.name} year"] * self.year
         names += [f"{self.name} season (sine)", f"{self.name} season (cosine)"] * self.season
         return names + [f"{self.name} other"] * self.other + [f"{self.name} missing"] * self.missing
@@ -95,9 +92,8 @@ class Column:
     @property
     def is_single_number(self) -> bool:
         """Whether a number is all that becomes of a cell."""
-        return (
-            self.kind in ("number", "vector") and self.values and not (self.missing or self.clips)
-        )
+        is_plain = not self.missing and not self.clips
+        return self.kind in ("number", "vector") and self.values and is_plain
 
     def group(self) -> tuple[str, str]:
         """Kind and name of the group that the features of this column belong to."""
@@ -123,9 +119,7 @@ class Column:
 
     def _encode_labels(self, values: pa.ChunkedArray, out: FloatArray) -> None:
         distinct, codes = labels(values, self.name)
-        positions: dict[str | None, int] = {}
-        for position, label in enumerate(self.categories):
-            positions[label] = position
+        positions: dict[str | None, int] = {label: at for at, label in enumerate(self.categories)}
         positions[None] = out.shape[1] - 1 if self.missing else -1
         other = len(self.categories) if self.other else -1
         position_of = [positions.get(label, other) for label in distinct]
@@ -170,9 +164,7 @@ class Column:
             return np.zeros(len(values), dtype=bool)
         amounts = quantity(values, self.name, self.kind, self.format)
         width = self.high - self.low
-        is_below = amounts < self.low - width
-        is_above = amounts > self.high + width
-        return is_below | is_above
+        return (amounts < self.low - width) | (amounts > self.high + width)
 
     def treatment(self) -> str:
         """How the column becomes features, in plain words."""
@@ -201,9 +193,8 @@ class Column:
         steps = [{"number": number, "date": "as days since 1970", "duration": "in days"}[self.kind]]
         steps += ["its year"] * self.year + ["its season as sine and cosine"] * self.season
         steps += [f"all beyond {self.low:.6g} and {self.high:.6g} as these"] * self.clips
-        fill = (
-            str(np.datetime64(int(self.fill), "D")) if self.kind == "date" else f"{self.fill:.6g}"
-        )
+        is_date = self.kind == "date"
+        fill = str(np.datetime64(int(self.fill), "D")) if is_date else f"{self.fill:.6g}"
         steps += [f"missing becomes {fill}" + " and is marked in a 0/1 column" * self.missing]
         if (self.centre, self.divisor) != (0.0, 1.0):
             steps += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
@@ -238,16 +229,6 @@ def in_blocks(columns: list[Item], n_rows: int) -> Iterator[list[Item]]:
     size = max(1, MAX_BLOCK_NUMBERS // max(n_rows, 1))
     for start in range(0, len(columns), size):
         yield columns[start : start + size]
-
-
-def scale_columns(positions: list[int], columns: list[Column], matrix: FloatArray) -> None:
-    """Fill and scale the given columns of a matrix, numbers as they are in the table."""
-    fill = [column.fill for column in columns]
-    centre = [column.centre for column in columns]
-    divisor = [column.divisor for column in columns]
-    amounts = matrix[:, positions]
-    filled = np.where(np.isnan(amounts), fill, amounts)
-    matrix[:, positions] = (filled - centre) / divisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +283,9 @@ def _learn_quantity(
         "missing": numbers.missing,
         "format": format,
     }
-    outside = (
-        _far_outside(amounts, numbers)
-        if scale and kind == "number" and not numbers.constant
-        else None
-    )
+    outside = None
+    if scale and kind == "number" and not numbers.constant:
+        outside = _far_outside(amounts, numbers)
     if outside is not None:
         [numbers] = _summaries(np.where(outside, np.nan, amounts)[None])
         learned["clips"] = True
@@ -346,9 +325,8 @@ def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) ->
     """What was learned about a column of labels."""
     distinct, codes = labels(values, name)
     counts: Counter[str] = Counter()
-    for label, count in zip(
-        distinct, np.bincount(codes, minlength=len(distinct)).tolist(), strict=True
-    ):
+    every_count = np.bincount(codes, minlength=len(distinct)).tolist()
+    for label, count in zip(distinct, every_count, strict=True):
         if label is not None:
             counts[label] += count  # different values may have one label, such as 1 and 1.0
     missing = len(codes) > counts.total()
@@ -383,17 +361,15 @@ def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
     matrix = in_order_of_contents(vectors(values, name)[0])
     if len(matrix) == 0:
         return dropped_column(name, "vector", ALL_MISSING)
-    largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
-    spread = 0.0
+    largest, spread = float(np.abs(matrix).max(initial=0.0)) or 1.0, 0.0
     if matrix.size:
-        variances = np.var(matrix / largest, axis=0)
-        spread = float(np.sqrt(np.mean(variances))) * largest
+        spread = float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest
     rounding = 4 * np.finfo(float).eps * largest
     if spread < max(rounding, 1 / LARGEST):
         return dropped_column(name, "vector", CONSTANT)
+    centres = matrix.mean(axis=0)
     if not scale:
-        spread = 1.0
-    centres = matrix.mean(axis=0) if scale else np.zeros(matrix.shape[1])
+        centres, spread = 0 * centres, 1.0
     return Column(name=name, kind="vector", centres=centres, divisor=spread)
 
 

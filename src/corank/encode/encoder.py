@@ -8,7 +8,7 @@ the subject of `kinds`, text that of `text`, files and kinds of tables that of `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -32,7 +32,6 @@ from corank.encode.columns import (
     learn_quantities,
     learn_text,
     learn_vectors,
-    scale_columns,
 )
 from corank.encode.kinds import (
     kind_of_column,
@@ -237,9 +236,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self, option: str) -> list[str]:
         """The columns that an option names, also where it is a single name."""
         names = getattr(self, option)
-        if isinstance(names, str):
-            return [names]
-        return list(names)
+        return [names] if isinstance(names, str) else list(names)
 
     def _learned(self, columns: tuple[Column, ...]) -> Self:
         self.columns_ = columns
@@ -273,16 +270,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         absent = [column.name for column in used if column.name not in cells]
         if any(column.kind != "identity" for column in used):
             identities = {column.name for column in used if column.kind == "identity"}
-            cells |= {
-                name: pa.chunked_array([pa.nulls(columns.num_rows)])
-                for name in identities & set(absent)
-            }
+            nothing = pa.chunked_array([pa.nulls(columns.num_rows)])
+            cells |= dict.fromkeys(identities & set(absent), nothing)
             absent = [name for name in absent if name not in identities]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
-            absent[:MAX_MISSING_SHOWN] = [
-                _with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN]
-            ]
+            for at, name in enumerate(absent[:MAX_MISSING_SHOWN]):
+                close = " or ".join(map(repr, near_names(name, others)))
+                absent[at] = repr(name) + (f" (did you mean {close}?)" if close else "")
             raise ValueError(
                 f"the table lacks columns it had in fit: {listed(absent, MAX_MISSING_SHOWN)}"
             )
@@ -291,8 +286,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         start = 0
         for column in used:
             if column.is_single_number:
-                values = cells[column.name]
-                matrix[:, start] = quantity(values, column.name, column.kind, column.format)
+                values = cells[column.name], column.name, column.kind, column.format
+                matrix[:, start] = quantity(*values)
                 single_numbers.append((start, column))
                 start += 1
                 continue
@@ -303,7 +298,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 column.encode(cells[column.name], matrix[:, start:stop])
             start = stop
         for block in in_blocks(single_numbers, columns.num_rows):
-            scale_columns([at for at, _ in block], [column for _, column in block], matrix)
+            positions = [at for at, _ in block]
+            fill, centre, divisor = np.transpose(
+                [(column.fill, column.centre, column.divisor) for _, column in block]
+            )
+            amounts = matrix[:, positions]
+            filled = np.where(np.isnan(amounts), fill, amounts)
+            matrix[:, positions] = (filled - centre) / divisor
         return matrix
 
     def unusual(self, table: Any) -> dict[str, Mask]:
@@ -323,11 +324,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         used = {column.name: column for column in self.columns_ if not column.dropped}
         columns = to_arrow(table, used)
         present = set(columns.column_names)
-        cells = {
-            name: column.is_unusual(columns[name])
-            for name, column in used.items()
-            if name in present
-        }
+        cells = {name: used[name].is_unusual(columns[name]) for name in used if name in present}
         return {name: unusual for name, unusual in cells.items() if unusual.any()}
 
     def views(self) -> list[View]:
@@ -339,11 +336,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         list of View
         """
         check_is_fitted(self)
-        return [
-            View(group.columns, name=group.name)
-            for group in self.groups_
-            if group.kind != "identity"
-        ]
+        groups = [group for group in self.groups_ if group.kind != "identity"]
+        return [View(group.columns, name=group.name) for group in groups]
 
     def get_feature_names_out(self, input_features: object = None) -> NumpyArray:
         """Names of the columns of the matrix.
@@ -386,11 +380,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         file is read alike.
         """
         check_is_fitted(self)
-        return [
-            column.name
-            for column in self.columns_
-            if column.kind in ("text", "category", "identity")
-        ]
+        kinds = ("text", "category", "identity")
+        return [column.name for column in self.columns_ if column.kind in kinds]
 
     def summary(self) -> list[dict[str, str]]:
         """Say what is done with each column.
@@ -458,15 +449,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scaling = np.stack([arrays[key] for key in SCALING], axis=1).tolist()
         columns = []
         for position, (entry, numbers) in enumerate(zip(header["columns"], scaling, strict=True)):
-            words, characters = (_terms(entry[key]) for key in ("words", "characters"))
+            words, characters = (
+                tuple(terms) if isinstance(terms, list) else terms
+                for terms in (entry["words"], entry["characters"])
+            )
             text = None
             if words is not None and characters is not None:
-                text = TextFeatures(
-                    words,
-                    characters,
-                    arrays[f"text.{position}.idf"],
-                    arrays[f"text.{position}.components"],
+                numbers_of_text = (
+                    arrays[f"text.{position}.{key}"] for key in ("idf", "components")
                 )
+                text = TextFeatures(words, characters, *numbers_of_text)
             learned = {key: entry[key] for key in LEARNED} | dict(
                 zip(SCALING, numbers, strict=True)
             )
@@ -536,27 +528,17 @@ def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
     """
     if not is_text(values.type):
         return None
-    table = values.drop_null().value_counts()
-    counts = table.field("counts").to_pylist()
-    n_odd, highest, most_frequent = 0, 0, ""
-    for text, number_of_cells in zip(table.field("values").to_pylist(), counts, strict=True):
+    n, odd = 0, Counter[str]()
+    for each in values.drop_null().value_counts().to_pylist():
+        n += each["counts"]
         try:
-            number(text)
+            number(each["values"])
         except ValueError:
-            n_odd += number_of_cells
-            if number_of_cells > highest:
-                highest = number_of_cells
-                most_frequent = text
-    if n_odd == 0:
+            odd[each["values"]] = each["counts"]
+    share = 1 - odd.total() / max(n, 1)
+    if not odd or share <= MAX_NUMBER_SHARE:
         return None
-    share = 1 - n_odd / sum(counts)
-    return (int(100 * share), most_frequent) if share > MAX_NUMBER_SHARE else None
-
-
-def _with_near_names(name: str, others: Iterable[str]) -> str:
-    """The name of a missing column, and the names of columns that may have been meant."""
-    close = near_names(name, others)
-    return repr(name) + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else "")
+    return int(100 * share), max(odd, key=odd.__getitem__)
 
 
 # ---- state
@@ -566,7 +548,3 @@ SCALING = ("fill", "centre", "divisor", "low", "high")
 LEARNED = tuple(
     entry.name for entry in fields(Column) if entry.name not in (*SCALING, "text", "centres")
 )
-
-
-def _terms(terms: Any) -> Any:
-    return tuple(terms) if isinstance(terms, list) else terms

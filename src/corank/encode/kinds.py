@@ -120,8 +120,7 @@ def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:
 def is_free_text(values: pa.ChunkedArray) -> bool:
     """Whether most values that are not empty differ and have several words."""
     present = present_texts(values)
-    n_distinct = len(present.unique())
-    if n_distinct < max(FEWEST_TEXTS, DISTINCT_SHARE * len(present)):
+    if len(present.unique()) < max(FEWEST_TEXTS, DISTINCT_SHARE * len(present)):
         return False
     return bool(pc.mean(pc.count_substring_regex(present, _WORD)).as_py() >= LEAST_WORDS)
 
@@ -184,8 +183,7 @@ def _reads_all(date_format: str, texts: pa.Array) -> bool:
 def present_texts(texts: Any) -> Any:
     """Texts without blanks around them, and without those that mark a missing value."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
-    marks = pa.array([*MISSING, None], pa.large_string())
-    is_missing = pc.is_in(trimmed, marks)
+    is_missing = pc.is_in(trimmed, pa.array([*MISSING, None], pa.large_string()))
     return trimmed.filter(pc.invert(is_missing))
 
 
@@ -223,14 +221,12 @@ def numbered_columns(
     vectors = []
     for prefix, columns in runs.items():
         positions = sorted(columns)
-        consecutive = positions == list(range(positions[0], positions[0] + len(positions)))
-        if len(positions) < FEWEST_COMPONENTS or positions[0] > 1 or not consecutive:
+        are_consecutive = positions[-1] - positions[0] == len(positions) - 1
+        if len(positions) < FEWEST_COMPONENTS or positions[0] > 1 or not are_consecutive:
             continue
         ordered = tuple(columns[position] for position in positions)
-        vector = _vector(prefix, ordered, [table[name] for name in ordered])
-        if vector is not None:
-            vectors.append(vector)
-    return vectors
+        vectors.append(_vector(prefix, ordered, [table[name] for name in ordered]))
+    return [vector for vector in vectors if vector is not None]
 
 
 def _vector(
@@ -250,9 +246,8 @@ def _vector(
     median = np.median(varying)
     if not median / SPREAD_RATIO <= varying.min() <= varying.max() <= median * SPREAD_RATIO:
         return None
-    return NumberedColumns(
-        prefix, names, matrix.mean(axis=0), spreads, float(np.sqrt(np.mean(spreads**2)))
-    )
+    divisor = float(np.sqrt(np.mean(spreads**2)))
+    return NumberedColumns(prefix, names, matrix.mean(axis=0), spreads, divisor)
 
 
 # ---- values
@@ -282,11 +277,8 @@ def quantity(values: pa.ChunkedArray, name: str, kind: str, format: str = "") ->
         values = values.cast(pa.time64("us"))
     if present_kind == "empty":
         return np.full(len(values), np.nan)
-    days = (
-        values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy()
-        / TICKS_PER_DAY[values.type.unit]
-    )
-    return np.asarray(days, dtype=np.float64)
+    ticks = values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy()
+    return np.asarray(ticks / TICKS_PER_DAY[values.type.unit], dtype=np.float64)
 
 
 def date_example(date_format: str) -> str:
@@ -302,18 +294,12 @@ def _days(date_format: str, text: str) -> float:
     except ValueError:
         if not date_format:
             raise
-        moment = _moment(text, date_format)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(
-        days=1
-    )
-
-
-def _moment(text: str, date_format: str) -> dt.datetime:
-    """The moment that a text names, with the names of months short or long."""
-    try:
-        return dt.datetime.strptime(text, date_format)
-    except ValueError:
-        return dt.datetime.strptime(text, date_format.replace("%b", "%B"))
+        try:
+            moment = dt.datetime.strptime(text, date_format)
+        except ValueError:  # the names of months may be long
+            moment = dt.datetime.strptime(text, date_format.replace("%b", "%B"))
+    start = dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)
+    return (moment - start) / dt.timedelta(days=1)
 
 
 def labels(values: pa.ChunkedArray, name: str) -> tuple[list[str | None], NDArray[np.intp]]:

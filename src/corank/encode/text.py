@@ -63,9 +63,8 @@ def clean(text: str) -> str:
 
 def _pairs(match: re.Match[str]) -> str:
     signs = match[0]
-    last = max(len(signs) - 1, 1)
-    words = [signs[at : at + 2] for at in range(last)]
-    return " " + " ".join(words) + " "
+    words = [signs[at : at + 2] for at in range(max(len(signs) - 1, 1))]
+    return f" {' '.join(words)} "
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +106,7 @@ class TextFeatures:
             complete = counts.shape[0] == len(texts)
         if counts.nnz == 0:
             return None, None
-        rarity = (1 + len(texts)) / (1 + frequencies)
-        idf = np.log(rarity) + 1
+        idf = np.log((1 + len(texts)) / (1 + frequencies)) + 1
         weighted = _weighted(counts, idf, n_words)
         components = _components(weighted)
         if len(components) == 0:
@@ -133,13 +131,11 @@ class TextFeatures:
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
         sizes = _sizes(texts)
         for rows, chunk in _chunks(texts, sizes):
-            counts = _counts(vectorizers, chunk)
-            weighted = _weighted(counts, self.idf, n_words)
+            weighted = _weighted(_counts(vectorizers, chunk), self.idf, n_words)
             out[rows] = self._projected(weighted)
 
     def _projected(self, weighted: Any) -> FloatArray:
-        directions = self.components.T.astype(np.float64)
-        return np.asarray(weighted @ directions)
+        return np.asarray(weighted @ self.components.T.astype(np.float64))
 
     def treatment(self) -> str:
         """How a text becomes features, in plain words."""
@@ -184,8 +180,7 @@ def _vocabularies(texts: pa.ChunkedArray) -> tuple[tuple[str, ...], tuple[str, .
     from sklearn.feature_extraction.text import CountVectorizer
 
     cells = [text or "" for text in texts.to_pylist()]
-    vocabularies = []
-    blocks = []
+    vocabularies, blocks = [], []
     for options in ANALYZERS.values():
         vectorizer = CountVectorizer(preprocessor=clean, dtype=np.float64, **options)
         try:
@@ -199,11 +194,9 @@ def _vocabularies(texts: pa.ChunkedArray) -> tuple[tuple[str, ...], tuple[str, .
         if (frequencies > 1).any():
             frequencies[frequencies == 1] = 0
         # terms are sorted: ties go by their names
-        order = np.argsort(-frequencies, kind="stable")
-        most_frequent = order[:MAX_TERMS]
+        most_frequent = np.argsort(-frequencies, kind="stable")[:MAX_TERMS]
         chosen = np.sort(most_frequent[frequencies[most_frequent] > 0])
-        vocabulary = names[chosen].tolist()
-        vocabularies.append(tuple(vocabulary))
+        vocabularies.append(tuple(names[chosen].tolist()))
         blocks.append(counts[:, chosen])
     words, characters = vocabularies
     return words, characters, sparse.hstack(blocks, format="csr")
@@ -215,10 +208,8 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: Index) -> tuple[Index, Any]:
     mean_size = max(float(sizes.mean()), 1.0)
     most_texts = int(MAX_DECOMPOSED_BYTES / mean_size) + 1
     n_decomposed = min(len(texts), MAX_DECOMPOSED_ROWS, most_texts)
-    rng = np.random.default_rng(0)
-    chosen = rng.choice(len(texts), n_decomposed, replace=False)
     decomposed = np.zeros(len(texts), dtype=bool)
-    decomposed[chosen] = True
+    decomposed[np.random.default_rng(0).choice(len(texts), n_decomposed, replace=False)] = True
     n_terms = len(ANALYZERS) * HASHED_TERMS
     frequencies = np.zeros(n_terms, dtype=np.int64)
     blocks = []
@@ -234,8 +225,7 @@ def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
     rows of fixed length.
     """
     counts.sort_indices()  # sums are taken in one order, however the terms were counted
-    is_word = np.zeros(len(idf))
-    is_word[:n_words] = 1.0
+    is_word = 1.0 * (np.arange(len(idf)) < n_words)
     by_kind = np.stack([is_word, 1 - is_word], axis=1)
     shares = np.sqrt([WORD_SHARE, 1 - WORD_SHARE])
     for start in range(0, counts.shape[0], WEIGHTED_ROWS):
@@ -253,8 +243,7 @@ def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
         lengths[lengths == 0] = 1.0
         factors = shares / lengths
         rows = np.repeat(np.arange(n_rows), np.diff(indptr))
-        kinds = (indices >= n_words).astype(np.intp)
-        data *= factors[rows, kinds]
+        data *= factors[rows, (indices >= n_words).astype(np.intp)]
     return counts
 
 
@@ -275,10 +264,8 @@ def _components(weighted: Any) -> NDArray[np.float32]:
     values = decomposition.singular_values_
     kept = values > LEAST_SINGULAR_VALUE * values.max()
     n_with_terms = np.count_nonzero(np.diff(weighted.indptr))
-    total = np.sum(values[kept] ** 2)
-    length = np.sqrt(total / n_with_terms)
-    scaled = decomposition.components_[kept] / length
-    return np.asarray(scaled, dtype=np.float32)
+    length = np.sqrt(np.sum(values[kept] ** 2) / n_with_terms)
+    return np.asarray(decomposition.components_[kept] / length, dtype=np.float32)
 
 
 # ---- texts of a column

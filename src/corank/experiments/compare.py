@@ -117,9 +117,8 @@ def compare(
         # to other methods their number does not matter
         if draw.unscored == 1 or method.uses_unscored
     }
-    kept = None
-    if keep is not None:
-        kept = Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, n_queries=items.n_queries))
+    is_whole = partial(_is_whole, n_queries=items.n_queries)
+    kept = None if keep is None else Keep(Path(keep), fresh=fresh, is_whole=is_whole)
     finished, failures = attempt_jobs(
         run,
         (items, protocol),
@@ -158,8 +157,9 @@ def _failed(
         keys = [key for key, job in jobs.items() if job[0] is method]
         errors = [failures[key] for key in keys if key in failures]
         if errors:
-            share = f"{len(errors)} of {len(keys)} fits failed"
-            failed[method.name] = f"{share}; the first: {errors[0]}"
+            failed[method.name] = (
+                f"{len(errors)} of {len(keys)} fits failed; the first: {errors[0]}"
+            )
     if baseline in failed or len(methods) - len(failed) < 2:
         raise JobsFailed("; ".join(f"{name}: {why}" for name, why in failed.items()))
     return failed
@@ -169,8 +169,7 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     """One method on one draw: fit, predict, and only then look at the answers."""
     items, protocol = shared
     method, draw = job
-    rng = np.random.default_rng([protocol.seed, draw.repeat, 4])
-    seed = int(rng.integers(2**31))
+    seed = int(np.random.default_rng([protocol.seed, draw.repeat, 4]).integers(2**31))
     rows = split(items, protocol, draw)
     task, answers = masked(items, rows, judge=protocol.judge(items), seed=seed)
     begin = time.perf_counter()
@@ -182,9 +181,14 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     pairs = _probabilities(fitted, task)
     scores = answers.unlock(predicted)
     on_scale = method.on_scale(queries=items.qid is not None)
+    result = measured(scores, predicted, answers.qid, answers.least, on_scale=on_scale)
+    if pairs is not None:  # those of equal scores are left out
+        first, second, chance = pairs
+        gaps = scores[first] - scores[second]
+        result["said"] = [round(float(p), 5) for p in chance[gaps != 0]]
+        result["came"] = [int(gap > 0) for gap in gaps[gaps != 0]]
     return {
-        **measured(scores, predicted, answers.qid, answers.least, on_scale=on_scale),
-        **_came_true(scores, pairs),
+        **result,
         "fit_seconds": round(fit_seconds, 4),
         "predict_seconds": round(predict_seconds, 5),
         "size": fitted.size,
@@ -229,22 +233,9 @@ def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, Floa
     qid = query_codes(task.qid_test, n)
     rng = np.random.default_rng([task.seed, 5])
     first = rng.integers(n, size=N_PAIRS)
-    in_query = [np.flatnonzero(qid == qid[row]) for row in first]
-    second = np.asarray([rng.choice(rows) for rows in in_query])
+    second = np.asarray([rng.choice(np.flatnonzero(qid == qid[row])) for row in first])
     chance = model.predict_comparison(task.X_test[first], task.X_test[second], observed=True)
     return first, second, np.asarray(chance, dtype=np.float64)
-
-
-def _came_true(
-    scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
-) -> dict[str, list[Any]]:
-    """Probabilities and whether they came true; pairs of equal scores are left out."""
-    if pairs is None:
-        return {}
-    first, second, chance = pairs
-    differ = scores[first] != scores[second]
-    won = scores[first][differ] > scores[second][differ]
-    return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
 
 
 def measured(
@@ -263,11 +254,13 @@ def measured(
     """
     labels = query_codes(qid, len(scores))
     codes, _ = first_appearance(labels)
-    _, first = np.unique(codes, return_index=True)
-    queries = labels[first]
+    queries = labels[np.unique(codes, return_index=True)[1]]
     rmse = np.full(len(queries), np.nan)
     if on_scale:
-        rmse = _rmse(scores - predicted, codes, centred=qid is not None)
+        sizes, residuals = np.bincount(codes), scores - predicted
+        if qid is not None:  # the level of a ranking means nothing
+            residuals -= (np.bincount(codes, weights=residuals) / sizes)[codes]
+        rmse = np.sqrt(np.bincount(codes, weights=residuals**2) / sizes)
     gains = scores - min(least, 0.0)
     return {
         "queries": queries.tolist(),
@@ -275,15 +268,6 @@ def measured(
         "ndcg": _plain(ndcg(gains, predicted, qid=labels, k=10, average=False)),
         "rmse": _plain(rmse),
     }
-
-
-def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:
-    """Of each query; `centred`: its mean taken out, as the level of a ranking means nothing."""
-    sizes = np.bincount(codes)
-    if centred:
-        means = np.bincount(codes, weights=residuals) / sizes
-        residuals = residuals - means[codes]
-    return np.sqrt(np.bincount(codes, weights=residuals**2) / sizes)
 
 
 def _plain(values: FloatArray) -> list[float | None]:
@@ -296,7 +280,7 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
     asked = asdict(protocol)
     del asked["repeats"], asked["curves"]  # they say how many results there are
     library = version_of("lightgbm") if method.name == "lightgbm" else None
-    below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
+    below = list(map(version_of, ("numpy", "scipy", "scikit-learn")))
     flags = [method.name, method.scale, method.uses_unscored]
     return written(
         [items.digest, asked, sources_of_corank(), library, flags, below, _named(method.fit), draw]
@@ -320,18 +304,12 @@ def _named(fit: Any) -> list[Any]:
 
 def _state(owner: Any) -> Any:
     """What an object holds that tells it from others of its class."""
-    try:
-        return vars(owner)
-    except TypeError:  # without a dictionary
-        return repr(owner)
+    return vars(owner) if hasattr(owner, "__dict__") else repr(owner)
 
 
 def _body(code: CodeType) -> list[Any]:
     """Code as a value that changes with what it does, including functions defined inside it."""
-    constants = [
-        _body(constant) if isinstance(constant, CodeType) else constant
-        for constant in code.co_consts
-    ]
+    constants = [_body(each) if isinstance(each, CodeType) else each for each in code.co_consts]
     return [code.co_code.hex(), code.co_names, constants]
 
 

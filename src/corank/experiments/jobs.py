@@ -85,11 +85,8 @@ class Keep:
         try:
             entry = json.loads(self.path(key).read_text(encoding="utf-8"))
             done = entry["done"]
-            if (
-                entry["key"] != key
-                or entry["digest"] != _digest(done)
-                or not isinstance(done["result"], dict)
-            ):
+            is_own = entry["key"] == key and entry["digest"] == _digest(done)
+            if not is_own or not isinstance(done["result"], dict):
                 return None
             if not self.is_whole(done["result"]):
                 return None
@@ -217,10 +214,8 @@ def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
         except Exception as error:  # noqa: BLE001  (a fit that fails must not end the others)
             return f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - begin
-    messages = tuple(
-        sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught})
-    )
-    return Done(result, round(seconds, 4), messages, _peak_memory())
+    messages = {f"{warning.category.__name__}: {warning.message}" for warning in caught}
+    return Done(result, round(seconds, 4), tuple(sorted(messages)), _peak_memory())
 
 
 def _peak_memory() -> int:
@@ -271,14 +266,11 @@ def shown_on(console: Console, name: str) -> Callable[[int, int], Any]:
     @contextmanager
     def progress(total: int, done: int) -> Iterator[Advance]:
         if console.is_terminal:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-            )
-            with Progress(*columns, console=console, transient=True) as bar:
+            description = TextColumn("{task.description}")
+            counts = MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+            with Progress(
+                description, BarColumn(), *counts, console=console, transient=True
+            ) as bar:
                 task = bar.add_task(name, total=total, completed=done)
                 yield lambda: bar.advance(task)
             return

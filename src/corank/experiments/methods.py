@@ -29,6 +29,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.svm import LinearSVC
 
 from corank.core.arrays import FloatArray, Index, is_sparse, run_starts, stack_rows, take
+from corank.core.folds import fold_splits
 from corank.core.kernels import scale_gamma
 from corank.core.messages import ArgumentError, did_you_mean
 from corank.core.queries import query_codes
@@ -158,12 +159,8 @@ def estimator_method(
     >>> [row.title for row in result.rows()]
     ['ridge', 'kernel ridge']
     """
-    return Method(
-        name,
-        title or name,
-        about or f"{type(estimator).__name__} of scikit-learn",
-        partial(fit_estimator, estimator),
-    )
+    about = about or f"{type(estimator).__name__} of scikit-learn"
+    return Method(name, title or name, about, partial(fit_estimator, estimator))
 
 
 def known_methods() -> dict[str, Method]:
@@ -267,10 +264,11 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
 
 def _fitted(model: Any, predict: Callable[[Any], FloatArray]) -> FittedMethod:
     """A fitted learner of corank, and what it chose."""
-    path = model.tuning_path
-    tried = None if path is None else len(path.error)
+    tried = None
     if model.is_average:
         tried = len(model.candidates_)
+    elif model.tuning_path is not None:
+        tried = len(model.tuning_path.error)
     return FittedMethod(predict, chosen_parameters(model), tried, _size(model), model)
 
 
@@ -357,13 +355,9 @@ def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
     queries = np.unique(query_codes(rows.qid, n), return_inverse=True)[1]
     unit_of_row = queries if queries.max() > 0 else np.arange(n)
     n_units = int(unit_of_row.max()) + 1
-    n_folds = min(FOLDS, n_units)
     order = np.random.default_rng([seed, 2]).permutation(n_units)
-    fold_of_row = (order % n_folds)[unit_of_row]
-    return [
-        (np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold))
-        for fold in range(n_folds)
-    ]
+    fold_of_row = (order % min(FOLDS, n_units))[unit_of_row]
+    return list(fold_splits(fold_of_row))
 
 
 def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
@@ -456,11 +450,8 @@ def fit_estimator(estimator: Any, task: Task) -> FittedMethod:
     rows = grouped(*task.scored)
     y, level = targets(rows)
     model = clone(estimator).fit(_matrix(rows.X), y)
-
-    def predict(X: Any) -> FloatArray:
-        return np.asarray(level + model.predict(_matrix(X)))
-
-    return FittedMethod(predict, {}, None, len(pickle.dumps(model)))
+    size = len(pickle.dumps(model))
+    return FittedMethod(lambda X: np.asarray(level + model.predict(_matrix(X))), {}, None, size)
 
 
 def rank_svm(task: Task) -> FittedMethod:
@@ -483,8 +474,7 @@ def targets(rows: MethodRows) -> tuple[FloatArray, float]:
 
 def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     X = _dense(rows.X)
-    centre = X.mean(axis=0)
-    y, level = targets(rows)
+    centre, (y, level) = X.mean(axis=0), targets(rows)
     U, s, Vt = linalg.svd(X - centre, full_matrices=False)
     shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
     weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
@@ -517,9 +507,9 @@ def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Ind
     at random.
     """
     first, second = map(np.concatenate, zip(*_pairs_by_query(rows), strict=True))
-    if len(first) <= most:
-        return first, second
-    chosen = np.sort(rng.choice(len(first), most, replace=False))
+    chosen: Any = slice(None)
+    if len(first) > most:
+        chosen = np.sort(rng.choice(len(first), most, replace=False))
     return first[chosen], second[chosen]
 
 
@@ -552,7 +542,7 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
         fixed |= {"objective": "regression", "boost_from_average": False}
     else:
         labels = levels(rows.y)
-        group = group_sizes(rows.qid)
+        group = np.diff(run_starts(rows.qid), append=len(rows.qid))
         fixed["objective"] = "lambdarank"
         if not is_graded(rows.y):
             fixed["label_gain"] = list(range(LEVELS))
@@ -592,14 +582,8 @@ def levels(y: FloatArray) -> Index:
     """Scores as levels of relevance: as they are, or by quantiles."""
     if is_graded(y):
         return y.astype(np.int64)
-    shares = np.linspace(0, 1, LEVELS + 1)[1:-1]
-    borders = np.quantile(y, shares)
+    borders = np.quantile(y, np.linspace(0, 1, LEVELS + 1)[1:-1])
     return np.searchsorted(borders, y, side="right").astype(np.int64)
-
-
-def group_sizes(qid: Index) -> Index:
-    """Rows of each query; they stand together."""
-    return np.diff(run_starts(qid), append=len(qid))
 
 
 # ---- all of them

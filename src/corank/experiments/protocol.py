@@ -131,14 +131,12 @@ class Split:
 
 def check_enough(items: Items) -> None:
     """Refuse data on which no test could say anything."""
-    units = testable(items)
-    if items.qid is None and len(units) < FEWEST_ROWS:
+    n_units = len(testable(items))
+    if items.qid is None and n_units < FEWEST_ROWS:
+        raise ValueError(f"y has {n_units} scores; comparing methods takes at least {FEWEST_ROWS}.")
+    if items.qid is not None and n_units < FEWEST_QUERIES:
         raise ValueError(
-            f"y has {len(units)} scores; comparing methods takes at least {FEWEST_ROWS}."
-        )
-    if items.qid is not None and len(units) < FEWEST_QUERIES:
-        raise ValueError(
-            f"only {len(units)} queries have two rows with different scores; comparing methods"
+            f"only {n_units} queries have two rows with different scores; comparing methods"
             f" takes at least {FEWEST_QUERIES}. Leave qid out if all rows compete with each other."
         )
     if items.qid is None and len(np.unique(items.y[items.scored])) < 2:
@@ -149,7 +147,7 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
     """Every draw, those of the comparison itself first. Parts of the scored rows that come to the
     same are one.
     """
-    draws = [Draw(repeat) for repeat in range(protocol.repeats)]
+    draws = list(map(Draw, range(protocol.repeats)))
     draws += [Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)]  # did they help?
     if not protocol.curves:
         return draws
@@ -199,8 +197,7 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
 
 def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
     """One fold of a round of folds."""
-    rounds = protocol.rounds
-    share = protocol.test_share
+    rounds, share = protocol.rounds, protocol.test_share
     round_, place = divmod(repeat, rounds)
     order = np.random.default_rng([protocol.seed, round_, 1]).permutation(units)
     if 1 / rounds - 1e-9 <= share <= 0.5:
@@ -214,8 +211,7 @@ def _within(units: Index, sizes: Index, most: int, least: int) -> Index:
     """The first units that hold at most so many rows together, but not fewer than `least` of them."""
     if most == 0:
         return units[:0]
-    n_rows = np.cumsum(sizes[units])
-    n_within = int(np.searchsorted(n_rows, most, side="right"))
+    n_within = int(np.searchsorted(np.cumsum(sizes[units]), most, side="right"))
     return units[: max(least, n_within)]
 
 
@@ -225,9 +221,7 @@ def testable(items: Items) -> Index:
     """
     if items.qid is None:
         return np.flatnonzero(items.scored)
-    y = items.y[items.scored]
-    qid = items.qid[items.scored]
-    return np.flatnonzero(spreads(y, qid))
+    return np.flatnonzero(spreads(items.y[items.scored], items.qid[items.scored]))
 
 
 @dataclass(frozen=True)
@@ -272,9 +266,7 @@ class Task:
     @property
     def training_links(self) -> Links | None:
         """Links between the training rows."""
-        if self.links is None:
-            return None
-        return self.links.take(np.arange(len(self.y)))
+        return None if self.links is None else self.links.take(np.arange(len(self.y)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,8 +294,7 @@ def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, H
     hidden = np.full(len(rows.unscored), np.nan)
     y = np.concatenate([items.y[rows.scored], hidden])
     X, X_test, views, encoder = items.features(rows.train, rows.test)
-    qid = take(items.qid, rows.train)
-    qid_test = take(items.qid, rows.test)
+    qid, qid_test = take(items.qid, rows.train), take(items.qid, rows.test)
     links = None
     if items.links is not None:
         links = items.links.take(np.concatenate([rows.train, rows.test]))
@@ -358,8 +349,7 @@ class Items:
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
-            codes, _ = encode_queries(self.qid, n)
-            codes = np.asarray(to_numpy(codes), dtype=np.int64)
+            codes = np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64)
             labels = to_numpy(self.qid).ravel() if hasattr(self.qid, "shape") else list(self.qid)
             first = np.unique(codes, return_index=True)[1]
             names = tuple(str(labels[row]) for row in first)
@@ -404,9 +394,7 @@ class Items:
         """A digest of the data and views: it changes when any number changes."""
         parameters = None if self.encoder is None else self.encoder.get_params()
         links = None if self.links is None else self.links.matrix
-        rows = self.X
-        if self.is_table:
-            rows = hashlib.sha256(_as_arrow_bytes(self.X)).hexdigest()
+        rows = hashlib.sha256(_as_arrow_bytes(self.X)).hexdigest() if self.is_table else self.X
         return digest(self.views, parameters, self.y, self.qid, links, rows)[:16]
 
     def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
@@ -419,11 +407,11 @@ class Items:
         # methods see one draw after the other, and texts take long
         if key not in self._last_encoded:
             encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
-            training = encoder.fit_transform(_take(self.X, fitted_on))
-            test = encoder.transform(_take(self.X, rows))
-            views = _encoded(self.views, encoder)
+            table = nw.from_native(self.X, eager_only=True)
+            training = encoder.fit_transform(table[fitted_on].to_native())
+            test = encoder.transform(table[rows].to_native())
             self._last_encoded.clear()
-            self._last_encoded[key] = (training, test, views, encoder)
+            self._last_encoded[key] = (training, test, _encoded(self.views, encoder), encoder)
         training, test, views, encoder = self._last_encoded[key]
         return training.copy(), test.copy(), views, encoder
 
@@ -459,11 +447,6 @@ def read_items(data: Any) -> Items:
     )
 
 
-def _take(table: Any, rows: Index) -> Any:
-    """Rows of a table of any library."""
-    return nw.from_native(table, eager_only=True)[rows].to_native()
-
-
 def _as_arrow_bytes(table: Any) -> bytes:
     import pyarrow as pa
 
@@ -497,24 +480,19 @@ def intake(items: Items) -> Intake:
     y = items.y[items.scored]
     codes = query_codes(items.qid, len(items))
     sizes = np.bincount(codes)
+    scored_codes = codes[items.scored]
+    n_together = np.bincount(scored_codes)
+    n_alike = np.unique(np.stack([scored_codes, y]), axis=1, return_counts=True)[1]
+    n_pairs, n_tied = (float((counts * (counts - 1.0)).sum()) for counts in (n_together, n_alike))
     return Intake(
         rows=len(items),
         scored=len(y),
         query_sizes=None if items.qid is None else sizes,
-        tied=_tied(y, codes[items.scored]),
+        tied=n_tied / n_pairs if n_pairs else 0.0,
         lowest=float(y.min()),
         highest=float(y.max()),
         problems=tuple(_problems(items, codes, sizes)),
     )
-
-
-def _tied(y: FloatArray, codes: Index) -> float:
-    """Share of tied pairs within queries; 0 where there is no pair."""
-    n_together = np.bincount(codes)
-    _, n_same = np.unique(np.stack([codes, y]), axis=1, return_counts=True)
-    pairs = float((n_together * (n_together - 1.0)).sum())
-    tied = float((n_same * (n_same - 1.0)).sum())
-    return tied / pairs if pairs else 0.0
 
 
 def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:

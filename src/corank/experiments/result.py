@@ -8,7 +8,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -152,8 +153,7 @@ class ComparisonResult:
         else:
             mean = float(values.mean())
             _, interval = corrected_resampled(values[:, 0], *self._sizes)
-        cut = np.clip([mean, *interval], least, largest)
-        return Estimate(*cut.tolist())
+        return Estimate(*np.clip([mean, *interval], least, largest).tolist())
 
     @property
     def _sizes(self) -> tuple[float, float]:
@@ -171,19 +171,14 @@ class ComparisonResult:
         gains = [first - second for first, second in pairs]
         if measure.lower_is_better:
             gains = [second - first for first, second in pairs]
-        tests = [self._test(gain) for gain in gains]
-        corrected = holm([p for p, _ in tests])
-        return [
-            Gain(self._estimate(gain, -most, most), p, q, n_units)
-            for gain, (p, n_units), q in zip(gains, tests, corrected, strict=True)
-        ]
-
-    def _test(self, gains: FloatArray) -> tuple[float, int]:
-        """The p-value of gains (repeats, queries), and the number of units behind it."""
-        if not self.has_queries:
-            return corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-        units = over_repeats(gains)
-        return signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
+        units = [over_repeats(gain) if self.has_queries else gain[:, 0] for gain in gains]
+        counts = [int(np.count_nonzero(~np.isnan(own))) for own in units]
+        if self.has_queries:
+            tests = list(map(signed_rank, units))
+        else:
+            tests = [corrected_resampled(own, *self._sizes)[0] for own in units]
+        intervals = [self._estimate(gain, -most, most) for gain in gains]
+        return list(map(Gain, intervals, tests, holm(tests), counts))
 
     @cached_property
     def _means(self) -> dict[str, float]:
@@ -207,20 +202,18 @@ class ComparisonResult:
         return [self._row(method) for method in order]
 
     def _row(self, method: Method) -> Row:
-        records = self.runs(method.name)
-
-        def median(name: str) -> float:
-            return float(np.median([record.result[name] for record in records]))
-
+        results = [record.result for record in self.runs(method.name)]
+        medians = {
+            name: float(np.median([result[name] for result in results]))
+            for name in ("fit_seconds", "predict_seconds", "size")
+        }
         return Row(
             method=method.name,
             title=method.title,
             estimates={measure: self.estimate(measure, method.name) for measure in JUDGES},
             against=self._against.get(method.name),
-            fit_seconds=median("fit_seconds"),
-            predict_seconds=median("predict_seconds"),
-            size=median("size"),
-            tried=records[0].result["tried"],
+            tried=results[0]["tried"],
+            **medians,
         )
 
     def ranked(self) -> list[str]:
@@ -235,20 +228,13 @@ class ComparisonResult:
             for method in self.methods
             if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
         ]
-        pairs = [
-            (
-                self.values(self.measure, method.name),
-                self.values(self.measure, method.name, unscored=0.0),
-            )
-            for method in methods
-        ]
+        values, ends = partial(self.values, self.measure), MEASURES[self.measure].range
+        pairs = [(values(method.name), values(method.name, unscored=0.0)) for method in methods]
         effects = []
         for method, pair, gain in zip(methods, pairs, self._gains(pairs), strict=True):
-            with_them, without = (
-                self._estimate(values, *MEASURES[self.measure].range) for values in pair
-            )
+            estimates = [self._estimate(table, *ends) for table in pair]
             n = _mean_of("n_unscored", self.runs(method.name))
-            effects.append(Effect(method.name, method.title, n, gain, with_them, without))
+            effects.append(Effect(method.name, method.title, n, gain, *estimates))
         return effects
 
     def curves(self, over: str = "scored") -> list[LearningCurve]:
@@ -263,9 +249,8 @@ class ComparisonResult:
         places = {name: fitted for name, fitted in places.items() if len(fitted) > 1}
         common: FloatArray | float = 0.0  # by how much each query is harder than the mean of all
         if self.has_queries and places:
-            levels = [
-                self.units(self.measure, *place) for fitted in places.values() for place in fitted
-            ]
+            every_place = chain.from_iterable(places.values())
+            levels = [self.units(self.measure, *place) for place in every_place]
             level = np.mean(levels, axis=0)  # NaN where one has none
             common = level - np.nanmean(level)
         curves = []

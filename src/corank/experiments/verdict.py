@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from corank.core.arrays import FloatArray
+from corank.core.arrays import FloatArray, runs_of_rows
 from corank.core.messages import rounded
 from corank.metrics import MEASURES
 
@@ -120,11 +120,7 @@ class Finding:
         best, against = next(iter(self.gains.items()))
         if against is None:
             return f"Nothing was better than the baseline, {base}: it has the best mean itself."
-        winners = [
-            title
-            for title, gain in self.gains.items()
-            if gain is not None and gain.verdict == "better"
-        ]
+        winners = [title for title, gain in self.gains.items() if gain and gain.verdict == "better"]
         if against.verdict == "better":
             others = f" Also better than it: {', '.join(winners[1:])}." if winners[1:] else ""
             return (
@@ -219,30 +215,24 @@ def two_way_interval(values: Any) -> tuple[float, float]:
     for draws, queries in _two_way_counts(*values.shape):
         totals = (draws @ filled) * queries
         numbers = (draws @ is_tested) * queries
-        total = totals.sum(axis=1)
-        number = numbers.sum(axis=1)
+        total, number = totals.sum(axis=1), numbers.sum(axis=1)
         means.append(total[number > 0] / number[number > 0])
     ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     low, high = np.quantile(np.concatenate(means), ends)
     return float(low), float(high)
 
 
-def _counts(rng: np.random.Generator, size: int, resamples: int) -> FloatArray:
-    """How often each unit is drawn in every resample: (resamples, size)."""
-    chances = np.full(size, 1 / size)
-    return rng.multinomial(size, chances, size=resamples).astype(float)
-
-
 @lru_cache(maxsize=4)  # many tables of one shape are looked at in a row
 def _two_way_counts(draws: int, queries: int) -> list[tuple[FloatArray, FloatArray]]:
     """Counts of draws and queries for all resamples, in blocks of bounded size."""
     rng = np.random.default_rng(0)
-    step = max(1, BLOCK_ENTRIES // max(draws, queries))
-    blocks = []
-    for begin in range(0, RESAMPLES, step):
-        size = min(step, RESAMPLES - begin)
-        blocks.append((_counts(rng, draws, size), _counts(rng, queries, size)))
-    return blocks
+
+    def counts(run: slice, n: int) -> FloatArray:
+        """How often each of n units is drawn in every resample of a run: (resamples, n)."""
+        return rng.multinomial(n, np.full(n, 1 / n), size=run.stop - run.start).astype(float)
+
+    runs = runs_of_rows(RESAMPLES, max(1, BLOCK_ENTRIES // max(draws, queries)))
+    return [(counts(run, draws), counts(run, queries)) for run in runs]
 
 
 FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
@@ -253,11 +243,9 @@ def over_repeats(values: Any) -> FloatArray:
     none. (repeats, queries)
     """
     values = np.asarray(values, dtype=float)
-    is_tested = ~np.isnan(values)
-    counts = is_tested.sum(axis=0)
-    sums = np.where(is_tested, values, 0.0).sum(axis=0)
+    counts = (~np.isnan(values)).sum(axis=0)
     means = np.full(values.shape[1], np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
+    np.divide(np.nansum(values, axis=0), counts, out=means, where=counts > 0)
     return means
 
 

@@ -28,8 +28,8 @@ from corank.learners.parameters import (
 from corank.learners.pursuit import COMBINATIONS, Explanation, SparseLearner, SparseSolution, stored
 from corank.learners.training import AskedBases, TrainingData, ViewBases
 from corank.model_files.schema import CO_PURSUIT
-from corank.solve.atom_search import MAX_COMBINATIONS
 from corank.solve.co_pursuit import (
+    MAX_COMBINATIONS,
     CoPursuitSettings,
     CoPursuitSolution,
     GreedyPath,
@@ -214,8 +214,10 @@ class CoRankingPursuit(
         """The model, its atoms called as the rows of X are."""
         labels = row_labels(X)
         n_rows = self._n_seen - self._n_apart
-        rows = np.stack(self.steps_, axis=1).ravel()
-        self._names = [_name_of_row(row, n_rows, labels) for row in rows.tolist()]
+        self._names = []
+        for row in np.stack(self.steps_, axis=1).ravel().tolist():
+            name = f"row {row}" if row < n_rows else f"unscored row {row - n_rows}"
+            self._names.append(name if labels is None or row >= n_rows else str(labels[row]))
         return self
 
     def _settings(self) -> Settings:
@@ -305,8 +307,7 @@ class CoRankingPursuit(
                 f"combine must be one of {', '.join(map(repr, COMBINATIONS))} or {m} weights, one per"
                 f" view, from 0 and not all 0; got {self.combine!r}."
             )
-        shares: FloatArray = weights / weights.sum()
-        return shares
+        return np.asarray(weights / weights.sum())
 
     def _checked(self, views: Sequence[ViewData]) -> Sequence[ViewData]:
         """The views, refused where the search or the number of atoms cannot use their dictionaries."""
@@ -351,8 +352,7 @@ class CoRankingPursuit(
 
     def _keep_pursuit(self, solution: CoPursuitSolution, settings: CoPursuitSettings) -> None:
         """Set the fitted attributes."""
-        model = solution.model
-        atoms = solution.atoms
+        model, atoms = solution.model, solution.atoms
         labels = np.asarray(model.labels)
         self._combine = self.combine if settings.shares is None else settings.shares
         self.function_ = self._weighed(_function(model, atoms))
@@ -465,8 +465,7 @@ class CoRankingPursuit(
 
 def _function(path: GreedyPath, atoms: ViewAtoms) -> Function:
     """The mean of the views, each on its distinct atoms in order of entry."""
-    spans = []
-    coefficients = []
+    spans, coefficients = [], []
     for v, view in enumerate(atoms.views):
         labels = np.asarray([step[v] for step in path.labels])
         codes, _ = first_appearance(labels)
@@ -487,12 +486,3 @@ def scored_part(problem: Problem) -> HeldRows:
     codes = np.zeros(problem.features.shape[0], dtype=np.int64)
     codes[problem.winners] = codes[problem.losers] = problem.groups
     return HeldRows(problem.features, codes if problem.named else None)
-
-
-def _name_of_row(row: int, n_rows: int, labels: Sequence[Any] | None) -> str:
-    """What a row is called: its label in X, else its number; rows of `unscored=` come after those
-    of X.
-    """
-    if row >= n_rows:
-        return f"unscored row {row - n_rows}"
-    return f"row {row}" if labels is None else str(labels[row])

@@ -77,9 +77,8 @@ class ViewLearner(KernelLeastSquares):
         return replace(super()._settings(), agreement=agreement, judged=True)
 
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
-        rng = np.random.default_rng(settings.seed)
         names = self.feature_names if names is None else names
-        views = read_views(self.views, n_columns, names, rng)
+        views = read_views(self.views, n_columns, names, np.random.default_rng(settings.seed))
         drawn = not isinstance(self.views, list | tuple)
         if drawn:
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
@@ -90,25 +89,18 @@ class ViewLearner(KernelLeastSquares):
         self.views_ = views
         _, pairs = scale_and_pairs(self.agreement)
         self._bonds = None if pairs is None else read_bonds(pairs, [str(v.name) for v in views])
-        asked = [
-            self._asked(view, basis, settings)
-            for view, basis in zip(views, self._specs(len(views)), strict=True)
-        ]
-        auto, chosen = self._auto_basis, self.basis_selection
-        return AskedBases(asked, chosen, auto, settings.seed, drawn, names)
-
-    def _asked(self, view: View, basis: Any, settings: Settings) -> AskedView:
-        """Kernel, width and basis of a view, checked; without its own basis it has that of the
-        learner.
-        """
-        kernel, gamma = settings.kernel, settings.gamma
-        assert kernel is not None
-        if view.kernel is not self.kernel or view.gamma is not self.gamma:
-            kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
-            gamma = None
-            if kernel.has_width or kernel.is_joint:
-                gamma = candidates(view.gamma, f"gamma of {view.name}", GAMMA_RULES)
-        return AskedView(view, kernel, gamma, basis if view.basis is None else view.basis)
+        asked = []
+        for view, basis in zip(views, self._specs(len(views)), strict=True):
+            kernel, gamma = settings.kernel, settings.gamma
+            if view.kernel is not self.kernel or view.gamma is not self.gamma:
+                kernel = read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params)
+                gamma = None
+                if kernel.has_width or kernel.is_joint:
+                    gamma = candidates(view.gamma, f"gamma of {view.name}", GAMMA_RULES)
+            spec = basis if view.basis is None else view.basis
+            asked.append(AskedView(view, kernel, gamma, spec))
+        chosen = self.basis_selection, self._auto_basis
+        return AskedBases(asked, *chosen, settings.seed, drawn, names)
 
     def _specs(self, n_views: int) -> list[Any]:
         """What `basis` asks for, view by view: it may list rows for each of them."""
@@ -130,41 +122,34 @@ class ViewLearner(KernelLeastSquares):
         asked: AskedBases,
         passes: Any = None,
     ) -> TrainingData:
-        apart = self._parts_apart(data, *others, asked, passes)
-        rows = UnscoredRows((*plain, *apart), self.unscored_loss(), self._bonds)
-        if rows.n_rows == 0:
-            return data
-        return replace(data, unscored=rows, n_apart=sum(part.n_rows for part in apart))
-
-    def _parts_apart(
-        self, data: TrainingData, unscored: Any, labels: Any, asked: AskedBases, passes: Any
-    ) -> list[Part]:
-        """The rows of `unscored=`, whose queries are their own, numbered behind those of X.
-
-        passes : over `unscored` where that is a scan
-        """
+        unscored, labels = others
+        apart: list[Part]  # the rows of `unscored=`, numbered behind those of X
         with_queries = self.unscored_loss().needs_queries
         first = int(data.everything.shape[0])
         if not is_scan(unscored):
             features = data.problem.features
-            return unscored_parts(
+            apart = unscored_parts(
                 self, features, unscored, labels, with_queries=with_queries, first=first
             )
-        if labels is not None:
+        elif labels is not None:
             raise ValueError(
                 "unscored_qid does not go with a scan; name its column in scan(..., query=)."
             )
-        asked.refuse_precomputed()
-        part: Part = scans().ScannedRows.of(
-            unscored.seen_by(self),
-            passes or scans().Passes(),
-            asked.n_candidates,
-            asked.seed,
-            first_number=first,
-            with_queries=with_queries,
-        )
-        asked.check_scanned(first + part.n_rows)
-        return [part]
+        else:
+            asked.refuse_precomputed()
+            part: Part = scans().ScannedRows.of(
+                unscored.seen_by(self),
+                passes or scans().Passes(),
+                asked.n_candidates,
+                asked.seed,
+                first_number=first,
+                with_queries=with_queries,
+            )
+            asked.check_scanned(first + part.n_rows)
+            apart = [part]
+        rows = UnscoredRows((*plain, *apart), self.unscored_loss(), self._bonds)
+        n_apart = sum(part.n_rows for part in apart)
+        return replace(data, unscored=rows, n_apart=n_apart) if rows.n_rows else data
 
     # ---------------------------------------------------------------- what is kept
 
@@ -178,10 +163,9 @@ class ViewLearner(KernelLeastSquares):
         self._effect: UnscoredEffect | None = None
         self._warn_of_agreement(self._n_unscored)
         super()._keep(solution, problem, data, settings)
-        path = solution.path
-        if path is not None and not settings.compared:  # one width
-            path = replace(path, gamma=np.full(len(path.gamma), np.nan))
-        self.path_ = path
+        self.path_ = solution.path
+        if solution.path is not None and not settings.compared:  # one width
+            self.path_ = replace(solution.path, gamma=np.full(len(solution.path.gamma), np.nan))
         if solution.gradient:
             warn_user(
                 f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the"
@@ -258,9 +242,9 @@ class ViewLearner(KernelLeastSquares):
         (n, n_views) in the library, on the device and with the precision of X
         """
         features = self._read(X)
-        function = self.function_
-        values = function.part_values(features)
-        return self._scores(namespace(values[0]).stack(values, axis=1) + function.level, features)
+        values = self.function_.part_values(features)
+        stacked = namespace(values[0]).stack(values, axis=1)
+        return self._scores(stacked + self.function_.level, features)
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.

@@ -73,11 +73,9 @@ class ComponentLearner(OneViewLearner):
 
     def _keep(self, solution: ComponentSolution) -> None:
         """Set the fitted attributes."""
-        steps = solution.steps
-        shifts = solution.shifts
-        number = solution.n_components
+        steps, number = solution.steps, solution.n_components
         xp = namespace(steps)
-        levels = self._level + solution.offset + xp.cumulative_sum(shifts)
+        levels = self._level + solution.offset + xp.cumulative_sum(solution.shifts)
         if not self._has_level:
             levels = 0.0 * levels
         span = Span.of(ViewData(None, solution.components.basis, rows=solution.rows))
@@ -134,9 +132,8 @@ class ComponentLearner(OneViewLearner):
         steps, shifts = self._path_steps
         (part,) = self.function_.parts
         values = replace(part, coefficients=steps).values(features)
-        xp = namespace(values)
-        result = xp.cumulative_sum(values, axis=1) + like(shifts, values)[None, :]
-        return with_precision_of(features, result)
+        sums = namespace(values).cumulative_sum(values, axis=1)
+        return with_precision_of(features, sums + like(shifts, values)[None, :])
 
     def _why_fixed(self) -> str:
         check_is_fitted(self)

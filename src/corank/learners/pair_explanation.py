@@ -9,10 +9,10 @@ Columns share the difference by Shapley values where it is no sum over columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import pairwise
+from itertools import pairwise, starmap
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -140,11 +140,9 @@ class PairExplanation:
         """
         if len(contributions) <= most + 1:
             return list(contributions)
-        others = math.fsum(contribution.value for contribution in contributions[most:])
-        return [
-            *contributions[:most],
-            Contribution(f"the other {count(len(contributions) - most, what)}", others),
-        ]
+        others = math.fsum(each.value for each in contributions[most:])
+        name = f"the other {count(len(contributions) - most, what)}"
+        return [*contributions[:most], Contribution(name, others)]
 
     def sentences(self, most: int = 3) -> list[str]:
         """The explanation in words.
@@ -157,32 +155,19 @@ class PairExplanation:
         -------
         list of str
         """
-        above = self.first
-        below = self.second
-        gap = self.difference
+        above, below, gap = self.first, self.second, self.difference
         if gap < 0:
             above, below, gap = below, above, -gap
-        lines = [
-            (
-                f"The score of {above} is {gap:.3g} higher than that of {below}."
-                if gap
-                else f"{above} and {below} have the same prediction."
-            )
-        ]
+        lines = [f"The score of {above} is {gap:.3g} higher than that of {below}."]
+        if not gap:
+            lines = [f"{above} and {below} have the same prediction."]
         if self.by_column:
-            pros = self._listed(
-                [contribution for contribution in self.by_column if contribution.value > 0], most
-            )
-            cons = self._listed(
-                [contribution for contribution in self.by_column if contribution.value < 0], most
-            )
+            pros, cons = (self._listed(sign, most) for sign in (1, -1))
             about = "" if self.columns_exact else " (approximate)"
             lines.append(f"What speaks for {self.first}{about}: {pros}; for {self.second}: {cons}.")
         groups = {"By view": self.by_view} if len(self.by_view) > 1 else {}
         for title, contributions in (groups | self._learned_from(most)).items():
-            listed = ", ".join(
-                f"{contribution.name} {contribution.value:+.3g}" for contribution in contributions
-            )
+            listed = ", ".join(f"{each.name} {each.value:+.3g}" for each in contributions)
             lines.append(f"{title}: {listed}.")
         for name, alike in zip((self.first, self.second), self.alike, strict=True):
             if alike:
@@ -193,32 +178,25 @@ class PairExplanation:
         """Title and largest parts of what the model learned from: answers where they are known,
         else its items.
         """
-        what = self.items_are
-        contributions = self.by_item
+        what, contributions = self.items_are, self.by_item
         if self.by_answer:
             what = "comparison" if what == "compared item" else "score"
             contributions = self.by_answer
-        return (
-            {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
-        )
+        shown = self.folded(contributions, most, what)
+        return {f"By {what}": shown} if len(contributions) > 1 else {}
 
-    def _listed(self, contributions: Sequence[Contribution], most: int) -> str:
-        shown = self.folded(contributions, most, "column")
-        return (
-            ", ".join(
-                f"{contribution.name} {abs(contribution.value):.3g}" for contribution in shown
-            )
-            or "nothing"
-        )
+    def _listed(self, sign: int, most: int) -> str:
+        """The columns whose parts have a sign, in words."""
+        columns = [each for each in self.by_column if sign * each.value > 0]
+        shown = self.folded(columns, most, "column")
+        return ", ".join(f"{each.name} {abs(each.value):.3g}" for each in shown) or "nothing"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
-        lists = {
-            name: getattr(self, name) for name in ("by_item", "by_answer", "by_view", "by_column")
-        }
+        lists = ("by_item", "by_answer", "by_view", "by_column")
         return {
             "first": self.first,
             "second": self.second,
@@ -226,11 +204,8 @@ class PairExplanation:
             "columns_by": self.columns_by,
             "columns_exact": self.columns_exact,
             **{
-                name: [
-                    {"name": contribution.name, "value": contribution.value}
-                    for contribution in contributions
-                ]
-                for name, contributions in lists.items()
+                name: [{"name": each.name, "value": each.value} for each in getattr(self, name)]
+                for name in lists
             },
             "alike": {"first": self.alike[0], "second": self.alike[1]},
             "sentences": self.sentences(),
@@ -251,18 +226,15 @@ class PairExplanation:
         tables = {f"By column{about}": self.folded(self.by_column, most, "column")}
         if len(self.by_view) > 1:
             tables["By view"] = self.folded(self.by_view, most, "view")
-        return {
-            title: contributions
-            for title, contributions in (tables | self._learned_from(most)).items()
-            if contributions
-        }
+        tables |= self._learned_from(most)
+        return {title: contributions for title, contributions in tables.items() if contributions}
 
     def _repr_html_(self) -> str:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences()[:2])
         for title, contributions in self.tables().items():
             rows = "".join(
-                f"<tr><td>{escape(contribution.name)}</td><td>{contribution.value:+.4g}</td></tr>"
-                for contribution in contributions
+                f"<tr><td>{escape(each.name)}</td><td>{each.value:+.4g}</td></tr>"
+                for each in contributions
             )
             text += f"<table><caption>{escape(title)}</caption>{rows}</table>"
         return text
@@ -316,11 +288,9 @@ def read_pair(read: Reader, a: Any, b: Any, items: Any, names: Any) -> Pair:
         rows = take(item_rows, np.asarray([a, b]))
         labels = (f"row {a}", f"row {b}") if names is None else (names[a], names[b])
         return Pair(rows, labels, np.asarray([a, b]), item_rows, names)
-    (first, first_label), (second, second_label) = (
-        _read_row(read, row, name) for name, row in given.items()
-    )
-    rows = stack_rows([first, second])
-    return Pair(rows, (first_label, second_label), None, item_rows, names)
+    first, second = (_read_row(read, row, name) for name, row in given.items())
+    rows = stack_rows([first[0], second[0]])
+    return Pair(rows, (first[1], second[1]), None, item_rows, names)
 
 
 def _read_row(read: Reader, row: Any, name: str) -> tuple[Array, str]:
@@ -367,8 +337,7 @@ def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index
         seen.setdefault(key, []).append(row)
     matches = [seen.get(key, []) for key in zip(*keys, strict=True)]
     first = [rows[0] if rows else -1 for rows in matches]
-    counts = [len(rows) for rows in matches]
-    return np.asarray(first, dtype=np.int64), np.asarray(counts)
+    return np.asarray(first, dtype=np.int64), np.asarray(list(map(len, matches)))
 
 
 def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
@@ -376,33 +345,24 @@ def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
     if not is_sparse(rows):
         return [row.tobytes() for row in np.round(to_numpy(rows) * scale, MATCHED_DIGITS) + 0.0]
     cells = np.round(rows.data * scale[rows.indices], MATCHED_DIGITS) + 0.0
-    keys = []
-    for begin, end in pairwise(rows.indptr):
-        columns = rows.indices[begin:end]
-        keys.append(columns.tobytes() + cells[begin:end].tobytes())
-    return keys
+    runs = [slice(*ends) for ends in pairwise(rows.indptr)]
+    return [rows.indices[run].tobytes() + cells[run].tobytes() for run in runs]
 
 
 def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
     """Parts in order of size, which sum to the difference: rounding goes into the largest part."""
-    sizes = abs(difference) + math.fsum(abs(contribution.value) for contribution in contributions)
-    contributions = sorted(
-        (
-            contribution
-            for contribution in contributions
-            if abs(contribution.value) > NOTHING * sizes
-        ),
-        key=lambda contribution: -abs(contribution.value),
-    )
-    missing = difference - math.fsum(contribution.value for contribution in contributions)
+
+    def by_size(parts: Iterable[Contribution]) -> list[Contribution]:
+        return sorted(parts, key=lambda part: -abs(part.value))
+
+    sizes = abs(difference) + math.fsum(abs(part.value) for part in contributions)
+    parts = by_size(part for part in contributions if abs(part.value) > NOTHING * sizes)
+    missing = difference - math.fsum(part.value for part in parts)
     if not missing:
-        return contributions
-    if not contributions or abs(missing) > ROUNDING * sizes:
-        return sorted(
-            [*contributions, Contribution(OTHERWISE, missing)],
-            key=lambda contribution: -abs(contribution.value),
-        )
-    largest, *others = contributions
+        return parts
+    if not parts or abs(missing) > ROUNDING * sizes:
+        return by_size([*parts, Contribution(OTHERWISE, missing)])
+    largest, *others = parts
     return [replace(largest, value=largest.value + missing), *others]
 
 
@@ -536,8 +496,8 @@ def column_contributions(
         shares, columns_by = shapley_values(values, len(players), additive=additive)
     if linear is not None:
         shares = shares + linear[players]
-    pairs = zip(players, shares.tolist(), strict=True)
-    return [Contribution(columns.names[player], share) for player, share in pairs], columns_by
+    names = [columns.names[player] for player in players]
+    return list(map(Contribution, names, shares.tolist())), columns_by
 
 
 # ---------------------------------------------------------------- from parts of a function to an explanation
@@ -580,25 +540,6 @@ def item_sums(parts: Sequence[PartTerms]) -> tuple[Index, list[str], FloatArray,
     return numbers[first], [labels[place] for place in first], sums[0], sums[1:]
 
 
-def item_contributions(
-    values: FloatArray, labels: Sequence[str], found: tuple[Index, Index] | None, pair: Pair
-) -> list[Contribution]:
-    """A part per item; names are those of `pair.items` where the item was `found` there, as
-    `matched_rows` says.
-    """
-    if found is None:
-        return list(map(Contribution, labels, values.tolist()))
-    contributions = []
-    for label, value, row, n_alike in zip(labels, values.tolist(), *found, strict=True):
-        if row < 0:
-            contributions.append(Contribution(label, value))
-            continue
-        name = f"row {row}" if pair.names is None else pair.names[row]
-        name = name if n_alike == 1 else f"{name} (one of {n_alike} alike)"
-        contributions.append(Contribution(name, value, int(row)))
-    return contributions
-
-
 def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
     """Names of the items that are most like one, other than itself; similarity (k,) is 1 for the
     same.
@@ -629,7 +570,12 @@ def explain_terms(
     """
     numbers, labels, values, alike = item_sums(parts)
     alike = alike / (sum(part.weight for part in parts) or 1.0)
-    by_item = item_contributions(values, labels, find(numbers), pair)
+    by_item = list(map(Contribution, labels, values.tolist()))
+    for number, (row, n_alike) in enumerate(zip(*(find(numbers) or ((), ())), strict=True)):
+        if row >= 0:  # the item has a name in `pair.items`
+            name = f"row {row}" if pair.names is None else pair.names[row]
+            name = name if n_alike == 1 else f"{name} (one of {n_alike} alike)"
+            by_item[number] = Contribution(name, by_item[number].value, int(row))
     views: dict[str, float] = {}
     together: dict[str, float] = {}
     for part in parts:
@@ -638,8 +584,7 @@ def explain_terms(
         if part.items is None:
             (label,) = part.labels
             together[label] = together.get(label, 0.0) + value
-    others = [Contribution(label, value) for label, value in together.items()]
-    by_view = [Contribution(name, value) for name, value in views.items()]
+    others, by_view = (list(starmap(Contribution, sums.items())) for sums in (together, views))
     of_columns, columns_by = by_column
     by_answer = [] if answers is None else answers(by_item)
     return PairExplanation(
@@ -680,13 +625,29 @@ def explain_function(
         shares = [part.share * to_numpy(part.values(rows)) for part in parts]
         return np.asarray(np.sum(shares, axis=0))
 
+    def value(chosen: Mask) -> FloatArray:
+        return values(mixed_rows(pair.rows, chosen), others)
+
+    # linear functions are shared out to columns exactly, the others by Shapley values
+    gap = np.subtract(*_dense(pair.rows))
+    linear, others = np.zeros(len(columns.names)), []
+    for part in function.parts:
+        slopes = part.slopes(len(gap))
+        if slopes is None:
+            others.append(part)
+            continue
+        seen = slice(None) if part.span.columns is None else part.span.columns
+        np.add.at(linear, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
+    players = np.unique(columns.owners[gap != 0])
+    shared = value if others else None
+    by_column = column_contributions(columns, players, shared, len(gap), linear=linear)
     first, second = values(pair.rows)
     parts, known = _function_terms(function, pair, view_names, item_names)
     explanation = explain_terms(
         pair,
         float(first - second),
         parts,
-        _column_contributions(function.parts, pair, columns, values),
+        by_column,
         find=lambda numbers: _find_points(numbers, known, pair),
         items_are=items_are,
     )
@@ -747,8 +708,7 @@ def _find_points(
         if not in_views.any():
             continue
         chosen = np.flatnonzero((held == in_views[:, None]).all(axis=0))
-        points = []
-        others = []
+        points, others = [], []
         for (span, items), is_in in zip(known, in_views, strict=True):
             if is_in:
                 order = np.argsort(items, kind="stable")
@@ -762,32 +722,3 @@ def _find_points(
 def _dense(rows: Array) -> FloatArray:
     """Rows as a NumPy array."""
     return np.asarray(rows.toarray() if is_sparse(rows) else to_numpy(rows), dtype=np.float64)
-
-
-def _column_contributions(
-    parts: Sequence[Expansion],
-    pair: Pair,
-    columns: ColumnOwners,
-    values: Callable[..., FloatArray],
-) -> tuple[list[Contribution], str]:
-    """What columns contribute: in linear functions exactly, in the others by Shapley values; and how
-    these were computed.
-    """
-    first, second = _dense(pair.rows)
-    gap = first - second
-    linear = np.zeros(len(columns.names))
-    others = []
-    for part in parts:
-        slopes = part.slopes(len(gap))
-        if slopes is None:
-            others.append(part)
-            continue
-        seen = slice(None) if part.span.columns is None else part.span.columns
-        np.add.at(linear, columns.owners[seen], part.share * to_numpy(slopes) * gap[seen])
-
-    def value(chosen: Mask) -> FloatArray:
-        return values(mixed_rows(pair.rows, chosen), others)
-
-    players = np.unique(columns.owners[gap != 0])
-    shared = value if others else None
-    return column_contributions(columns, players, shared, len(gap), linear=linear)

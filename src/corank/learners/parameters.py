@@ -35,10 +35,10 @@ from corank.core.kernels import (
     is_named,
     is_registered,
     kernel_names,
-    registered_function,
 )
 from corank.core.loss import WEIGHTINGS, Loss, blend
 from corank.core.observations import Problem, ScoredRows
+from corank.core.storable import NAMED_FUNCTIONS
 from corank.core.views import JointKernel
 from corank.inputs import is_frame, read_features
 from corank.solve.dictionary import Atoms
@@ -106,12 +106,11 @@ class WidthParameters(BasisParameters):
 
 def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
     """The kernel, its width still open."""
-    if isinstance(kernel, str):
-        if kernel not in kernel_names():
-            raise ValueError(
-                f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
-            )
-    elif not callable(kernel) and not isinstance(kernel, JointKernel):
+    if isinstance(kernel, str) and kernel not in kernel_names():
+        raise ValueError(
+            f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}."
+        )
+    if not isinstance(kernel, str | JointKernel) and not callable(kernel):
         raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
     if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
         raise ValueError(f"kernel_params go with a kernel function, not with kernel={kernel!r}.")
@@ -194,10 +193,8 @@ def candidates(
             raise ValueError(f"{name} {value!r} is {where}; use {', '.join(choices)}.")
         return value
     if isinstance(value, Mapping | bool) or value is None:
-        choices = ["a number", *map(repr, words)]
-        raise ValueError(
-            f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}."
-        )
+        expected = ", ".join(["a number", *map(repr, words)])
+        raise ValueError(f"{name} must be {expected} or a list of numbers, got {value!r}.")
     try:
         numbers = np.asarray(to_numpy(value), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -207,7 +204,7 @@ def candidates(
         raise ValueError(
             f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}."
         )
-    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
+    return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
 def is_whole(value: Any) -> bool:
@@ -222,15 +219,12 @@ def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
     if is_whole(value):
         return int(value)
     numbers = value.tolist() if hasattr(value, "tolist") else value
-    if (
-        not isinstance(numbers, list | tuple | range)
-        or not numbers
-        or not all(map(is_whole, numbers))
-    ):
+    several = isinstance(numbers, list | tuple | range) and len(numbers) > 0
+    if not several or not all(map(is_whole, numbers)):
         raise ValueError(
             f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}."
         )
-    return tuple(sorted({int(number) for number in numbers}))
+    return tuple(sorted(set(map(int, numbers))))
 
 
 def seed(random_state: Any) -> int:
@@ -281,11 +275,10 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
         if isinstance(problem, ScoredRows):
             units = np.full(n_rows, -1, dtype=np.int64)
             units[index] = np.arange(n)
-    pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
     splits = []
-    for train, test in pairs:
-        both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
-        splits.append((both[0][both[0] >= 0], both[1][both[1] >= 0]))
+    for pair in check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups):
+        train, test = (units[_checked_rows(rows, len(units))] for rows in pair)
+        splits.append((train[train >= 0], test[test >= 0]))
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError("cv gives no split, or one without scored rows to train or test on.")
     return splits
@@ -293,9 +286,8 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
 
 def _checked_rows(given: Any, n_rows: int) -> Index:
     rows: NumpyArray = np.asarray(given)
-    if rows.ndim != 1 or (
-        rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)
-    ):
+    is_whole = rows.size == 0 or rows.dtype.kind in "iu"
+    if rows.ndim != 1 or not is_whole or ((rows < 0) | (rows >= n_rows)).any():
         raise ValueError(
             f"cv must give row numbers from 0 to {n_rows - 1}, where those of a splitter count scored"
             f" rows only; got {rows!r:.80}."
@@ -313,7 +305,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     everything = training.everything
     features = training.problem.features
     if dictionary is None:
-        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
+        points = like(training.index, features, "int64") if kernel.precomputed else features
         return Atoms(points, training.index)
     if is_named(dictionary, "features"):
         if kernel.name != "linear":
@@ -389,7 +381,7 @@ def function_of(function: Any) -> Callable[[Any], Any]:
         return function  # type: ignore[no-any-return]
     if not is_registered(function):
         raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
-    return registered_function(function)
+    return NAMED_FUNCTIONS[function]
 
 
 def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
@@ -399,8 +391,8 @@ def function_values(function: Callable[[Any], Any], features: Array, size: int |
     if not is_sparse(values):
         values = like(values, features)
     shape = tuple(values.shape)
-    width = "N" if size is None else str(size)
-    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
+    width = "N" if size is None else size
+    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or size not in (None, shape[1]):
         raise ValueError(
             f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}."
         )

@@ -122,11 +122,9 @@ class SparseLearner(Learner):
         first = stored(self.function_, self._listed(self.atoms_), float(losses[-1]))
         models = []
         for model in (first, *self._others):
-            solutions = []
-            for v, view in enumerate(views):
-                numbers = {name: model[name][v] for name in ("atoms", "coefficients", "points")}
-                solutions.append(SparseSolution(view, **numbers))
-            models.append(SparseModel(model["objective"], tuple(solutions)))
+            parts = model["atoms"], model["coefficients"], model["points"]
+            solutions = tuple(map(SparseSolution, views, *parts))
+            models.append(SparseModel(model["objective"], solutions))
         return models
 
     def predict_solutions(self, X: Any) -> Array:
@@ -149,13 +147,11 @@ class SparseLearner(Learner):
         """Values of every model and view: (n, n_models, n_views)."""
         models = []
         for model in self.models_:
-            parts = zip(self.function_.parts, model.solutions, strict=True)
             values = []
-            for part, solution in parts:
-                points = solution.points
-                changed = {"columns": solution.atoms} if points is None else {"points": points}
+            for part, own in zip(self.function_.parts, model.solutions, strict=True):
+                changed = {"columns": own.atoms} if own.points is None else {"points": own.points}
                 span = replace(part.span, **changed)
-                values.append(Expansion(span, solution.coefficients).values(features))
+                values.append(Expansion(span, own.coefficients).values(features))
             models.append(namespace(values[0]).stack(values, axis=1))
         return namespace(models[0]).stack(models, axis=1) + self.function_.level
 
@@ -168,8 +164,7 @@ class SparseLearner(Learner):
         values = xp.reshape(values, (values.shape[0], -1))
         if self._combine == "mean":
             return self._scores(xp.mean(values, axis=1), features)
-        middle = values.shape[1] // 2
-        ordered = xp.sort(values, axis=1)
+        middle, ordered = values.shape[1] // 2, xp.sort(values, axis=1)
         return self._scores((ordered[:, middle] + ordered[:, -1 - middle]) / 2, features)
 
     @property
@@ -188,12 +183,11 @@ class SparseLearner(Learner):
 
 def stored(function: Function, atoms: Sequence[Any], objective: float) -> dict[str, Any]:
     """A model as files hold it: its objective, and what each view's function is made of."""
-    parts = function.parts
     return {
         "objective": objective,
         "atoms": list(atoms),
-        "coefficients": [part.coefficients for part in parts],
-        "points": [part.span.points for part in parts],
+        "coefficients": [part.coefficients for part in function.parts],
+        "points": [part.span.points for part in function.parts],
     }
 
 
@@ -265,8 +259,7 @@ class PursuitLearner(SparseLearner, OneViewLearner):
 
         def function_on(chosen: Index, weights: FloatArray) -> Function:
             span = AtomSpan.on(chosen, atoms, solution.kernel)
-            coefficients = like(weights, training.problem.reference)
-            return Function((Expansion(span, coefficients),), level)
+            return Function((Expansion(span, like(weights, training.problem.reference)),), level)
 
         weights = solution.weights[:, -1] if self.n_atoms_ else np.zeros(0)
         self.function_ = function_on(solution.atoms, weights)
@@ -297,14 +290,12 @@ class PursuitLearner(SparseLearner, OneViewLearner):
                 f" {solution.asked}."
             )
         if used < solution.asked:
-            exact = self.training_loss_[-1] <= EXACT_SHARE * self.training_loss_[0]
-            reason = (
-                "these atoms match the scores exactly" if exact else "no other atom lowers the loss"
-            )
-            rank = problem.freedom(np.arange(len(problem)))
+            reason = "no other atom lowers the loss"
+            if self.training_loss_[-1] <= EXACT_SHARE * self.training_loss_[0]:
+                reason = "these atoms match the scores exactly"
             warn_user(
                 f"n_atoms = {solution.asked}, but the model stopped at {used}: {reason}. The rows"
-                f" carry {rank} at most."
+                f" carry {problem.freedom()} at most."
             )
 
     def name_atoms(self, names: Sequence[str]) -> None:
@@ -326,8 +317,7 @@ class PursuitLearner(SparseLearner, OneViewLearner):
         """Names of the atoms: of columns, or the labels of rows where X or the dictionary has them,
         else numbers.
         """
-        labels = None
-        kind = "atom"
+        labels, kind = None, "atom"
         if self._span.of_columns:
             labels, kind = self.feature_names, "column"
         elif self.basis_ is not None:
@@ -644,8 +634,7 @@ class AtomSpan(Span):
         """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
         if self.function is None:
             return super().features(X)
-        values = function_values(self.function, X, self.size)
-        return _columns_of(values, self.columns)
+        return _columns_of(function_values(self.function, X, self.size), self.columns)
 
     def values(self, X: Array, coefficients: Array) -> Array:
         """Values at the rows of X: (n,), or (n, p) for coefficients (k, p)."""
@@ -709,57 +698,41 @@ class Explanation:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns of a table, as `pandas.DataFrame` and `polars.DataFrame` take them."""
-        table: dict[str, list[Any]] = {
-            "step": [1 + line // self._together for line in range(len(self))]
-        }
-        if self.views is not None:
-            table["view"] = list(self.views)
-        table |= {
+        table = {
+            "step": [1 + line // self._together for line in range(len(self))],
+            "view": None if self.views is None else list(self.views),
             "atom": list(self.names),
             "weight": self.weights.tolist(),
             "added": self.added.tolist(),
+            "left": self.left.tolist(),
+            "held_out_error": None if self.held_out is None else self.held_out.tolist(),
         }
-        table["left"] = self.left.tolist()
-        if self.held_out is not None:
-            table["held_out_error"] = self.held_out.tolist()
-        return table
+        return {name: column for name, column in table.items() if column is not None}
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """The table as text: names of the columns, and one list of cells per line."""
-        shown = {
-            "step": "d",
-            "weight": "+.4g",
-            "added": ".1%",
-            "left": ".1%",
-            "held_out_error": ".4g",
-        }
+        formats = {"weight": "+.4g", "added": ".1%", "left": ".1%", "held_out_error": ".4g"}
         table = self.to_dict()
         columns = [
-            ["" if value != value else format(value, shown.get(key, "")) for value in column]  # noqa: PLR0124
+            ["" if value != value else format(value, formats.get(key, "")) for value in column]  # noqa: PLR0124
             for key, column in table.items()
         ]
-        return [key.replace("_", " ") for key in table], [
-            list(line) for line in zip(*columns, strict=True)
-        ]
+        lines = list(map(list, zip(*columns, strict=True)))
+        return [key.replace("_", " ") for key in table], lines
 
     def __str__(self) -> str:
         head, lines = self._cells()
         widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        text = [
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-            for line in [head, *lines]
-        ]
+        text = ["  ".join(map(str.rjust, line, widths)) for line in [head, *lines]]
         return "\n".join([text[0], "  ".join("-" * width for width in widths), *text[1:]])
 
     def _repr_html_(self) -> str:
         head, lines = self._cells()
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in lines
-        )
-        return (
-            f"<table><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>{rows}</table>"
-        )
+
+        def row(tag: str, cells: Sequence[str]) -> str:
+            return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+        return f"<table>{row('th', head)}{''.join(row('td', line) for line in lines)}</table>"
 
     def plot(self, ax: Any = None) -> Any:
         """Weights as bars in order of entry, on a matplotlib axis.
@@ -788,12 +761,7 @@ class Explanation:
         ax.set_xlabel("weight")
         for y, share in zip(at, self.added, strict=True):
             if share == share:  # noqa: PLR0124
-                ax.annotate(
-                    f"{share:.0%}",
-                    (1.01, y),
-                    xycoords=("axes fraction", "data"),
-                    va="center",
-                    color="0.5",
-                )
+                beside = ("axes fraction", "data")
+                ax.annotate(f"{share:.0%}", (1.01, y), xycoords=beside, va="center", color="0.5")
         ax.spines[["top", "right"]].set_visible(False)
         return ax

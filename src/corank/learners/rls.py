@@ -57,11 +57,9 @@ from corank.learners.training import (
     AskedView,
     TrainingData,
     ViewBases,
-    compared_data,
     rows_without,
     rows_without_scores,
     scored_data,
-    summed_data,
 )
 from corank.learners.update import (
     COMPARED,
@@ -150,9 +148,8 @@ class KernelLeastSquares(Learner):
         known: dict[str, Any] = {
             "centred": settings.centred,
             "with_queries": given["qid"] is not None,
+            "edges": None if edges is None else self._read_edges(edges, rows, X),
         }
-        if edges is not None:
-            known["edges"] = self._read_edges(edges, rows, X)
         if rows.scores.shape[1] > 1 and self.has_targets:
             return self._fit_targets(rows, features, asked, settings, known)
         views = [each.view for each in asked.views]
@@ -195,8 +192,9 @@ class KernelLeastSquares(Learner):
             columns = np.flatnonzero(patterns == pattern)
             first = replace(rows, scores=rows.scores[:, columns[:1]])
             data = scored_data(first, features, [View()], self.loss(), **known)
-            scores = [rows.scores[:, j] for j in columns]
-            targets = [data.with_scores(column, centred=settings.centred) for column in scores]
+            targets = [
+                data.with_scores(rows.scores[:, j], centred=settings.centred) for j in columns
+            ]
             problem, chosen = self._tuning_problem(data, asked, settings)
             solutions = tune_each(problem, chosen, [target.problem for target in targets])
             for j, target, solution in zip(columns, targets, solutions, strict=True):
@@ -218,14 +216,23 @@ class KernelLeastSquares(Learner):
         surveyed = scans().SurveyedScan.to_fit(
             scan, passes, asked.n_candidates, settings.seed, unscored=self.has_views
         )
-        scored, loss = surveyed.scored, self.loss()
+        scored, loss, n_views = surveyed.scored, self.loss(), len(asked.views)
         if scored is None:
-            self._check_summed(asked.specs, settings, surveyed.survey.n_scored)
+            specs = [view.basis for view in asked.views]
+            self._check_summed(specs, settings, surveyed.survey.n_scored)
             level = surveyed.survey.level if settings.centred else 0.0
-            data = summed_data(
-                scans().SummedRows(surveyed, loss, level),
-                surveyed.features,
-                len(asked.views),
+            summed, features = scans().SummedRows(surveyed, loss, level), surveyed.features
+            data = TrainingData(
+                problem=summed,
+                index=features.numbers,
+                everything=features,
+                problems=[summed] * n_views,
+                numbers=[features.numbers] * n_views,
+                groups=None,
+                n_units=summed.n_rows,
+                n_scored=summed.n_rows,
+                level=level,
+                summed=True,
                 with_queries=scan.has_queries,
             )
         else:
@@ -256,12 +263,14 @@ class KernelLeastSquares(Learner):
                     f"basis={spec!r} needs the rows in memory, but {too_many};"
                     " give a number of basis rows, or 'features' with kernel='linear'."
                 )
-        learns_widths = is_named(self.gamma, "columns")
-        if learns_widths or (
-            settings.tunes and (self.cv is not None or self.scoring == "disagreement")
-        ):
-            what = "cv" if self.cv is not None else "scoring='disagreement'"
-            what = "gamma='columns'" if learns_widths else what
+        what = ""
+        if is_named(self.gamma, "columns"):
+            what = "gamma='columns'"
+        elif settings.tunes and self.cv is not None:
+            what = "cv"
+        elif settings.tunes and self.scoring == "disagreement":
+            what = "scoring='disagreement'"
+        if what:
             raise ValueError(
                 f"{what} needs the scored rows in memory, but {too_many}; leave it out."
             )
@@ -283,7 +292,7 @@ class KernelLeastSquares(Learner):
             settings = replace(settings, alpha=alpha)
             if self.has_views:
                 self.views_ = [each.view for each in asked.views]
-        if self._per_column:
+        if settings.gamma is None:  # one width per column
             asked = asked.with_learned_widths(data.problems[0])
         elif not self.has_views:  # every view has a width of its own
             warn_of_scales(data.everything, self.kernel)
@@ -292,14 +301,13 @@ class KernelLeastSquares(Learner):
         settings = replace(settings, compared=len(bases.choices) > 1)
         if data.unscored is None or len(bases.views) == 1:
             settings = replace(settings, agreement=0.0)
-        holds_out = settings.tunes or settings.judged
-        if self.cv is not None and holds_out and not data.summed:
-            n_rows = data.everything.shape[0]
-            splits = read_splits(self.cv, data.problem, data.index, n_rows)
-            settings = replace(settings, splits=splits)
         if data.summed:
             self._check_summed([view.spec for view in bases.views], settings, data.n_scored)
             return scans().ScannedProblem(bases), settings
+        if self.cv is not None and (settings.tunes or settings.judged):
+            n_rows = data.everything.shape[0]
+            splits = read_splits(self.cv, data.problem, data.index, n_rows)
+            settings = replace(settings, splits=splits)
         dual = settings.solver == "direct" and bases.dual
         return HeldProblem(bases.view_data(), data.unscored, dual), settings
 
@@ -321,8 +329,18 @@ class KernelLeastSquares(Learner):
         features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid, groups)
         asked = self._asked_bases(features.shape[1], settings)
-        with_queries = qid is not None
-        data = compared_data(problem, used, features, len(asked.views), with_queries=with_queries)
+        n_views = len(asked.views)
+        data = TrainingData(
+            problem=problem,
+            index=used,
+            everything=features,
+            problems=[problem] * n_views,
+            numbers=[used] * n_views,
+            groups=[problem.groups] * n_views,
+            n_units=len(problem.winners),
+            n_scored=len(used),
+            with_queries=qid is not None,
+        )
         if self.has_views:
             plain = rows_without(features, used, qid)
             data = self._sharing(data, plain, (unscored, unscored_qid), asked)
@@ -334,10 +352,6 @@ class KernelLeastSquares(Learner):
     def _pairwise(self) -> bool:
         return is_named(self.kernel, "precomputed")
 
-    @property
-    def _per_column(self) -> bool:
-        return "columns" in self._gamma_words and is_per_column(self.gamma)
-
     def _settings(self) -> Settings:
         """What the learner was asked for, whatever the rows: refuses what no rows could make right."""
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
@@ -346,10 +360,11 @@ class KernelLeastSquares(Learner):
             raise ValueError(f"basis must be 1 or more, got {self.basis}.")
         if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
+        per_column = "columns" in self._gamma_words and is_per_column(self.gamma)
         return Settings(
             alpha=candidates(self.alpha, "alpha", ("tune", MEAN_LENGTH), zero=self.has_views),
             kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
-            gamma=None if self._per_column else candidates(self.gamma, "gamma", self._gamma_words),
+            gamma=None if per_column else candidates(self.gamma, "gamma", self._gamma_words),
             scoring=self.scoring or self._own_scoring,
             centred=self.fit_intercept,
             seed=seed(self.random_state),
@@ -358,11 +373,10 @@ class KernelLeastSquares(Learner):
     def _asked_bases(self, n_columns: int, settings: Settings, names: Any = None) -> AskedBases:
         """What is to span the functions, whatever the rows, of which the columns are known."""
         kernel = settings.kernel
-        assert kernel is not None
-        if self._per_column:
+        if settings.gamma is None:
             kernel = read_column_widths(kernel, self.gamma, n_columns)
         asked = AskedView(View(), kernel, settings.gamma, self.basis)
-        names = vars(self).get("feature_names_in_") if names is None else names
+        names = self.feature_names if names is None else names
         return AskedBases(
             [asked], self.basis_selection, self._auto_basis, settings.seed, names=names
         )
@@ -439,25 +453,20 @@ class KernelLeastSquares(Learner):
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         if self.targets_:
-            self._grow_targets(self._as_features(X), y, qid, sample_weight)
+            models = list(map(copy, self.targets_))
+            if any(model._kept is None for model in models):
+                raise ValueError(self._why_fixed())
+            features, columns = self._as_features(X), score_columns(y, len(models))
+            for model, scores in zip(models, columns, strict=True):
+                model.update(features, scores, qid=qid, sample_weight=sample_weight)
+            self._keep_targets(models)
             return
         features = self._read(X)
         rows = read_score_columns(features, y, qid, sample_weight, several=self.has_views)
         system = self._grown(rows)
         offset = system.mean_score if self.fit_intercept else 0.0
-        solved = self._solved(system, offset)
-        coefficients = [columns[:, 0] for columns in solved]
+        coefficients = [columns[:, 0] for columns in self._solved(system, offset)]
         self.function_ = fitted_function(system, coefficients, self._level + offset)
-
-    def _grow_targets(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        """Add rows to the model of every column of scores."""
-        models = [copy(model) for model in self.targets_]
-        if any(model._kept is None for model in models):
-            raise ValueError(self._why_fixed())
-        columns = score_columns(y, len(models))
-        for model, scores in zip(models, columns, strict=True):
-            model.update(X, scores, qid=qid, sample_weight=sample_weight)
-        self._keep_targets(models)
 
     def _solved(self, system: DualSystem | PrimalSystem, offset: float) -> list[Array]:
         """Coefficients of every view with the parameters that were chosen."""

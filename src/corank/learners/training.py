@@ -12,23 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from corank.core.arrays import Array, Index, is_sparse, like, namespace, stack_rows, take, to_numpy
-from corank.core.basis import (
-    Basis,
-    candidate_limit,
-    candidate_rows,
-    make_basis,
-    read_basis,
+from corank.core.arrays import (
+    Array,
+    Index,
+    dtype_name,
+    is_sparse,
+    like,
+    namespace,
+    stack_rows,
+    take,
+    to_numpy,
 )
-from corank.core.kernels import (
-    MEAN_DISTANCE,
-    Kernel,
-    check_precomputed,
-    inverse_length,
-    is_named,
-)
+from corank.core.basis import Basis, candidate_limit, candidate_rows, make_basis, read_basis
+from corank.core.kernels import MEAN_DISTANCE, Kernel, check_precomputed, inverse_length, is_named
 from corank.core.loss import Loss
-from corank.core.observations import ComparedRows, GraphRows, Problem, ScoredRows, warn_of_ties
+from corank.core.observations import GraphRows, Problem, ScoredRows, warn_of_ties
 from corank.core.queries import encode_queries
 from corank.core.unscored import HeldRows, UnscoredRows
 from corank.core.views import BlockKernel, View, select
@@ -131,11 +129,19 @@ def scored_data(
     if edges is None:
         warn_of_ties(*problems)
     shown: Any = problems[0]
-    if len(by_column) > 1:
-        shown = scored_anywhere(rows).under(loss, level)
+    if len(by_column) > 1:  # each row with the first of its scores
+        first = np.argmax(given_scores(rows), axis=1)
+        scores = to_numpy(rows.scores)[np.arange(len(rows)), first][:, None]
+        shown = scored_rows(replace(rows, scores=like(scores, rows.scores)), 0).under(loss, level)
     numbers = [to_numpy(problem.index) for problem in problems]
     index, n_units = to_numpy(shown.index), len(numbers[0])
-    n_scored, groups = len(index), _groups(shown, numbers)
+    n_scored = len(index)
+    groups: Any = None
+    if shown.n_queries > 1:
+        codes = to_numpy(shown.queries)
+        groups = [codes[np.searchsorted(index, own)] for own in numbers]
+    elif not shown.comparison.needs_queries:
+        groups = numbers
     if edges is not None:
         shown, index = graph_rows(shown, index, features, edges, groups)
         problems, numbers = [shown] * len(views), [index] * len(views)
@@ -184,58 +190,6 @@ def graph_rows(
     return graph, used
 
 
-def summed_data(summed: Any, features: Any, n_views: int, *, with_queries: bool) -> TrainingData:
-    """Scored rows of a scan that only pass by as what views are fitted on.
-
-    summed : stands for them
-    features : the rows of X, of which candidates for the basis are in memory
-    """
-    return TrainingData(
-        problem=summed,
-        index=features.numbers,
-        everything=features,
-        problems=[summed] * n_views,
-        numbers=[features.numbers] * n_views,
-        groups=None,
-        n_units=summed.n_rows,
-        n_scored=summed.n_rows,
-        level=summed.level,
-        summed=True,
-        with_queries=with_queries,
-    )
-
-
-def compared_data(
-    problem: ComparedRows, used: Index, features: Array, n_views: int, *, with_queries: bool
-) -> TrainingData:
-    """Comparisons between rows of X, of which those numbered `used` take part, as what views are
-    fitted on.
-    """
-    return TrainingData(
-        problem=problem,
-        index=used,
-        everything=features,
-        problems=[problem] * n_views,
-        numbers=[used] * n_views,
-        groups=[problem.groups] * n_views,
-        n_units=len(problem.winners),
-        n_scored=len(used),
-        with_queries=with_queries,
-    )
-
-
-def _groups(shown: ScoredRows, numbers: Sequence[Index]) -> Sequence[Index] | None:
-    """What is held out together, per view: queries, or every row for itself; None for items of
-    one query.
-    """
-    if shown.n_queries == 1:
-        return None if shown.comparison.needs_queries else numbers
-    every, codes = to_numpy(shown.index), to_numpy(shown.queries)
-    return [
-        codes if len(own) == len(every) else codes[np.searchsorted(every, own)] for own in numbers
-    ]
-
-
 # ---------------------------------------------------------------- rows with one or several scores
 
 
@@ -249,13 +203,6 @@ def columns_of_views(rows: ScoredRows, n_views: int) -> Sequence[int]:
             f"y has {n_columns} columns for {n_views} views; give one column, or one per view."
         )
     return [0] * n_views if n_columns == 1 else range(n_views)
-
-
-def scored_anywhere(rows: ScoredRows) -> ScoredRows:
-    """The rows that have a score in any column, each with the first of its scores."""
-    first = np.argmax(given_scores(rows), axis=1)
-    scores = to_numpy(rows.scores)[np.arange(len(rows)), first]
-    return scored_rows(replace(rows, scores=like(scores[:, None], rows.scores)), 0)
 
 
 def mean_of_given(rows: ScoredRows) -> float:
@@ -335,11 +282,6 @@ class AskedBases:
     drawn: bool = False
     names: Any = None
 
-    @property
-    def specs(self) -> list[Any]:
-        """What every view is to take as its basis."""
-        return [asked.basis for asked in self.views]
-
     def with_learned_widths(self, problem: Problem) -> AskedBases:
         """What is asked for, with kernels whose widths per column were learned from a problem."""
         views = [
@@ -352,8 +294,7 @@ class AskedBases:
         """alpha="mean-length", one over the mean length of the scored rows as the first view sees
         them; the penalties of others say what it is in these.
         """
-        views = []
-        alphas = []
+        views, alphas = [], []
         for each, problem, numbers in zip(self.views, data.problems, data.numbers, strict=True):
             rows = select(problem.features, each.view.columns)
             alphas.append(inverse_length(rows, take(data.weights, numbers)))
@@ -376,8 +317,7 @@ class AskedBases:
     @property
     def n_candidates(self) -> int:
         """How many rows of a scan may be needed as basis."""
-        limits = [asked.limit for asked in self.views]
-        return max([MAX_WHOLE_SCAN if self.whole else 0, *limits])
+        return max(MAX_WHOLE_SCAN * self.whole, *(asked.limit for asked in self.views))
 
     def check_scanned(self, n_rows: int) -> None:
         """Refuse a basis of all rows where they are too many."""
@@ -463,8 +403,9 @@ class ViewBasis:
         else:
             numbers = np.asarray(self.spec)
             features = select(self.data.rows(numbers), self.asked.view.columns)
-        if kernel.precomputed and numbers[-1] >= self.data.everything.shape[0]:
-            inside = np.flatnonzero(numbers < self.data.everything.shape[0])
+        n = self.data.everything.shape[0]
+        if kernel.precomputed and numbers[-1] >= n:
+            inside = np.flatnonzero(numbers < n)
             numbers, features = numbers[inside], take(features, inside)
         made, rows = make_basis(self.spec, kernel, features, numbers, self.selection, self.seed)
         return made if self.grid is None else replace(made, grid=self.grid), rows
@@ -492,8 +433,8 @@ class ViewBases:
             total += data.n_unscored
         # views that were drawn and see all columns differ in their rows only, also where a number
         # of views was asked for
-        alike = n_views > 1 and asked.drawn
-        alike = alike and all(len(view.view.columns) == n_columns for view in asked.views)
+        alike = asked.drawn and all(len(view.view.columns) == n_columns for view in asked.views)
+        alike = alike and n_views > 1
         limit, size = asked.auto
         auto = (0 if data.summed else limit, size)
         views, grid = [], None
@@ -503,22 +444,23 @@ class ViewBases:
             if isinstance(view.kernel, BlockKernel):
                 names = asked.names if columns is None else take(asked.names, columns)
                 view = replace(view, kernel=view.kernel.seen_by(scored, names))
-                grid = (
-                    None
-                    if data.summed or n_views > 1
-                    else grid_of(data.problem, view.kernel, scored)
-                )
+                if n_views == 1 and not data.summed:
+                    grid = grid_of(data.problem, view.kernel, scored)
             is_small = grid is not None and max(grid[0].shape) <= limit
             whole = "all" if is_small and is_named(view.basis, "auto") else view.basis
             apart = 0 if view.kernel.precomputed else data.n_apart
             spec = read_basis(whole, view.kernel.name, n_rows, total, auto, view.view.name, apart)
             if is_named(spec, "features") and not data.summed:
-                check_column_basis(spec, scored.shape[1], data.n_units)
+                check_column_basis(scored.shape[1], data.n_units)
             if view.kernel.precomputed:
-                check_precomputed(select(data.everything, view.view.columns))
+                check_precomputed(select(data.everything, columns))
             seed = (asked.seed, position)
-            if alike:
-                spec = _drawn_share(spec, index[position], total, n_views, seed)
+            if alike and is_named(spec, "scored"):  # every view takes its share
+                size = max(1, len(index[position]) // n_views)
+                rng = np.random.default_rng(seed)
+                spec = np.sort(rng.choice(index[position], size=size, replace=False))
+            elif alike and isinstance(spec, str) and spec != "features":
+                spec = max(1, total // n_views)
             views.append(
                 ViewBasis(
                     asked=view,
@@ -559,42 +501,29 @@ class ViewBases:
                 f" {sorted(lengths)}."
             )
         steps = range(max(lengths, default=1))
-        return [
-            [widths[step] if len(widths) > 1 else widths[0] for widths in by_view] for step in steps
-        ]
+        return [[widths[min(step, len(widths) - 1)] for widths in by_view] for step in steps]
 
     def view_data(self) -> Iterator[list[ViewData]]:
         """The views of the data with every choice of kernel widths."""
-        problems: list[Any] = []
-        for view, problem in zip(self.views, self.data.problems, strict=True):
-            sees_all = view.scored is problem.features or self.data.summed
-            problems.append(problem if sees_all else replace(problem, features=view.scored))
+        problems: list[Any] = list(self.data.problems)
+        for v, made in enumerate(self.views):
+            if made.scored is not problems[v].features and not self.data.summed:
+                problems[v] = replace(problems[v], features=made.scored)
         groups: Sequence[Index | None] = self.data.groups or [None] * len(self.views)
         for widths in self.choices:
             data = []
             parts = zip(self.views, widths, problems, groups, strict=True)
             for made, width, problem, group in parts:
-                basis, rows = made.basis(width)
-                columns, penalty = made.asked.view.columns, made.asked.view.penalty
-                data.append(ViewData(problem, basis, columns, penalty, group, rows))
+                (basis, rows), view = made.basis(width), made.asked.view
+                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
             yield data
 
 
-def _drawn_share(spec: Any, index: Index, total: int, n_views: int, seed: Sequence[int]) -> Any:
-    """The share of the rows that a view takes where views differ in their rows only."""
-    if is_named(spec, "scored"):
-        size = max(1, len(index) // n_views)
-        return np.sort(np.random.default_rng(seed).choice(index, size=size, replace=False))
-    if isinstance(spec, str) and spec != "features":
-        return max(1, total // n_views)
-    return spec
-
-
-def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
+def check_column_basis(columns: int, n_roots: int) -> None:
     """Refuse the columns as basis where their square matrix is too large and rows are more than
     columns.
     """
-    if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
+    if n_roots > columns > MAX_COLUMNS:
         raise ValueError(
             f"basis='features' with {columns} columns needs a square matrix of that size; "
             "use basis='auto' or a number of basis rows."
@@ -605,6 +534,4 @@ def _with_precision_of(reference: Array, features: Array) -> Array:
     """The rows with the precision of a reference."""
     if is_sparse(features) or is_sparse(reference):
         return features
-    return namespace(reference).asarray(
-        like(features, reference, str(reference.dtype).rpartition(".")[2])
-    )
+    return namespace(reference).asarray(like(features, reference, dtype_name(reference)))

@@ -13,7 +13,7 @@ from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_
 from corank.core.kernels import MEAN_LENGTH, inverse_length, is_named
 from corank.core.messages import warn_user
 from corank.core.observations import ScoredRows, warn_of_ties
-from corank.core.queries import encode_queries
+from corank.core.queries import encode_queries, query_codes
 from corank.core.storable import ADDED_LATER
 from corank.core.unscored import UnscoredRows
 from corank.inputs import read_rows, unscored_parts
@@ -30,7 +30,6 @@ from corank.model_files.schema import TRANSDUCTIVE
 from corank.solve.function import Function, Span
 from corank.solve.systems import ViewData
 from corank.solve.transduction import (
-    Completed,
     TransductionSettings,
     complete,
     untuned_pull,
@@ -175,12 +174,20 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             warn_user(ALONE)
             pull = untuned_pull(pull, 1.0)
         settings = self._settings(features, everything, pull)
-        if self._holds_out(training, settings):
+        chooses = settings.tunes
+        if len(rows) < len(everything):  # of one scored query nothing is left out beside the others
+            chooses = chooses or is_open(pull) or settings.in_folds
+            chooses = chooses and problem.groups is not None
+        if chooses:
             splits = read_splits(self.cv, problem, training.index, features.shape[0])
             settings = replace(settings, splits=splits)
         completed = complete(training, everything, features.shape[0], settings)
         self._keep_counts(training)
-        self._keep_completed(completed)
+        span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
+        self.function_ = Function.mean([span], [completed.coefficients], 0.0)
+        self.alpha_, self.pull_ = completed.alpha, completed.pull
+        self.path_, self.transduction_ = completed.path, completed.scores
+        self._n_unscored = int(completed.scores.shape[0])
         self._warn(settings)
         return self
 
@@ -219,7 +226,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         """
         training = Training(problem, np.arange(len(problem)), features)
         basis = self._basis_rows(training)
-        check_column_basis(basis, features.shape[1], len(problem))
+        if is_named(basis, "features"):
+            check_column_basis(features.shape[1], len(problem))
         shared = self._shared_settings(training)
         beyond = len(problem) > features.shape[0]
         if shared["kernel"].precomputed and beyond and is_named(basis, "all"):
@@ -236,32 +244,18 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             selection=self.basis_selection,
         )
 
-    def _holds_out(self, training: Training, settings: TransductionSettings) -> bool:
-        """Whether `cv` is asked for: of one scored query nothing is left out beside unscored rows."""
-        if len(training.index) == training.everything.shape[0]:
-            return settings.tunes
-        several = training.problem.groups is not None
-        return several and (settings.tunes or is_open(settings.pull) or settings.in_folds)
-
-    def _keep_completed(self, completed: Completed) -> None:
-        """Set the fitted attributes."""
-        span = Span.of(ViewData(None, completed.basis, rows=completed.rows))
-        self.function_ = Function.mean([span], [completed.coefficients], 0.0)
-        self.alpha_ = completed.alpha
-        self.pull_ = completed.pull
-        self.path_ = completed.path
-        self.transduction_ = completed.scores
-        self._n_unscored = int(completed.scores.shape[0])
-
     def _warn(self, settings: TransductionSettings) -> None:
         """Say which parameters were to be tuned and could not be."""
-        missed = []
-        if self.path_ is None and is_open(settings.alpha):
-            missed.append(f"alpha was set to {self.alpha_:.3g}")
-        if self.path_ is None and is_open(settings.gamma):
-            missed.append(f"gamma was set to {self.gamma_:.3g}")
-        if not isinstance(self.path_, PullPath) and is_open(settings.pull):
-            missed.append(f"pull was set to {self.pull_:.3g}")
+        values = {}
+        if self.path_ is None:
+            values = {"alpha": self.alpha_, "gamma": self.gamma_}
+        if not isinstance(self.path_, PullPath):
+            values["pull"] = self.pull_
+        missed = [
+            f"{name} was set to {value:.3g}"
+            for name, value in values.items()
+            if is_open(getattr(settings, name))
+        ]
         if missed:
             warn_user(
                 f"{', '.join(missed)} and not tuned: there are too few scored queries to leave any"
@@ -301,9 +295,7 @@ def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
     """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with
     a warning.
     """
-    codes = np.zeros(n_rows, dtype=np.int64)
-    if qid is not None:
-        codes = to_numpy(encode_queries(qid, n_rows)[0])
+    codes = query_codes(None if qid is None else encode_queries(qid, n_rows)[0], n_rows)
     kind = np.ones(n_rows, dtype=np.int64)
     kind[scored] = 0
     both = np.intersect1d(codes[kind == 0], codes[kind == 1])
@@ -313,5 +305,4 @@ def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
             f" unscored rows; {'it counts' if len(both) == 1 else 'each counts'} as two queries,"
             " the scored rows and the unscored rows."
         )
-    numbered: Index = np.unique(2 * codes + kind, return_inverse=True)[1]
-    return numbered
+    return np.asarray(np.unique(2 * codes + kind, return_inverse=True)[1])

@@ -163,12 +163,20 @@ def with_new_rows(
         replace(rows, features=part.span.seen(rows.features))
         for part, rows in zip(function.parts, new, strict=True)
     ]
-    if kept.statistics is not None:
-        return _added_to_sums(function, kept, new), None
-    assert kept.rows is not None
     data: list[ViewData] = []
+    if kept.statistics is not None:
+        statistics = []
+        for part, rows, sums in zip(function.parts, new, kept.statistics, strict=True):
+            problem, span = rows.under(sums.comparison), part.span
+            basis = span.basis(part.coefficients.shape[0], part.coefficients)
+            data.append(ViewData(problem, basis, span.columns, span.penalty, None, span.rows))
+            statistics.append(sums.merged(whitened_statistics(problem, basis)))
+        system = PrimalSystem(data, statistics=statistics, disagreement=kept.disagreement)
+        return system, None
+    assert kept.rows is not None
     for part, rows, before in zip(function.parts, new, kept.rows, strict=True):
-        scored, others = _scored_and_unscored(before)
+        missing = np.isnan(to_numpy(before.scores))
+        scored, others = (before.take(np.flatnonzero(rows)) for rows in (~missing, missing))
         if not with_queries:
             scored = replace(scored, queries=None, n_queries=1)
         elif scored.queries is None:  # fitted on one query, which had a name
@@ -180,19 +188,6 @@ def with_new_rows(
         held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
         shared = UnscoredRows((held,), unscored_loss, bonds)
     return DualSystem(data, shared), shared
-
-
-def _added_to_sums(function: Function, kept: Kept, new: Sequence[ScoredRows]) -> PrimalSystem:
-    assert kept.statistics is not None
-    data = []
-    statistics = []
-    for part, rows, before in zip(function.parts, new, kept.statistics, strict=True):
-        problem = rows.under(before.comparison)
-        span = part.span
-        basis = span.basis(part.coefficients.shape[0], part.coefficients)
-        data.append(ViewData(problem, basis, span.columns, span.penalty, None, span.rows))
-        statistics.append(before.merged(whitened_statistics(problem, basis)))
-    return PrimalSystem(data, statistics=statistics, disagreement=kept.disagreement)
 
 
 def _with_basis(part: Expansion, scored: ScoredRows, others: ScoredRows) -> ViewData:
@@ -207,13 +202,6 @@ def _with_basis(part: Expansion, scored: ScoredRows, others: ScoredRows) -> View
     rows: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
     basis = KernelBasis(span.kernel, features)
     return ViewData(scored, basis, span.columns, span.penalty, None, rows)
-
-
-def _scored_and_unscored(rows: ScoredRows) -> tuple[ScoredRows, ScoredRows]:
-    """The scored rows of those that were kept, and the unscored ones."""
-    missing = np.isnan(to_numpy(rows.scores))
-    scored = rows.take(np.flatnonzero(~missing)) if missing.any() else rows
-    return scored, rows.take(np.flatnonzero(missing))
 
 
 # ---------------------------------------------------------------- held-out predictions

@@ -175,25 +175,19 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     """The JSON part, its frame checked."""
     try:
-        about = json.loads(text)
+        about: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its header is not JSON") from error
-    if (
-        not isinstance(about, dict)
-        or about.get("format") != FORMAT
-        or type(about.get("version")) is not int
-    ):
+    is_ours = isinstance(about, dict) and about.get("format") == FORMAT
+    if not is_ours or type(about.get("version")) is not int:
         _damaged(path, "its header does not say which format it has")
     if about["version"] > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} was written by a newer corank (file format {about['version']}, this one reads"
             f" up to {FORMAT_VERSION}): upgrade corank to read it"
         )
-    if (
-        about["version"] < 1
-        or not isinstance(about.get("header"), dict)
-        or not isinstance(about.get("corank"), str)
-    ):
+    is_told = isinstance(about.get("header"), dict) and isinstance(about.get("corank"), str)
+    if about["version"] < 1 or not is_told:
         _damaged(path, "its header is incomplete")
     return about
 
@@ -246,7 +240,10 @@ class Packer:
             return {stored_as: self._pack_members(members, name)}
         is_array = array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__")
         if is_sparse(value) or is_array:
-            return self._pack_once(value, name)
+            if id(value) not in self._packed:
+                pack = self._pack_sparse if is_sparse(value) else self._pack_array
+                self._packed[id(value)] = (value, pack(value, name))
+            return self._packed[id(value)][1]
         if callable(value):
             registered = function_name(value)
             if registered is None:
@@ -259,14 +256,6 @@ class Packer:
             f"{name} holds a {type(value).__name__}, which a model file cannot hold; it can hold text,"
             " numbers, and lists, tuples and dicts of them."
         )
-
-    def _pack_once(self, value: Any, name: str) -> Json:
-        """An array or a CSR matrix."""
-        if id(value) not in self._packed:
-            pack = self._pack_sparse if is_sparse(value) else self._pack_array
-            self._packed[id(value)] = (value, pack(value, name))
-        _, packed = self._packed[id(value)]
-        return packed
 
     def _pack_members(self, members: dict[Any, Any], name: str) -> Json:
         for key in members:
@@ -291,10 +280,8 @@ class Packer:
             array = array.astype(np.int64, copy=False)
         # rounding depends on the order in memory: keep it, so that predictions stay the same to the
         # last bit
-        by_columns = False
-        if array.ndim == 2 and min(array.shape) > 1:
-            down, across = np.abs(array.strides)
-            by_columns = bool(down < across)
+        is_matrix = array.ndim == 2 and min(array.shape) > 1
+        by_columns = is_matrix and abs(array.strides[0]) < abs(array.strides[1])
         name = self._free_name(name)
         self.arrays[name] = array.T if by_columns else array
         return {"by_columns" if by_columns else "array": name}
@@ -305,8 +292,7 @@ class Packer:
         name = self._free_name(name, ".data")
         for member in ("data", "indices", "indptr"):
             self.arrays[f"{name}.{member}"] = getattr(matrix, member)
-        shape = [int(size) for size in matrix.shape]
-        return {kind: {"name": name, "shape": shape}}
+        return {kind: {"name": name, "shape": list(map(int, matrix.shape))}}
 
     def _free_name(self, name: str, ending: str = "") -> str:
         """The name, or one like it where a parameter has taken it."""
@@ -357,8 +343,7 @@ class Unpacker:
         if tag == "array":
             return self._array(content)
         if tag == "by_columns":
-            array = self._array(content)
-            return self._unpacked.setdefault((tag, content), array.T)
+            return self._unpacked.setdefault((tag, content), self._array(content).T)
         if tag in SPARSE_TYPES:
             return self._sparse(tag, content)
         if tag in STORABLE:

@@ -111,8 +111,7 @@ def _as_today(header: Any) -> Any:
             today = {**new, **today}
             today["kind"] = "category" if column.get("kind") == "text" else column.get("kind")
         if "date_format" in today:
-            date_format = today.pop("date_format")
-            today = {"clips": False, "format": date_format, **today}
+            today = {"clips": False, "format": today.pop("date_format"), **today}
         header["columns"].append(today)
     return header
 
@@ -155,14 +154,7 @@ def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
     """
     n_terms = 0
     for kind in terms:
-        if kind is None:
+        if kind is None or kind == 0 or (isinstance(kind, list) and len(set(kind)) < len(kind)):
             return False
-        if isinstance(kind, int):
-            if kind < 1:
-                return False
-            n_terms += kind
-        else:
-            if len(set(kind)) < len(kind):
-                return False
-            n_terms += len(kind)
+        n_terms += kind if isinstance(kind, int) else len(kind)
     return n_terms == number > 0

@@ -4,7 +4,7 @@ rows, curves, the best model, single queries, probabilities, time and memory, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from os import PathLike
 from typing import Any
@@ -16,7 +16,7 @@ from corank.core.registry import learner_records
 from corank.display import Cell, Table
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.protocol import JUDGES, WITHIN, Draw, intake, split
-from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
+from corank.experiments.verdict import Estimate, Gain, chance, in_numbers
 from corank.metrics import MEASURES, calibration_error
 from corank.report.page import (
     Html,
@@ -71,26 +71,19 @@ def write_report(
     problems : what else a reader should know of the data
     overwrite : whether a file that is already there may be replaced
     """
-    comparison = found
     sections = [
-        _data_section(comparison, columns, problems),
-        _methods_section(comparison),
-        _unscored_section(comparison),
-        (
-            Section("Learning curves", [_curves(comparison, "scored")])
-            if comparison.curves("scored")
-            else None
-        ),
-        _model_section(comparison),
-        _queries_section(comparison),
-        _reliability_section(comparison),
-        _resources_section(comparison),
-        _protocol_section(comparison, command),
+        _data_section(found, columns, problems),
+        _methods_section(found),
+        _unscored_section(found),
+        Section("Learning curves", [_curves(found, "scored")]) if found.curves("scored") else None,
+        _model_section(found),
+        _queries_section(found),
+        _reliability_section(found),
+        _resources_section(found),
+        _protocol_section(found, command),
     ]
-    answer, *reasons = comparison.verdict()
-    html = page(
-        title, [verdict(answer, reasons)], [section for section in sections if section is not None]
-    )
+    answer, *reasons = found.verdict()
+    html = page(title, [verdict(answer, reasons)], list(filter(None, sections)))
     write(html, path, overwrite=overwrite)
 
 
@@ -126,9 +119,7 @@ def _methods_section(comparison: ComparisonResult) -> Section:
     ranked = comparison.ranked()
     measure = comparison.measure
     queries = comparison.has_queries
-    measures = [
-        name for name in JUDGES if any(row.estimates[name] is not None for row in rows.values())
-    ]
+    measures = [name for name in JUDGES if any(row.estimates[name] for row in rows.values())]
     baseline = comparison.method(comparison.baseline).title
     means = {rows[name].title: rows[name].estimates[measure] for name in ranked}
     about = "; ".join(
@@ -145,20 +136,19 @@ def _methods_section(comparison: ComparisonResult) -> Section:
         "p",
         "verdict",
     ]
-    lines = [_method_cells(rows[name], measures) for name in ranked]
+    lines = []
+    for row in map(rows.__getitem__, ranked):
+        gain = _gain_cells(row.against) if row.against else ["", "", "baseline"]
+        lines.append([row.title, *(_estimate(row.estimates[name]) for name in measures), *gain])
     reading = [
         f"{_capital(MEASURES[name].title)}: {MEASURES[name].reading}"
         f"{WITHIN if name == 'rmse' and queries else ''}."
         for name in measures
     ]
-    unit, draws = (
-        ("test queries", "training draws and test queries") if queries else ("repeats", "repeats")
-    )
-    test = (
-        "Wilcoxon's signed-rank test"
-        if queries
-        else "the corrected resampled t-test of Nadeau and Bengio"
-    )
+    unit, draws, test = "repeats", "repeats", "the corrected resampled t-test of Nadeau and Bengio"
+    if queries:
+        unit, draws = "test queries", "training draws and test queries"
+        test = "Wilcoxon's signed-rank test"
     remark = (
         f"Gains are over {baseline}, paired by {unit}; p is that of {test}, corrected by Holm for"
         f" {len(rows) - 1} tests. Intervals are over {draws}. A verdict takes p at most 0.05 and an"
@@ -178,19 +168,12 @@ def _methods_section(comparison: ComparisonResult) -> Section:
     )
 
 
-def _method_cells(row: Row, measures: Sequence[str]) -> list[str | Cell]:
-    cells: list[str | Cell] = [row.title, *(_estimate(row.estimates[name]) for name in measures)]
-    if row.against is None:
-        return [*cells, "", "", "baseline"]
-    verdict = row.against.verdict
-    return [*cells, *_gain_cells(row.against), Cell(verdict, kind=COLOURS[verdict])]
-
-
-def _gain_cells(gain: Gain) -> list[str | Cell]:
-    """A gain with its interval, and its p."""
+def _gain_cells(gain: Gain, said: Callable[[str], str] = str) -> list[str | Cell]:
+    """A gain with its interval, its p, and what is `said` of the verdict."""
     return [
         _estimate(gain.gain, signed=True),
         chance(gain.p_corrected).removeprefix("p = ").removeprefix("p "),
+        Cell(said(gain.verdict), kind=COLOURS[gain.verdict]),
     ]
 
 
@@ -219,8 +202,7 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
             f"{effect.n_unscored:,.0f}",
             _estimate(effect.without),
             _estimate(effect.with_them),
-            *_gain_cells(effect.effect),
-            Cell(EFFECTS[effect.effect.verdict], kind=COLOURS[effect.effect.verdict]),
+            *_gain_cells(effect.effect, EFFECTS.__getitem__),
         ]
         for effect in effects
     ]
@@ -243,11 +225,9 @@ def _curves(comparison: ComparisonResult, over: str) -> Html:
         f" {measured(curve.points[-1].mean)} at {curve.n[-1]:,.0f}"
         for curve in comparison.curves(over)
     )
-    common = (
-        ", without the variation between queries that all methods share"
-        if comparison.has_queries
-        else ""
-    )
+    common = ""
+    if comparison.has_queries:
+        common = ", without the variation between queries that all methods share"
     caption = (
         f"{_capital(measure)} against the number of {over} rows in training, with 95 %"
         f" bands{common}. The point with all unscored rows and the usual number of scored rows is"
@@ -275,9 +255,7 @@ def _model_section(comparison: ComparisonResult) -> Section | None:
             f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
         )
         call = f"{type(fitted.model).__name__}().fit(X, y, qid=qid) in Python"
-        if name == "auto" or name in [
-            record.method for record in learner_records() if record.in_fit
-        ]:
+        if name in ["auto", *(record.method for record in learner_records() if record.in_fit)]:
             call = f"corank fit FILE --score … --method {name}"
         about = (
             f"{lead} is {method.title}: {method.about}. Shown as it was fitted in the first repeat,"
@@ -404,10 +382,10 @@ def _resources_section(comparison: ComparisonResult) -> Section:
     if memory:
         contents.append(text(f"Peak memory of one process: {in_bytes(memory)}.", "soft"))
     if comparison.processes > 1:
-        running = (
-            f"{comparison.processes} fits ran at the same time, which makes each of them slower."
+        n = comparison.processes
+        contents.append(
+            text(f"{n} fits ran at the same time, which makes each of them slower.", "soft")
         )
-        contents.append(text(running, "soft"))
     return Section("Time and memory", contents)
 
 

@@ -13,6 +13,7 @@ import io
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -32,14 +33,7 @@ from corank.learners.judges import JudgedLearner
 from corank.report.plots import plot_atoms, plot_judges, plot_path, plot_views, tuned_axis
 from corank.tables import replacing
 
-LIBRARIES = (
-    "corank",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pyarrow",
-    "lightgbm",
-)
+LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm")
 TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -179,10 +173,8 @@ def versions(names: Sequence[str] = LIBRARIES) -> dict[str, str]:
     """Versions of Python and of those of these libraries that are installed."""
     installed = {"Python": platform.python_version()}
     for name in names:
-        try:
+        with suppress(PackageNotFoundError):
             installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return installed
 
 
@@ -225,15 +217,15 @@ def write_model_report(
     command : what was typed to make it, shown at its end
     overwrite : whether a file that is already there may be replaced
     """
+    contents = [parameters(chosen_parameters(model)), *model_parts(model)]
+    if effects:
+        contents.append(effects_table(effects).to_html())
     sections = [
         Section(
             "What came in",
             [Table.of_facts("The data and the fit", summary).to_html(), *columns_list(columns)],
         ),
-        Section(
-            "The model",
-            [parameters(chosen_parameters(model)), *model_parts(model), *effects_list(effects)],
-        ),
+        Section("The model", contents),
         Section("How it was made", origins(command)),
     ]
     lead = [text(verdict)] if verdict else []
@@ -249,11 +241,6 @@ def columns_list(columns: Sequence[Mapping[str, str]]) -> list[Html]:
     ]
     listed = Table("Columns", rows, ("column", "kind", "what becomes of it"))
     return [folded(f"{len(columns):,} columns", listed.to_html())]
-
-
-def effects_list(effects: Sequence[ColumnEffect]) -> list[Html]:
-    """Which columns matter; nothing where that is not known."""
-    return [effects_table(effects).to_html()] if effects else []
 
 
 def parameters(chosen: dict[str, Any]) -> Html:
@@ -291,9 +278,8 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
 
 def _path_figure(learner: Any, path: Any) -> Html:
     tried = len(path.error)
-    least = float(path.error[path.best])
     about = (
-        f"Held-out error of {tried} settings; lowest {rounded(least)}, of a constant"
+        f"Held-out error of {tried} settings; lowest {rounded(path.least)}, of a constant"
         f" {rounded(path.constant)}."
     )
     others = "" if path.agreement is None else " and agreement"
@@ -306,17 +292,13 @@ def _path_figure(learner: Any, path: Any) -> Html:
 
 def _atoms(model: Any) -> list[Html]:
     explanation = model.explain()
-    columns = explanation.to_dict()
-    n_atoms = len(explanation)
+    columns, n_atoms = explanation.to_dict(), len(explanation)
     head = [name.replace("_", " ") for name in columns]
     rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
     numbers = [name for name in head if name not in ("atom", "view")]
-    order = (
-        "in order of entry"
-        if n_atoms <= MAX_ATOMS
-        else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
-    )
-    listed = Table(f"Atoms of the model: {order}", rows[:MAX_ATOMS], head, numbers).to_html()
+    which = f"the first {MAX_ATOMS} of {n_atoms}, " if n_atoms > MAX_ATOMS else ""
+    title = f"Atoms of the model: {which}in order of entry"
+    listed = Table(title, rows[:MAX_ATOMS], head, numbers).to_html()
     if n_atoms > MAX_ATOMS:
         return [listed]
     caption = "Weights, and by what share each of them lowered the loss."
@@ -338,10 +320,9 @@ def _basis(model: Any) -> str:
 
 
 def _number(value: Any) -> str:
+    if value is None or value != value:  # noqa: PLR0124 - NaN
+        return ""
     if isinstance(value, float | np.floating):
         number = float(value)
-        whole = number.is_integer() and abs(number) < 1000
-        return "" if np.isnan(number) else f"{number:.0f}" if whole else rounded(number)
-    return (
-        "" if value is None else f"{value:,}" if isinstance(value, int | np.integer) else str(value)
-    )
+        return f"{number:.0f}" if number.is_integer() and abs(number) < 1000 else rounded(number)
+    return f"{value:,}" if isinstance(value, int | np.integer) else str(value)

@@ -63,9 +63,8 @@ def draw_path(path: Any, ax: Axes | None) -> Axes:
         members = members[np.argsort(x[members], kind="stable")]
         curve = x[members], error[members]
         if group == groups[path.best]:
-            low = curve[1] - spread[members]
-            high = curve[1] + spread[members]
-            ax.fill_between(curve[0], low, high, color=INK, alpha=0.2, linewidth=0)
+            ends = error[members] - spread[members], error[members] + spread[members]
+            ax.fill_between(x[members], *ends, color=INK, alpha=0.2, linewidth=0)
             ax.plot(*curve, color=INK, zorder=3, marker="." if len(members) < 30 else None)
         else:
             ax.plot(*curve, color=FAINT, linewidth=0.6, alpha=0.5)
@@ -74,7 +73,12 @@ def draw_path(path: Any, ax: Axes | None) -> Axes:
         ax.axhline(path.constant, color=FAINT, linestyle=":", label="a constant")
     if size is None and (x > 0).all():
         ax.set_xscale("log")
-    _limit_errors(ax, error, float(path.constant))
+    # candidates that are far off would flatten the others
+    finite = error[np.isfinite(error)]
+    constant = float(path.constant) if np.isfinite(path.constant) else 0.0
+    top, low = max(float(np.quantile(finite, 0.75)), constant), float(finite.min())
+    if float(finite.max()) > low + 2 * (top - low):
+        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
     ax.set(
         xlabel="alpha" if size is None else SIZES[size],
         ylabel=ERRORS.get(path.scoring, "held-out error"),
@@ -91,15 +95,6 @@ def _groups(path: Any, *, with_alpha: bool) -> Any:
     if with_alpha:
         others.append(np.nan_to_num(np.asarray(path.alpha, dtype=np.float64), nan=-1.0))
     return np.unique(np.stack(others), axis=1, return_inverse=True)[1].ravel()
-
-
-def _limit_errors(ax: Axes, error: Any, constant: float) -> None:
-    """Cut the vertical axis where candidates that are far off would flatten the others."""
-    finite = error[np.isfinite(error)]
-    top = max(float(np.quantile(finite, 0.75)), constant if np.isfinite(constant) else 0.0)
-    low = float(finite.min())
-    if float(finite.max()) > low + 2 * (top - low):
-        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
 
 
 # ---- plots of models and comparisons
@@ -149,31 +144,22 @@ def plot_posterior(
             "model must be a PreferenceGP or DifferenceGP that was fitted on one column."
         )
     items = _dense(model.basis_points_)[:, 0]
-    places = (
-        np.linspace(items.min(), items.max(), 200)
-        if X is None
-        else np.ravel(_dense(X)).astype(np.float64)
-    )
+    places = np.linspace(items.min(), items.max(), 200)
+    if X is not None:
+        places = np.ravel(_dense(X)).astype(np.float64)
     if len(places) == 0:
         raise ValueError("X has no rows; give the places where the function is to be shown.")
     order = np.argsort(places, kind="stable")
-    mean, covariance = model.predict(places[order][:, None], return_cov=True)
-    centring = np.eye(len(places)) - 1.0 / len(places)
-    spread = np.sqrt(np.maximum(np.diag(centring @ to_numpy(covariance) @ centring), 0.0))
-    mean = to_numpy(mean) - to_numpy(mean).mean()
+    x = places[order]
+    mean, covariance = map(to_numpy, model.predict(x[:, None], return_cov=True))
+    centring = np.eye(len(x)) - 1.0 / len(x)
+    spread = deviations * np.sqrt(np.maximum(np.diag(centring @ covariance @ centring), 0.0))
+    mean = mean - mean.mean()
     ax = axis(ax)
-    low = mean - deviations * spread
-    high = mean + deviations * spread
-    ax.fill_between(places[order], low, high, color=BAND, alpha=0.45, linewidth=0)
-    ax.plot(places[order], mean, color=INK, label=label)
-    ax.plot(
-        items,
-        np.zeros(len(items)),
-        "|",
-        color=FAINT,
-        markersize=7,
-        transform=ax.get_xaxis_transform(),
-    )
+    ax.fill_between(x, mean - spread, mean + spread, color=BAND, alpha=0.45, linewidth=0)
+    ax.plot(x, mean, color=INK, label=label)
+    at_foot = ax.get_xaxis_transform()
+    ax.plot(items, 0 * items, "|", color=FAINT, markersize=7, transform=at_foot)
     ax.set(xlabel="x", ylabel="score, up to its level")
     return ax
 
@@ -276,18 +262,16 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
     names = [view.name or f"view {at}" for at, view in enumerate(model.views_, start=1)]
     ax = axis(ax)
     if predicted.shape[1] == 2:
-        first, second = predicted.T
-        ax.plot(first, second, ".", color=INK, markersize=4, alpha=0.6)
+        ax.plot(*predicted.T, ".", color=INK, markersize=4, alpha=0.6)
         ends = [float(predicted.min()), float(predicted.max())]
         ax.plot(ends, ends, color=FAINT, linestyle=":")
-        correlation = float(spearmanr(first, second).statistic)
+        correlation = float(spearmanr(*predicted.T).statistic)
         ax.set(xlabel=f"predicted by {names[0]}", ylabel=f"predicted by {names[1]}")
         ax.locator_params(nbins=5)  # small numbers have long labels
         ax.set_title(f"rank correlation {correlation:.2f}", loc="left", fontsize="medium")
         return ax
-    correlations = np.array(
-        [[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T]
-    )
+    columns = predicted.T
+    correlations = np.array([[spearmanr(a, b).statistic for b in columns] for a in columns])
     ax.imshow(correlations, vmin=-1, vmax=1, cmap="RdBu")
     for (row, column), value in np.ndenumerate(correlations):
         colour = "white" if abs(value) > 0.6 else "black"
@@ -428,12 +412,14 @@ def plot_learning_curve(
     ax = axis(ax)
     shade = 0.12 if len(curves) <= 4 else 0.05  # many bands on top of each other hide the lines
     for at, curve in enumerate(curves):
-        colour = COLOURS[at % len(COLOURS)]
-        marker = MARKERS[at % len(MARKERS)]
+        colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
         mean, low, high = np.asarray([astuple(point) for point in curve.points]).T
         ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
-    _limit_curves(ax, curves)
+    # one wide band would flatten all lines: the axis follows the means and the usual width of a band
+    means, low, high = np.asarray([astuple(each) for curve in curves for each in curve.points]).T
+    margin = float(max(0.15 * np.ptp(means), 0.6 * np.median(high - low))) or 0.05
+    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)
     measure = getattr(found, "measure", None)
     ax.set(xlabel=f"{over} rows", ylabel=MEASURES[measure].title if measure else "error")
     if over == "scored" and all(min(curve.n) > 0 for curve in curves):
@@ -443,14 +429,3 @@ def plot_learning_curve(
         ax.minorticks_off()
     ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
-
-
-def _limit_curves(ax: Axes, curves: Any) -> None:
-    """One wide band would flatten all lines: the axis follows the means and the usual width of a
-    band.
-    """
-    points = [point for curve in curves for point in curve.points]
-    means = np.asarray([point.mean for point in points])
-    half = float(np.median([(point.high - point.low) / 2 for point in points]))
-    margin = max(0.15 * float(np.ptp(means)), 1.2 * half) or 0.05
-    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)

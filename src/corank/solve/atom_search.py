@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from operator import and_, mul
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,8 +32,6 @@ from corank.solve.pursuit import GAIN_TIE
 
 SearchKind: TypeAlias = Literal["full", "tied", "coordinate"]
 
-# of atoms of three views or more that a step tries: 50 atoms per view of three
-MAX_COMBINATIONS = 2**17
 ROUNDING = 1e-9  # far more than that of gains, and than they may differ by to count as equal
 MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
 # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
@@ -89,8 +87,7 @@ class Costs:
         masks: list[Mask] = []
         for diagonal, floor in zip(self.diagonal, self.floors, strict=True):
             sizes = to_numpy(diagonal)
-            negligible = NEGLIGIBLE_SHARE * sizes.max(initial=0.0)
-            masks.append(sizes > max(negligible, floor))
+            masks.append(sizes > max(NEGLIGIBLE_SHARE * sizes.max(initial=0.0), floor))
         return masks
 
     @cached_property
@@ -160,17 +157,6 @@ class Costs:
         bound: FloatArray = np.sqrt(first * second.max(initial=0.0))
         return bound
 
-    def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
-        """The step with these atoms, given χ of all atoms, (N_v,) per view."""
-        chi = _numbers_at(promises, labels)
-        matrix = np.diag(_numbers_at(self.diagonal, labels))
-        for (v, u), shared in self.shared.items():
-            coupling = float(shared[labels[v], labels[u]])
-            matrix[v, u] = matrix[u, v] = 2 * self.agreement * coupling
-        weights = solve_step(matrix, chi)
-        gain = float(weights @ chi)
-        return Step(tuple(labels), weights, gain)
-
 
 def _numbers_at(values: Sequence[Array], labels: Sequence[int]) -> FloatArray:
     """The value of one atom per view."""
@@ -203,14 +189,6 @@ def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------- the best step
 
 
-def possible_search(search: SearchKind, sizes: Sequence[int]) -> SearchKind:
-    """What is done for views with so many atoms: "full" is "coordinate" where three views or more
-    have too many combinations.
-    """
-    too_many = len(sizes) > 2 and prod(sizes) > MAX_COMBINATIONS
-    return "coordinate" if search == "full" and too_many else search
-
-
 def best_step(
     costs: Costs, search: SearchKind, promises: Sequence[Array], allowed: Sequence[Mask]
 ) -> Step | None:
@@ -220,11 +198,8 @@ def best_step(
     search : "full", every combination of atoms, "tied", one atom for every view, or "coordinate",
         one view after the other
     """
-    units = []
-    open_atoms = []
-    for v, promise in enumerate(promises):
-        units.append(promise * costs.inverse_roots[v])
-        open_atoms.append(allowed[v] & costs.live[v])
+    units = list(map(mul, promises, costs.inverse_roots))
+    open_atoms = list(map(and_, allowed, costs.live))
     if search == "tied" or costs.n_views == 1:
         labels = _best_among(*costs.tied, units, open_atoms)
     elif not costs.shared:
@@ -235,18 +210,24 @@ def best_step(
         labels = _best_pair(costs, units, open_atoms)
     else:
         labels = _best_among(*costs.combinations, units, open_atoms)
-    return None if labels is None else costs.step_with(labels, promises)
+    if labels is None:
+        return None
+    chi = _numbers_at(promises, labels)
+    matrix = np.diag(_numbers_at(costs.diagonal, labels))
+    for (v, u), shared in costs.shared.items():
+        matrix[v, u] = matrix[u, v] = 2 * costs.agreement * float(shared[labels[v], labels[u]])
+    weights = solve_step(matrix, chi)
+    return Step(tuple(labels), weights, float(weights @ chi))
 
 
 def _best_apart(units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
     """Views that nothing couples: each takes its best atom, given χ/√diagonal. O(Σ N_v)."""
-    labels = []
-    for unit, mask in zip(units, allowed, strict=True):
-        label = _first_greatest(to_numpy(unit) ** 2, mask)
-        if label is None:
-            return None
-        labels.append(label)
-    return labels
+    best = [
+        _first_greatest(to_numpy(unit) ** 2, mask)
+        for unit, mask in zip(units, allowed, strict=True)
+    ]
+    labels = [label for label in best if label is not None]
+    return labels if len(labels) == len(best) else None
 
 
 def _best_among(

@@ -15,15 +15,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations, pairwise, product
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
     Mask,
+    block_of,
     in_order,
     inverse_where,
     like,
@@ -47,7 +50,7 @@ from corank.core.kernels import finite_values
 from corank.core.observations import Problem, ScoredRows
 from corank.core.unscored import UnscoredRows
 from corank.core.views import JointFeatures, disagreements
-from corank.solve.atom_search import Costs, SearchKind, Step, best_step, possible_search
+from corank.solve.atom_search import Costs, SearchKind, Step, best_step
 from corank.solve.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solve.dictionary import RowSet
 from corank.solve.holdout import FoldErrors, HeldOut, pooled, view_errors
@@ -68,6 +71,8 @@ CoRefit: TypeAlias = Literal["back", "basic", "final"]
 
 # that "tune" tries per view: a sparse model with more is no longer read by anybody
 MAX_TUNED_ATOMS = 100
+# of atoms of three views or more that a step tries: 50 atoms per view of three
+MAX_COMBINATIONS = 2**17
 # Weights are fitted by least squares with a cut of its own, so a column brings a direction unless
 # all that it adds to the others is rounding: 1e-12 of its length.
 DEPENDENT_SHARE = 1e-24  # of the squared length of a column
@@ -162,9 +167,8 @@ def _trial(atoms: ViewAtoms, settings: CoPursuitSettings) -> _CoPursuitTrial:
     agreements = _agreements(scores, settings)
     path = _path(atoms, settings, agreements) if settings.tunes else None
     if path is not None and path.n_atoms is not None and path.agreement is not None:
-        n_atoms = path.n_atoms[path.best]
-        agreement = path.agreement[path.best]
-        return _CoPursuitTrial(scores, int(n_atoms), float(agreement), path)
+        best = int(path.n_atoms[path.best]), float(path.agreement[path.best])
+        return _CoPursuitTrial(scores, *best, path)
     if isinstance(settings.n_atoms, str):
         number = min(UNTUNED_COLUMNS, *atoms.sizes)
     else:
@@ -215,12 +219,9 @@ class _CoPursuitFold:
         weights = path.weights(begin, end)
         predictions = []
         for v in self.judged:
-            dictionary = self.scores.views[v].dictionary
             atoms = [labels[v] for labels in path.labels]
-            columns = take_columns(dictionary, atoms)
-            columns = take(columns, self.left[v])
-            view_weights = weights[:, :, v].T
-            predictions.append(columns @ like(view_weights, columns))
+            columns = block_of(self.scores.views[v].dictionary, self.left[v], atoms)
+            predictions.append(columns @ like(weights[:, :, v].T, columns))
         return predictions
 
     def errors(self, predictions: Sequence[Array], settings: CoPursuitSettings) -> list[FoldErrors]:
@@ -285,12 +286,8 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
     folds = _folds(atoms, settings)
     if not folds:
         return None
-    numbers = []
-    tables = []
-    for agreement in agreements.tolist():
-        tried, held_out = _held_out(folds, settings, agreement)
-        numbers.append(tried)
-        tables.append(held_out)
+    found = [_held_out(folds, settings, agreement) for agreement in agreements.tolist()]
+    numbers, tables = zip(*found, strict=True)
     n_atoms = np.concatenate(numbers).astype(np.float64)
     errors = np.concatenate([table.errors for table in tables], axis=1)
     every = HeldOut(errors, tables[0].sizes)
@@ -322,14 +319,11 @@ def _held_out(
     def go_on(begin: int, end: int) -> tuple[HeldOut, int]:
         def errors(k: int) -> list[FoldErrors]:
             paths[k].advance_to(end)
-            predictions = folds[k].predictions(paths[k], begin, end)
-            return folds[k].errors(predictions, settings)
+            return folds[k].errors(folds[k].predictions(paths[k], begin, end), settings)
 
-        reference = folds[0].scores.views[0].target
-        tables = in_order(errors, range(len(folds)), reference)
+        tables = in_order(errors, range(len(folds)), folds[0].scores.views[0].target)
         every = pooled([table for fold in tables for table in fold])
-        longest = max(len(path.labels) for path in paths)
-        return every, longest
+        return every, max(len(path.labels) for path in paths)
 
     return search_steps(settings.n_atoms, limit, stride, go_on)
 
@@ -385,7 +379,11 @@ class GreedyPath:
         self.scores = scores
         self.settings = settings
         self.agreement = agreement
-        self.search = possible_search(settings.search, scores.atoms.sizes)
+        sizes = scores.atoms.sizes
+        too_many = len(sizes) > 2 and prod(sizes) > MAX_COMBINATIONS
+        self.search: SearchKind = settings.search
+        if settings.search == "full" and too_many:
+            self.search = "coordinate"
         self.costs = costs or scores.costs(agreement)
         self.labels: list[tuple[int, ...]] = []
         self.losses = [sum(_square(view.target) for view in scores.views)]
@@ -400,8 +398,7 @@ class GreedyPath:
         M). After the last step they stay.
         """
         last = len(self.history) - 1
-        shape = (end - begin, len(self.labels), len(self._entered))
-        weights = np.zeros(shape)
+        weights = np.zeros((end - begin, len(self.labels), len(self._entered)))
         for place, step in enumerate(range(begin, end)):
             entered = self.history[min(step, last)]
             weights[place, : len(entered)] = entered
@@ -420,10 +417,8 @@ class GreedyPath:
         atoms = self.scores.atoms
         if atoms.unscored is None or self.agreement == 0:
             return None
-        m = len(self._entered)
-        p = len(self.labels)
         starts = [span.start for span in atoms.spans]
-        labels = np.reshape(self.labels, (p, m)) + np.asarray(starts)
+        labels = np.reshape(self.labels, (-1, len(starts))) + np.asarray(starts)
         places = labels.T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
         among = to_numpy(take_columns(rows, places))
@@ -433,13 +428,15 @@ class GreedyPath:
         """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section
         1.5).
         """
-        residuals = self._residuals()
-        views = range(len(residuals))
+        views, pairs = self.scores.views, zip(self._entered, self._running.T, strict=True)
+        fitted = [own.fitted(column) for own, column in pairs]
+        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
 
-        def products(v: int) -> Array:
-            return self.scores.views[v].products(residuals[v])
+        def promised(v: int) -> Array:
+            return views[v].products(views[v].target - fitted[v])
 
-        promises = list(in_order(products, views, residuals[0]))
+        promises = list(in_order(promised, range(len(views)), fitted[0]))
         coupling = self._coupling if self.labels and self.settings.objective == "exact" else None
         if coupling is None:
             return promises
@@ -448,15 +445,6 @@ class GreedyPath:
         for v, span in enumerate(self.scores.atoms.spans):
             promises[v] = promises[v] - 2 * self.agreement * gaps[span]
         return promises
-
-    def _residuals(self) -> list[Array]:
-        """J (s − f): (n_v,) per view."""
-        weights = self._running.T
-        fitted = [own.fitted(column) for own, column in zip(self._entered, weights, strict=True)]
-        if self.settings.objective == "paper":  # one for all views, whatever they disagree about
-            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
-        views = zip(self.scores.views, fitted, strict=True)
-        return [view.target - values for view, values in views]
 
     def allowed(self) -> list[Mask]:
         """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
@@ -510,18 +498,13 @@ class GreedyPath:
         if self.settings.refit == "back":
             self._running = model
         self.history.append(model)
-        self.losses.append(self._loss(model, among))
-
-    def _loss(self, weights: FloatArray, among: FloatArray | None) -> float:
-        """F of the model with these weights (p, M)."""
-        total = 0.0
-        for entered, own in zip(self._entered, weights.T, strict=True):
-            total += _square(entered.view.target - entered.fitted(own))
+        loss = 0.0
+        for entered, own in zip(self._entered, model.T, strict=True):
+            loss += _square(entered.view.target - entered.fitted(own))
         if among is not None:
-            stacked = weights.T.ravel()
-            disagreement = float(stacked @ among @ stacked)
-            total += 2 * self.agreement * max(disagreement, 0.0)
-        return total
+            stacked = model.T.ravel()
+            loss += 2 * self.agreement * max(float(stacked @ among @ stacked), 0.0)
+        self.losses.append(loss)
 
 
 def _square(values: Array) -> float:
@@ -540,12 +523,7 @@ def joint_weights(
     triangles = [atoms.columns.upper for atoms in entered]
     m = len(triangles)
     p = triangles[0].shape[1]
-    rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
-    begin = 0
-    for v, upper in enumerate(triangles):
-        end = begin + len(upper)
-        rows[begin:end, v * p : (v + 1) * p] = upper
-        begin = end
+    rows = block_diag(*triangles)
     target = np.concatenate([atoms.projected for atoms in entered])
     if among is not None:
         values, vectors = np.linalg.eigh((among + among.T) / 2)

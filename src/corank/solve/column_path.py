@@ -61,19 +61,15 @@ class Triangle:
     @property
     def limit(self) -> int:
         """Number of columns beyond which no column adds anything."""
-        if len(self.kept) == 0:
-            return 0
-        return int(self.kept[-1]) + 1
+        return int(self.kept[-1]) + 1 if len(self.kept) else 0
 
     def coefficients(self, numbers: Index, offset: float = 0.0) -> Array:
         """Coefficients of all columns for each number of them: (p, len(numbers)). O(k²
         len(numbers)).
         """
         k = len(self.kept)
-        used = np.searchsorted(self.kept, numbers)
-        is_used = np.arange(k)[:, None] < used
-        z = _centred(self.z, offset)
-        coefficients = z[:, None] * like(is_used, self.upper)
+        is_used = np.arange(k)[:, None] < np.searchsorted(self.kept, numbers)
+        coefficients = _centred(self.z, offset)[:, None] * like(is_used, self.upper)
         if k:
             coefficients = solve_upper(self.upper, coefficients)
         return _spread(coefficients, self.kept, self.n_columns)
@@ -100,9 +96,7 @@ class Triangle:
 
 def _centred(z: Array, offset: float) -> Array:
     """Qᵀ of the scores with an offset taken out: (k,)."""
-    if offset == 0:
-        return z[:, 0]
-    return z[:, 0] - offset * z[:, 1]
+    return z[:, 0] if offset == 0 else z[:, 0] - offset * z[:, 1]
 
 
 def _spread(rows: Array, kept: Index, n: int) -> Array:
@@ -110,8 +104,7 @@ def _spread(rows: Array, kept: Index, n: int) -> Array:
     k, width = rows.shape
     if k == n:
         return rows
-    zero = zeros_beside((1, width), rows)
-    with_zero = namespace(rows).concat([rows, zero], axis=0)
+    with_zero = namespace(rows).concat([rows, zeros_beside((1, width), rows)], axis=0)
     places = np.full(n, k)
     places[kept] = np.arange(k)
     return take(with_zero, places)
@@ -129,15 +122,18 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
 
     scales : (p,) squared lengths that the columns could have: what they add is judged beside them
     """
-    p = columns.shape[1]
-    squares = namespace(columns).sum(columns * columns, axis=0)
-    lengths = to_numpy(squares) + alpha
+    p, xp = columns.shape[1], namespace(columns)
+    lengths = to_numpy(xp.sum(columns * columns, axis=0)) + alpha
     floors = _floors(scales)
     kept = np.flatnonzero(lengths > floors)
     while True:
         k = len(kept)
         chosen = columns if k == p else take_columns(columns, kept)
-        upper = _upper_triangle(chosen, targets, alpha)
+        stack = xp.concat([chosen, targets], axis=1)
+        if alpha:
+            penalty = alpha**0.5 * np.eye(k, stack.shape[1])
+            stack = xp.concat([stack, like(penalty, columns)], axis=0)
+        upper = triangle(stack)
         entries = to_numpy(upper[:, :k])
         added = np.zeros(k)  # more columns than rows add nothing
         diagonal = np.diagonal(entries)
@@ -154,16 +150,6 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
             upper = upper[:first, :]
             return Triangle(kept[:first], upper[:, :first], upper[:, k:], p)
         kept = np.concatenate([kept[:first], more])
-
-
-def _upper_triangle(columns: Array, targets: Array, alpha: float) -> Array:
-    """R of columns (n, k) and targets side by side, with √alpha I below the columns."""
-    xp = namespace(columns)
-    stack = xp.concat([columns, targets], axis=1)
-    if alpha:
-        penalty = alpha**0.5 * np.eye(columns.shape[1], stack.shape[1])
-        stack = xp.concat([stack, like(penalty, columns)], axis=0)
-    return triangle(stack)
 
 
 def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> Triangle:
@@ -340,8 +326,7 @@ class GrowingColumns:
             q = q - share @ known
             projection = projection + share
         squared_length = float(xp.sum(q * q))
-        whole = float(xp.sum(column * column))
-        if squared_length <= self._negligible * whole:
+        if squared_length <= self._negligible * float(xp.sum(column * column)):
             self.coordinates.append(to_numpy(projection))
             return None
         length = squared_length**0.5

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -58,6 +58,7 @@ from corank.solve.holdout import (
     HeldOut,
     as_told,
     at_level,
+    cost_without,
     errors_of,
     kept_means,
     losses_from_sums,
@@ -194,11 +195,13 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
     trial, path = best_of(
         trial for kernel in kernels for trial in _trials(training, settings, kernel)
     )
-    number = _untuned_number(trial)
+    system, components = trial.system, trial.system.components
     if path is not None and path.n_components is not None:
         number = int(path.n_components[path.best])
-    system = trial.system
-    components = trial.system.components
+    else:  # the largest candidate that still makes a difference
+        most = min(UNTUNED_COLUMNS, system.triangle.limit)
+        number = int(max(trial.numbers[trial.numbers <= most], default=trial.numbers[0]))
+    number = min(number, components.n_components)
     offset = training.problem.mean_score if settings.centred else 0.0
     steps = system.triangle.steps(components.matrix, offset)
     return ComponentSolution(
@@ -207,30 +210,19 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
         steps=steps,
         shifts=-(components.centre @ steps),
         offset=offset,
-        n_components=min(number, components.n_components),
+        n_components=number,
         alpha=system.alpha,
         limit=system.triangle.limit,
         path=path,
-        held=FittedComponents(replace(system), settings, min(number, components.n_components)),
+        held=FittedComponents(replace(system), settings, number),
     )
-
-
-def _untuned_number(trial: _ComponentTrial) -> int:
-    """The number of components where nothing can be held out: the largest candidate that still
-    makes a difference.
-    """
-    numbers = trial.numbers
-    most = min(UNTUNED_COLUMNS, trial.system.triangle.limit)
-    sensible = numbers[numbers <= most]
-    return int(sensible[-1] if len(sensible) else numbers[0])
 
 
 def _trials(
     training: Training, settings: ComponentSettings, kernel: Kernel
 ) -> Iterator[_ComponentTrial]:
     """One kernel with every alpha; its components are made once."""
-    problem = training.problem
-    spec = settings.basis
+    problem, spec = training.problem, settings.basis
     largest = len(training.index) if settings.turned else int(settings.numbers[-1])
     features, index = basis_candidates(
         spec, problem.features, training.index, training.everything, settings.seed
@@ -255,8 +247,7 @@ def _trials(
     numbers = np.unique(np.minimum(settings.numbers, limit))
     for alpha in settings.alpha:
         tried = replace(system, alpha=alpha)
-        path = _path(tried, folds, numbers, settings, kernel)
-        yield _ComponentTrial(tried, rows, numbers, path)
+        yield _ComponentTrial(tried, rows, numbers, _path(tried, folds, numbers, settings, kernel))
 
 
 def _hold_out(
@@ -370,13 +361,8 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
         operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False
     )
     shift = SHIFT_SHARE * float(largest)
-
-    def shifted_product(vector: FloatArray) -> FloatArray:
-        return product(vector) + shift * vector
-
-    shifted = LinearOperator((n, n), matvec=shifted_product, dtype=np.float64)
     values, vectors = eigsh(
-        shifted,
+        LinearOperator((n, n), matvec=lambda v: product(v) + shift * v, dtype=np.float64),
         count,
         which="LA",
         v0=rng.standard_normal(n),
@@ -384,8 +370,7 @@ def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, A
         tol=RESIDUAL_SHARE,
     )
     values = np.maximum(values[::-1] - shift, 0.0)
-    vectors = np.ascontiguousarray(vectors[:, ::-1])
-    return like(values, matrix), like(vectors, matrix)
+    return like(values, matrix), like(np.ascontiguousarray(vectors[:, ::-1]), matrix)
 
 
 @dataclass(frozen=True)
@@ -483,13 +468,9 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
     O(n r (r + d) + r³).
     """
-    features = problem.features
-    n = problem.features.shape[0]
-    zeros = like(np.zeros(n), problem.reference)
-    numbers = like(np.arange(n), zeros, "int64")
-    weights = weights_of(problem)
-    one_query = ScoredRows(features, zeros, None, 1, weights, numbers, WithinQueries("size"))
-    statistics = whitened_statistics(one_query, basis)  # centred
+    zeros = like(np.zeros(problem.features.shape[0]), problem.reference)
+    rows = ScoredRows.of(problem.features, zeros, None, weights_of(problem))
+    statistics = whitened_statistics(rows.under(WithinQueries("size")), basis)  # centred
     (moments,) = statistics.parts
     assert moments is not None
     values, vectors = eigh(statistics.total().features)
@@ -543,10 +524,10 @@ def mean_loss(problem: Problem) -> float:
     xp = namespace(operator.totals)
     weights = operator.root_weights**2
     share = weights / take(operator.totals, operator.queries)
-    means = (
-        take(operator.within, operator.queries) * (1 - share)
-        + take(operator.between, operator.queries) * share
+    within, between = (
+        take(scale, operator.queries) for scale in (operator.within, operator.between)
     )
+    means = within * (1 - share) + between * share
     return float(xp.sum(weights * means) / xp.sum(weights))
 
 
@@ -601,9 +582,8 @@ class RowComponents:
         problem = self.problem
         blocks = fold_blocks(folds)
         predictions = self.held_out(blocks, numbers, centred=settings.centred)
-        offsets = np.zeros(len(blocks))
-        if settings.scoring == "rescaled" and settings.centred:
-            offsets = kept_means(problem.targets, blocks)
+        centred = settings.scoring == "rescaled" and settings.centred
+        offsets = kept_means(problem.targets, blocks, centred=centred)
         return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
@@ -622,8 +602,12 @@ class RowComponents:
         triangle = triangle_of(columns, targets, self.scales[:most], self.alpha)
         q, z = triangle.orthonormal(columns)
         left = left_out(q, targets, z, blocks, numbers)
-        offsets = kept_means(targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(_without_offsets(left, blocks, offsets, targets.shape[0]))
+        offsets = kept_means(targets, blocks, centred=centred)
+        residuals = [
+            both[..., 0] - offset * both[..., 1] if offset else both[..., 0]
+            for both, offset in zip(left, offsets.tolist(), strict=True)
+        ]
+        return problem.predictions(in_place(blocks, residuals, targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because
@@ -644,12 +628,9 @@ class RowComponents:
         residuals: list[Array] = []
         penalty: float | None = None
         for block in blocks:
-            weights = take(roots, block) ** 2
-            total = operator.totals - xp.sum(weights)
-            count = operator.counts - float(len(block))
-            _, within = operator.comparison.scales(total, count)
-            if penalty is None or self.alpha / float(within[0]) != penalty:
-                penalty = self.alpha / float(within[0])
+            asked = self.alpha / cost_without(problem, block)
+            if asked != penalty:
+                penalty = asked
                 q, z = triangle_of(columns, free, scales, penalty).orthonormal(columns)
                 q = xp.concat([level, q], axis=1)
                 z = xp.concat([level.T @ targets, z], axis=0)
@@ -669,19 +650,6 @@ class RowComponents:
         columns = kept.unit_root(take(rows, train))
         triangle = triangle_of(columns, kept.targets, scales, self.alpha)
         return take(rows, test) @ triangle.coefficients(numbers, offset)
-
-
-def _without_offsets(
-    left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int
-) -> Array:
-    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
-    residuals = []
-    for both, offset in zip(left, offsets.tolist(), strict=True):
-        own = both[..., 0]
-        if offset:
-            own = own - offset * both[..., 1]
-        residuals.append(own)
-    return in_place(blocks, residuals, n)
 
 
 # ---------------------------------------------------------------- least squares from sums
@@ -731,18 +699,14 @@ class SummedComponents:
         """Held-out errors of every number of components from the sums of folds, which were
         gathered.
         """
-        problem = self.problem
         blocks = fold_blocks(folds)
-
-        def without(fold: int) -> tuple[list[Array], float]:
-            return self._without(fold, numbers, settings.centred)
-
         if settings.scoring != "disagreement":
+            without = partial(self._without, numbers=numbers, centred=settings.centred)
             tables = losses_from_sums([self.statistics], without, len(blocks), settings.scoring)
             return pooled(tables)
         predictions = self.held_out(blocks, numbers, centred=settings.centred)
         offsets = np.zeros(len(blocks))
-        return pooled([errors_of(problem, predictions, folds, settings.scoring, offsets)])
+        return pooled([errors_of(self.problem, predictions, folds, settings.scoring, offsets)])
 
     def _without(self, fold: int, numbers: Index, centred: bool) -> tuple[list[Array], float]:
         """Coefficients of components (p, len(numbers)) without a fold, and the mean taken out."""

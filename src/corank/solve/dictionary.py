@@ -145,14 +145,12 @@ class InBlocks:
         # sets whose J is cut from that of all rows share the squares of one block; the others root
         # their rows themselves
         cuts = [number for number, rows in enumerate(sets) if rows.cut]
-        counts = [sets[number].counts for number in cuts]
-        shared = SquaredRoots(whole, np.stack(counts))
-        alone = {}
-        for number, rows in enumerate(sets):
-            if not rows.cut:
-                ones = np.ones((1, rows.operator.n_rows))
-                alone[number] = SquaredRoots(rows.operator, ones)
-
+        shared = SquaredRoots(whole, np.stack([sets[number].counts for number in cuts]))
+        alone = {
+            number: SquaredRoots(rows.operator, np.ones((1, rows.operator.n_rows)))
+            for number, rows in enumerate(sets)
+            if not rows.cut
+        }
         buffers = Buffers()
 
         def lengths(atoms: slice) -> Array:
@@ -309,29 +307,23 @@ class StreamedKernels(InBlocks):
     def products(self, vectors: Array) -> Array:
         """V D (t, N), tile by tile; sums do not depend on the number of threads."""
         if not self._tiled:
-            products = [self._of_chunks(basis, vectors) for basis in self._bases]
+            # on a device that likes large blocks
+            runs = _runs(self.features, CHUNK_ROWS)
+            products = [
+                sum_of([vectors[:, run] @ basis.features(self.features[run, :]) for run in runs])
+                for basis in self._bases
+            ]
             return namespace(vectors).concat(products, axis=1)
         result = np.zeros((vectors.shape[0], self.size))
         firsts = range(0, len(self._tiles), JOB_TILES)
-        jobs = [
-            job
-            for job in product(range(len(self._bases)), firsts)
-            if job[1] <= job[0] or not self._mirrored
-        ]
+        every_job = product(range(len(self._bases)), firsts)
+        jobs = [job for job in every_job if job[1] <= job[0] or not self._mirrored]
         sums = in_order(lambda job: self._of_tiles(*job, vectors), jobs, vectors)
         for job, both in zip(jobs, sums, strict=True):
             for tile, values in zip(job, both, strict=True):
                 begin = tile * TILE_ROWS
                 result[:, begin : begin + values.shape[1]] += values
         return result
-
-    def _of_chunks(self, basis: KernelBasis, vectors: Array) -> Array:
-        """V D for one run of points, on a device that likes large blocks."""
-        products = []
-        for rows in _runs(self.features, CHUNK_ROWS):
-            block = basis.features(self.features[rows, :])
-            products.append(vectors[:, rows] @ block)
-        return sum_of(products)
 
     def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
         """V D for one run of points over a job's tiles of rows, and what those tiles give for
@@ -347,12 +339,10 @@ class StreamedKernels(InBlocks):
         if self._mirrored:
             last = min(last, number + 1)
         for place in range(first, last):
-            rows = self._tiles[place]
-            begin = place * TILE_ROWS
-            count = rows.shape[0]
-            tile = self._buffers.array("tile", count, basis.size)
+            rows, begin = self._tiles[place], place * TILE_ROWS
+            tile = self._buffers.array("tile", rows.shape[0], basis.size)
             basis.write(rows, tile)
-            direct += vectors[:, begin : begin + count] @ tile
+            direct += vectors[:, begin : begin + len(tile)] @ tile
             if self._mirrored and place < number:
                 mirrored.append(own_vectors @ tile.T)
         if not mirrored:
@@ -391,11 +381,7 @@ class SparseColumns:
 
     def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N). O(nnz log nnz) per set."""
-        lengths = []
-        for rows in sets:
-            own_matrix = rows.taken(self.matrix)
-            lengths.append(sparse_lengths(own_matrix, rows.operator))
-        return np.stack(lengths)
+        return np.stack([sparse_lengths(rows.taken(self.matrix), rows.operator) for rows in sets])
 
 
 class Differences(InBlocks):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
@@ -26,7 +26,7 @@ from corank.solve.holdout import (
     view_errors,
 )
 from corank.solve.systems import DualSystem, PrimalSystem, mean_score
-from corank.solve.tuning import Grid, Settings, Trial, chosen_pair
+from corank.solve.tuning import Grid, Settings, chosen_pair
 
 
 def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
@@ -45,17 +45,7 @@ class Evidence:
     found: HeldOut | None
     folding: Folding | None
     grid: Grid
-    scoring: Scoring
-    centred: bool
-    seed: int
-
-    @classmethod
-    def of(
-        cls, trial: Trial, settings: Settings, source: Any, found: Any, folding: Folding | None
-    ) -> Evidence:
-        """What a trial leaves behind."""
-        scoring, centred, seed = settings.scoring, settings.centred, settings.seed
-        return cls(source, found, folding, trial.grid, scoring, centred, seed)
+    settings: Settings
 
     @cached_property
     def cokernel(self) -> CoKernel | None:
@@ -71,14 +61,11 @@ class Evidence:
 
         Many scored rows leave only the error that was chosen by.
         """
-        if self.scoring != "rescaled" or self.cokernel is None:
-            return self.scoring
+        if self.settings.scoring != "rescaled" or self.cokernel is None:
+            return self.settings.scoring
         comparison = getattr(self.cokernel.problems[0], "comparison", None)
-        return (
-            "rescaled"
-            if comparison is not None and not comparison.needs_queries
-            else "disagreement"
-        )
+        ranks = comparison is None or comparison.needs_queries
+        return "disagreement" if ranks else "rescaled"
 
     def nested(
         self, agreements: dict[str, FloatArray], judge: Scoring | None = None
@@ -95,21 +82,24 @@ class Evidence:
             return None
         grid = self.grid
         if self.source is not None:
-            grid = Grid(
-                grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()]))
-            )
+            every = np.concatenate([grid.agreements, *agreements.values()])
+            grid = Grid(grid.alphas, np.unique(every))
         procedures = {name: grid.pairs_at(values) for name, values in agreements.items()}
         # not tried, and nothing was kept to try it with
         if any(len(pairs) == 0 for pairs in procedures.values()):
             return None
         if self.cokernel is not None:
             return self._chosen_without_outer_fold(
-                self.cokernel, self.folding, grid, procedures, judge or self.scoring
+                self.cokernel, self.folding, grid, procedures, judge or self.settings.scoring
             )
         errors = self.found
         if self.source is not None and not isinstance(self.source, CoKernel):
             errors = held_out(
-                self.source, self.folding, grid, scoring=self.scoring, centred=self.centred
+                self.source,
+                self.folding,
+                grid,
+                scoring=self.settings.scoring,
+                centred=self.settings.centred,
             )
         if errors is None or len(errors.sizes) < 2:
             return None
@@ -136,13 +126,10 @@ class Evidence:
         results = [errors for errors in every_round if errors]
         if not results:
             return None
-        joined = {
-            name: HeldOut(
-                np.concatenate([errors[name].errors for errors in results]),
-                np.concatenate([errors[name].sizes for errors in results]),
-            )
-            for name in procedures
-        }
+        joined = {}
+        for name in procedures:
+            tables = [(errors[name].errors, errors[name].sizes) for errors in results]
+            joined[name] = HeldOut(*map(np.concatenate, zip(*tables, strict=True)))
         return joined if all(len(errors.sizes) > 1 for errors in joined.values()) else None
 
     def _round_errors(
@@ -167,26 +154,22 @@ class Evidence:
             return {}
         part = cokernel.take(kept)
         together = same_scores(cokernel.problems)
-        offset = mean_score(part.problems) if self.centred else 0.0
-        offsets = (
-            kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
-        )
+        offset = mean_score(part.problems) if self.settings.centred else 0.0
+        offsets = kept_means(part.targets, inner.blocks(), centred=self.settings.centred)
         predictions = left_out(part, inner, grid, offsets)
         tables = view_errors(
-            part.problems, inner, predictions, offsets, self.scoring, together=together
+            part.problems, inner, predictions, offsets, self.settings.scoring, together=together
         )
         errors = pooled(tables)
         if len(errors.sizes) == 0:
             return {}
-        problems: list[Any] = []
-        for problem, units, codes in zip(cokernel.problems, left, outer.codes, strict=True):
-            held = problem.take(units)
-            if folding.items:  # compared within their folds
-                held = held.regrouped(codes)
-            problems.append(held)
+        problems = [own.take(units) for own, units in zip(cokernel.problems, left, strict=True)]
+        if folding.items:  # compared within their folds
+            regrouped = zip(problems, outer.codes, strict=True)
+            problems = [own.regrouped(codes) for own, codes in regrouped]
         result = {}
         for name, pairs in procedures.items():
-            best = chosen_pair(errors, grid, pairs, self.scoring)
+            best = chosen_pair(errors, grid, pairs, self.settings.scoring)
             alpha, agreement = grid.pairs[best].tolist()
             slope = 1.0
             if judge == "rescaled":  # the factor that fits the inner held-out predictions best
@@ -197,9 +180,7 @@ class Evidence:
                 cross = np.concatenate([np.asarray(table.cross) for table in tables])
                 square = np.concatenate([np.asarray(table.square) for table in tables])
                 slope += float(best_slope(cross, square, least=-1.0)[0])
-            values = cokernel.predictions(
-                kept, left, np.asarray([alpha]), agreement / alpha, offset
-            )
+            values = cokernel.predictions(kept, left, np.full(1, alpha), agreement / alpha, offset)
             values = [slope * (own - offset) + offset for own in values]
             judged = view_errors(
                 problems,
@@ -214,7 +195,7 @@ class Evidence:
 
     def _rounds(self, n: int) -> Index:
         """The outer fold of each of n folds."""
-        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
+        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.settings.seed, 1]))
 
     def _chosen_on_others(self, held: HeldOut, pairs: Index, grid: Grid) -> HeldOut:
         """The error of each fold at the pair that was best on the folds outside its round."""
@@ -224,9 +205,8 @@ class Evidence:
         for number in range(int(rounds.max()) + 1):
             inside = rounds == number
             others = HeldOut(held.errors[~inside], held.sizes[~inside])
-            errors[inside, 0] = held.errors[inside][
-                :, chosen_pair(others, grid, pairs, self.scoring)
-            ]
+            best = chosen_pair(others, grid, pairs, self.settings.scoring)
+            errors[inside, 0] = held.errors[inside, best]
         return HeldOut(errors, held.sizes)
 
 
@@ -283,8 +263,7 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     )
     if nested is None:
         return None
-    agreeing = nested["with"]
-    plain = nested["without"]
+    agreeing, plain = nested["with"], nested["without"]
     gap, spread = difference(plain, agreeing)
     return judged_effect(
         float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes)

@@ -79,8 +79,7 @@ class Span:
         """The grid of pairs that its points are to a product of two kernels, None where they are
         none.
         """
-        kernel = self.kernel
-        return kernel.grid(self.points) if isinstance(kernel, BlockKernel) else None
+        return self.kernel.grid(self.points) if isinstance(self.kernel, BlockKernel) else None
 
     @property
     def column_shares(self) -> FloatArray | None:
@@ -119,13 +118,12 @@ class Span:
 
     def values(self, X: Array, coefficients: Array) -> Array:
         """Σ c_i k(x, z_i) for the rows of X: (n,), or (n, p) for coefficients (r, p)."""
-        kernel = self.kernel
+        kernel, seen = self.kernel, self.seen(X)
         if isinstance(kernel, BlockKernel) and self.grid and isinstance(X, np.ndarray):
-            columns = [coefficients] if coefficients.ndim == 1 else list(coefficients.T)
-            values = [kernel.values_on_grid(self.seen(X), self.grid, own) for own in columns]
+            columns = coefficients.reshape(len(coefficients), -1).T
+            values = [kernel.values_on_grid(seen, self.grid, own) for own in columns]
             return values[0] if coefficients.ndim == 1 else np.stack(values, axis=1)
-        basis = self.basis(coefficients.shape[0], X)
-        return predict_in_blocks(basis, coefficients, self.seen(X))
+        return predict_in_blocks(self.basis(coefficients.shape[0], X), coefficients, seen)
 
     def slopes(self, coefficients: Array, n_columns: int) -> Array | None:
         """Slopes along the columns that it sees (k,), of `n_columns` of X; None where it is not
@@ -213,9 +211,8 @@ class Function:
     def with_coefficients(self, coefficients: Sequence[Array]) -> Function:
         """The function with other coefficients, one array per part."""
         pairs = zip(self.parts, coefficients, strict=True)
-        return replace(
-            self, parts=tuple(replace(part, coefficients=values) for part, values in pairs)
-        )
+        parts = tuple(replace(part, coefficients=values) for part, values in pairs)
+        return replace(self, parts=parts)
 
     def part_values(self, X: Array) -> list[Array]:
         """The values of every part for the rows of X, whatever its share, without the level."""
@@ -223,10 +220,9 @@ class Function:
 
     def values(self, X: Array) -> Array:
         """The function for the rows of X: (n,)."""
-        shares = [part.share for part in self.parts]
         values = self.part_values(X)
         if len(values) > 1:
-            values = [share * own for share, own in zip(shares, values, strict=True)]
+            values = [part.share * own for part, own in zip(self.parts, values, strict=True)]
         level = self.level if isinstance(self.level, float) else like(self.level, values[0])
         return sum_of(values) + level
 

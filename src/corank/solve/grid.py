@@ -24,7 +24,7 @@ from corank.core.observations import Problem, ScoredRows
 from corank.core.views import BlockKernel, PairGrid
 from corank.solve.holdout import FoldErrors, HeldOut, Scoring, as_told, errors_of, pooled
 from corank.solve.spectrum import LEAST, Spectrum
-from corank.solve.systems import EPSILON, DualSystem, ViewData, too_small
+from corank.solve.systems import EPSILON, DualSystem, ViewData
 
 if TYPE_CHECKING:
     from corank.solve.tuning import Grid
@@ -149,9 +149,7 @@ class GridSystem(DualSystem):
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of the rows for one alpha: [(n, 1)]."""
         spectrum = self.grid_spectrum
-        assert self._largest is not None
-        if alpha < 4 * EPSILON * self._largest:
-            raise ValueError(too_small(alpha, self._largest))
+        self.refuse_small(alpha)
         right = self.on_grid(self._right(offset, len(self.targets))[:, 0])
         solved = self.in_rows(spectrum.solve(right, alpha))
         return [self.problems[0].operator.root_transposed(solved) / self.views[0].penalty]

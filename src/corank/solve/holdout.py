@@ -32,6 +32,7 @@ from corank.core.arrays import (
     in_order,
     like,
     namespace,
+    runs_of_rows,
     segment_sum,
     stack_rows,
     sum_of,
@@ -126,8 +127,7 @@ class HeldOut:
     @property
     def mean(self) -> FloatArray:
         """Error of every pair: (pairs,)."""
-        total = self.sizes.sum()
-        return np.asarray(self.errors.sum(axis=0) / total)
+        return np.asarray(self.errors.sum(axis=0) / self.sizes.sum())
 
     @property
     def standard_error(self) -> FloatArray:
@@ -136,8 +136,7 @@ class HeldOut:
         if k < 2:
             return np.full(self.errors.shape[1], np.nan)
         spread = self.errors - self.sizes[:, None] * self.mean
-        squares = (spread**2).sum(axis=0)
-        of_total = np.sqrt(squares * k / (k - 1))
+        of_total = np.sqrt((spread**2).sum(axis=0) * k / (k - 1))
         return np.asarray(of_total / self.sizes.sum())
 
 
@@ -207,8 +206,9 @@ def errors_of(
         fitted = problem.unit_root(predictions - by_unit[:, None])
         products += [residuals * fitted, fitted * fitted]
     numbers = like(np.where(folds < 0, n_folds, folds), residuals, "int64")
-    sums = [to_numpy(segment_sum(each, numbers, n_folds + 1))[:n_folds] for each in products]
-    errors, *others = sums
+    errors, *others = (
+        to_numpy(segment_sum(each, numbers, n_folds + 1))[:n_folds] for each in products
+    )
     return FoldErrors(errors, np.asarray(sizes), *others)
 
 
@@ -258,7 +258,7 @@ def held_out(
     if way == "sums":
         assert isinstance(system, PrimalSystem)
         return pooled(_errors_from_sums(system, folds, grid, scoring, centred))
-    offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
+    offsets = kept_means(system.targets, folds.blocks(), centred=centred)
     source = system.cokernel if way == "kernel" else system
     predictions = left_out(source, folds, grid, offsets)
     together = same_scores(system.problems)
@@ -283,8 +283,7 @@ def held_out_predictions(
         assert isinstance(system, PrimalSystem)
         predictions = _predicted_from_sums(system, folds, grid, centred, levels=folds.items)
     else:
-        blocks = folds.blocks()
-        offsets = kept_means(system.targets, blocks) if centred else np.zeros(len(blocks))
+        offsets = kept_means(system.targets, folds.blocks(), centred=centred)
         source = system.cokernel if way == "kernel" else system
         predictions = left_out(source, folds, grid, offsets)
     parts = zip(system.problems, predictions, folds.codes, strict=True)
@@ -321,22 +320,23 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
         return "sums"
     if system.few_units:
         return "kernel"
-    return "sums" if reweighted or _wants_sums(system, folds) else "inverse"
-
-
-def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
-    """Whether models from sums are cheaper than leaving units out, which is cubic in the size of a
-    fold.
-    """
-    size, largest = system.size, max(len(block) for block in folds.blocks())
+    # leaving units out is cubic in the size of a fold
+    size, largest = system.size, max(map(len, folds.blocks()))
     if folds.n_folds > MAX_FOLDS_WITH_SUMS:
-        return largest > 4 * size
-    held = system.n_units * size // len(system.views)
-    return largest > size or system.n_units > UNITS_PER_FEATURE * size or held > MAX_UNIT_FEATURES
+        is_large = largest > 4 * size
+    else:
+        held = system.n_units * size // len(system.views)
+        is_large = largest > size or held > MAX_UNIT_FEATURES
+        is_large = is_large or system.n_units > UNITS_PER_FEATURE * size
+    return "sums" if reweighted or is_large else "inverse"
 
 
-def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
-    """The mean score of what is kept when a block is left out, where single rows count: (blocks,)."""
+def kept_means(targets: Array, blocks: Sequence[Index], *, centred: bool = True) -> FloatArray:
+    """The mean score of what is kept when a block is left out, where single rows count: (blocks,);
+    0 unless scores are to be `centred`.
+    """
+    if not centred:
+        return np.zeros(len(blocks))
     products = to_numpy(targets * targets[:, 1:])  # w s and w
     left_out = np.stack([products[block].sum(axis=0) for block in blocks])
     scores, weights = (products.sum(axis=0) - left_out).T
@@ -356,26 +356,31 @@ def left_out(
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
     else:
         groups = [(float(value), grid.pairs_at(value)) for value in np.unique(grid.agreements)]
-    left_at = _left_out_of_dual
     if isinstance(source, PrimalSystem):
         source.right()  # once, before threads need it; so are the features
-        left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
         if folding.items or source.size * source.n_units // len(source.views) <= MAX_UNIT_FEATURES:
             source.all_unit_features  # noqa: B018
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         shared, pairs = group
-        alphas = grid.pairs[pairs, 0]
-        return left_at(source, source.spectrum(shared), folding, alphas, offsets)
+        alphas, spectrum = grid.pairs[pairs, 0], source.spectrum(shared)
+        if isinstance(source, PrimalSystem):
+            left_at = _items_left_out_of_primal if folding.items else _left_out_of_primal
+            return left_at(source, spectrum, folding, alphas, offsets)
+        units = Spectrum(spectrum.values, spectrum.vectors[: source.targets.shape[0], :])
+        if folding.items:
+            return _items_left_out(source.problems, units, alphas, folding.blocks())
+        return units.left_out(source.targets, folding.blocks(), alphas, offsets).residuals
 
     residuals = list(in_order(residuals_at, groups, source.targets))
     stacked = residuals[0] if len(groups) == 1 else _in_order_of_pairs(residuals, groups)
     predictions, begin = [], 0
-    for problem in source.problems:
-        end = begin + problem.targets.shape[0]
-        predict = problem.predictions_of_items if folding.items else problem.predictions
-        predictions.append(predict(stacked[begin:end, :]))
-        begin = end
+    for problem, codes in zip(source.problems, folding.codes, strict=True):
+        own = stacked[begin : begin + len(codes), :]
+        predictions.append(
+            problem.predictions_of_items(own) if folding.items else problem.predictions(own)
+        )
+        begin += len(codes)
     return predictions
 
 
@@ -396,13 +401,11 @@ def _items_left_out(
     query costs without the items.
     """
     operator = problems[0].operator
-    targets = stack_rows(
-        [p.operator.root_weights[:, None] * p.reference[:, None] for p in problems]
-    )
+    targets = stack_rows([(p.operator.root_weights * p.reference)[:, None] for p in problems])
     values = spectrum.values / operator.within[0]
     free = Spectrum(values, spectrum.vectors).without(_levels(problems))
     chosen = [block for block in blocks if len(block)]
-    costs = np.asarray([_cost_without(problems[0], block) for block in chosen])
+    costs = np.asarray([cost_without(problems[0], block) for block in chosen])
     residuals: Any = 0.0
     for cost in np.unique(costs):
         alike = [chosen[number] for number in np.flatnonzero(costs == cost)]
@@ -410,7 +413,7 @@ def _items_left_out(
     return residuals
 
 
-def _cost_without(problem: ScoredRows, items: Index) -> float:
+def cost_without(problem: ScoredRows, items: Index) -> float:
     """What the only query costs without some of its items."""
     operator = problem.operator
     items = items[items < len(problem)]
@@ -426,16 +429,6 @@ def _levels(problems: Sequence[Any]) -> Array:
     return block_diagonal([problem.operator.direction[:, None] for problem in problems])
 
 
-def _left_out_of_dual(
-    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
-) -> Array:
-    """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
-    units = Spectrum(spectrum.values, spectrum.vectors[: system.targets.shape[0], :])
-    if folding.items:
-        return _items_left_out(system.problems, units, alphas, folding.blocks())
-    return units.left_out(system.targets, folding.blocks(), alphas, offsets).residuals
-
-
 def _left_out_of_primal(
     system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
@@ -445,31 +438,21 @@ def _left_out_of_primal(
     blocks = folding.blocks()
     starts = np.cumsum([0, *(len(codes) for codes in folding.codes)])
     places, residuals = [], []
-    for folds in _fold_batches(blocks, system):
+    batches = [np.flatnonzero([len(block) > 0 for block in blocks])]
+    if "all_unit_features" not in vars(system):  # about one block of features at a time
+        rows_so_far = np.cumsum([len(blocks[fold]) for fold in batches[0]])
+        numbers = rows_so_far * system.size // (4 * BLOCK_ENTRIES)
+        batches = np.split(batches[0], np.flatnonzero(np.diff(numbers)) + 1)
+    for folds in batches:
         _, units = folding.units(folds)
         rows, targets = _unit_roots(system, spectrum.vectors, units)
         inner = folding.take(units).blocks()
         left = leave_out(
             rows, weights, targets, inner, offsets[folds], projected=projected, complement=True
         )
-        places.append(
-            np.concatenate([start + own for start, own in zip(starts, units, strict=False)])
-        )
+        places.append(np.concatenate(list(map(np.add, starts, units))))
         residuals.append(left.residuals)
     return in_place(places, residuals, int(starts[-1]))
-
-
-def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Index]:
-    """All folds where the features of their units are held, else runs of folds with about one block
-    of features.
-    """
-    present = np.flatnonzero([len(block) > 0 for block in blocks])
-    if "all_unit_features" in vars(system):
-        yield present
-        return
-    rows = np.cumsum([len(blocks[int(fold)]) for fold in present])
-    numbers = rows * system.size // (4 * BLOCK_ENTRIES)
-    yield from np.split(present, np.flatnonzero(np.diff(numbers)) + 1)
 
 
 def _unit_roots(
@@ -547,14 +530,13 @@ def losses_from_sums(
         fold for fold in range(n_folds) if any(sums.of(fold).freedom > 0 for sums in statistics)
     ]
     results = list(in_order(products, present, statistics[0].queries[0].matrix))
+    if not results:
+        return [FoldErrors(np.zeros((0, 1)), np.zeros(0)) for _ in statistics]
     tables = []
-    for number in range(len(statistics)):
-        rows = [result[number] for result in results]
-        sizes = np.asarray([size for _, size in rows])
-        errors, *others = (
-            np.stack([values for values, _ in rows], axis=1) if rows else np.zeros((1, 0, 1))
-        )
-        tables.append(FoldErrors(errors, sizes, *others))
+    for rows in zip(*results, strict=True):
+        values, sizes = zip(*rows, strict=True)
+        errors, *others = np.stack(values, axis=1)
+        tables.append(FoldErrors(errors, np.asarray(sizes), *others))
     return tables
 
 
@@ -563,21 +545,24 @@ def _errors_from_sums(
 ) -> list[FoldErrors]:
     """Errors of models from the sums of all folds but one."""
     if scoring != "disagreement":
-        return [
-            table
-            for part, folds in _with_fold_sums(system, folding)
-            for table in _losses(part, folds, grid, scoring, centred)
-        ]
+        tables: list[FoldErrors] = []
+        for part, folds in _with_fold_sums(system, folding):
+
+            def without(fold: int, part: PrimalSystem = part) -> tuple[Sequence[Array], float]:
+                white, offset = part.path_without(
+                    fold, grid.alphas, grid.agreements, centred=centred
+                )
+                if len(part.statistics) > 1:
+                    return [white[span, :] for span in part.spans], offset
+                n_views = len(part.views)
+                return [white if n_views == 1 else white / n_views], offset
+
+            tables += losses_from_sums(part.statistics, without, folds.n_folds, scoring)
+        return tables
+    problems, offsets = system.problems, np.zeros(folding.n_folds)
     predictions = _predicted_from_sums(system, folding, grid, centred)
-    offsets = np.zeros(folding.n_folds)
-    return view_errors(
-        system.problems,
-        folding,
-        predictions,
-        offsets,
-        scoring,
-        together=same_scores(system.problems),
-    )
+    together = same_scores(problems)
+    return view_errors(problems, folding, predictions, offsets, scoring, together=together)
 
 
 def _with_fold_sums(
@@ -597,21 +582,6 @@ def _with_fold_sums(
             folds = folding.only(first, first + MAX_FOLDS_WITH_SUMS - 1)
             part.gather(folds)
             yield part, folds
-
-
-def _losses(
-    system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
-) -> list[FoldErrors]:
-    n_views = len(system.views)
-    joint = len(system.statistics) == 1
-
-    def without(fold: int) -> tuple[Sequence[Array], float]:
-        white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
-        if joint:
-            return [white if n_views == 1 else white / n_views], offset
-        return [white[span, :] for span in system.spans], offset
-
-    return losses_from_sums(system.statistics, without, folding.n_folds, scoring)
 
 
 def _predicted_from_sums(
@@ -655,15 +625,11 @@ def _fold_from_sums(system: PrimalSystem, grid: Grid, centred: bool) -> OfFold:
 
     def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
         white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
-        coefficients = [
-            view.basis.whitening.matrix @ white[span, :]
-            for view, span in zip(system.views, system.spans, strict=True)
-        ]
-        parts = zip(system.views, coefficients, left, strict=True)
-        return [
-            unit_predictions(view.problem, view.basis, columns, units) + offset
-            for view, columns, units in parts
-        ]
+        predictions = []
+        for view, span, units in zip(system.views, system.spans, left, strict=True):
+            columns = view.basis.whitening.matrix @ white[span, :]
+            predictions.append(unit_predictions(view.problem, view.basis, columns, units) + offset)
+        return predictions
 
     return of_fold
 
@@ -674,20 +640,15 @@ def _placed(folding: Folding, of_fold: OfFold) -> list[Array]:
     """
     blocks = [fold_blocks(codes, folding.n_folds) for codes in folding.codes]
     by_fold = [of_fold(fold, left) for fold, left in enumerate(zip(*blocks, strict=True))]
-    return [
-        in_place(own, values, len(codes))
-        for own, values, codes in zip(
-            blocks, zip(*by_fold, strict=True), folding.codes, strict=True
-        )
-    ]
+    sizes = map(len, folding.codes)
+    return list(map(in_place, blocks, zip(*by_fold, strict=True), sizes))
 
 
 def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
     """Predictions of units for columns of basis coefficients (r, a): (len(units), a)."""
-    step = max(64, BLOCK_ENTRIES // basis.size)
     rows = [
-        problem.unit_features(basis.features, units[begin : begin + step]) @ coefficients
-        for begin in range(0, len(units), step)
+        problem.unit_features(basis.features, units[run]) @ coefficients
+        for run in runs_of_rows(len(units), max(64, BLOCK_ENTRIES // basis.size))
     ]
     return namespace(coefficients).concat(rows, axis=0) if rows else coefficients[:0, :]
 
@@ -760,12 +721,13 @@ def _refitted_predictions(
         ]
         return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
     restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
-    again: DualSystem | PrimalSystem
+    again: Any
     if isinstance(system, DualSystem):
         again = DualSystem(restricted, system.unscored)
     else:
         again = PrimalSystem(restricted, system.unscored, disagreement=system.disagreement)
-    if isinstance(again, PrimalSystem) and len(grid.alphas) == 1 and len(grid.agreements) > 1:
+    one_alpha = len(grid.alphas) == 1 < len(grid.agreements)
+    if one_alpha and isinstance(system, PrimalSystem):
         paths = [again.agreement_path(float(grid.alphas[0]), grid.agreements, offset)]
     else:
         paths = [again.path(grid.alphas, float(agreement), offset) for agreement in grid.agreements]

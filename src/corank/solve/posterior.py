@@ -35,9 +35,8 @@ from corank.core.kernels import Kernel, finite_values, product, squared_norms
 from corank.core.storable import floats, storable
 from corank.solve.function import Expansion
 
-Widths: TypeAlias = Literal[
-    "given", "one", "each"
-]  # learn none (that of the kernel), one for all columns, one per column
+# learn none (that of the kernel), one for all columns, one per column
+Widths: TypeAlias = Literal["given", "one", "each"]
 Moments: TypeAlias = tuple[Array, Array]  # mean, and variance or covariance
 
 # basis points up to which one thread is fastest: matrices are too small to share
@@ -278,17 +277,12 @@ def weighted_distances(
         gaps = (np.abs(np.subtract.outer(x, z)) for x, z in zip(X.T, Z.T, strict=True))
         return np.asarray([np.vdot(weights, gap) for gap in gaps])
     xp = namespace(weights)
-    if not is_sparse(X) and not is_sparse(
-        Z
-    ):  # distances do not change with the origin; there least is lost to rounding
+    if not is_sparse(X) and not is_sparse(Z):
+        # distances do not change with the origin; there least is lost to rounding
         origin = xp.mean(Z, axis=0, keepdims=True)
-        X = X - origin
-        Z = Z - origin
-    rows = xp.sum(weights, axis=1)
-    columns = xp.sum(weights, axis=0)
+        X, Z = X - origin, Z - origin
+    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
     if each:
         return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
-    total = (
-        rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
-    )
-    return np.asarray([float(total)])
+    total = rows @ squared_norms(X) + columns @ squared_norms(Z)
+    return np.asarray([float(total - 2 * xp.sum(weights * product(X, Z)))])

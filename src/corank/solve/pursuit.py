@@ -131,7 +131,15 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
     used = min(best.asked, len(run.steps))
     others: list[PursuitRun] = []
     if settings.wanted.n_solutions > 1:
-        run, *others = _near_optimal_runs(training, settings, atoms, best, used)
+        dictionary = atoms.dictionary(best.kernel, training.problem)
+
+        def take_step(run: PursuitRun, barred: Sequence[Index]) -> None:
+            (run.barred,) = barred
+            advance(dictionary, [run], len(run.steps) + 1)
+
+        greedy = run.again()
+        advance(dictionary, [greedy], used)
+        run, *others = near_optimal(greedy, run.again, take_step, settings.wanted)
         used = len(run.steps)
     n_distinct = len(set(run.steps[:used]))
     return PursuitSolution(
@@ -145,21 +153,6 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
         asked=best.asked,
         path=path,
     )
-
-
-def _near_optimal_runs(
-    training: Training, settings: PursuitSettings, atoms: Atoms, best: _PursuitTrial, n_steps: int
-) -> list[PursuitRun]:
-    """The run of so many steps and others, the least loss first."""
-    dictionary = atoms.dictionary(best.kernel, training.problem)
-
-    def take_step(run: PursuitRun, barred: Sequence[Index]) -> None:
-        (run.barred,) = barred
-        advance(dictionary, [run], len(run.steps) + 1)
-
-    greedy = best.run.again()
-    advance(dictionary, [greedy], n_steps)
-    return near_optimal(greedy, best.run.again, take_step, settings.wanted)
 
 
 def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
@@ -233,7 +226,13 @@ def _trial(
         errors = _errors(folds, runs[1:], begin, end, settings.scoring)
         return errors, max(len(run.steps) for run in runs[1:])
 
-    numbers, errors = search_steps(n_atoms, _limit(settings, carried), PATIENCE_STEPS, go_on)
+    if not isinstance(n_atoms, str):
+        limit = int(np.max(n_atoms))
+    elif settings.refit in ("basic", "final"):  # an atom may come again
+        limit = MAX_TUNED_STEPS
+    else:  # as many as rows and dictionary carry
+        limit = min(MAX_TUNED_STEPS, carried)
+    numbers, errors = search_steps(n_atoms, limit, PATIENCE_STEPS, go_on)
     advance(dictionary, runs[:1], int(numbers[-1]))
     # the fewest steps among equals
     best = chosen_position(errors, -numbers.astype(np.float64), settings.scoring)
@@ -249,14 +248,6 @@ def _trial(
     return _PursuitTrial(kernel, runs[0], int(numbers[best]), path)
 
 
-def _limit(settings: PursuitSettings, carried: int) -> int:
-    """How many steps are tried at most, where rows and dictionary carry so many atoms."""
-    if not isinstance(settings.n_atoms, str):
-        return int(np.max(settings.n_atoms))
-    again = settings.refit in ("basic", "final")  # an atom may come again
-    return MAX_TUNED_STEPS if again else min(MAX_TUNED_STEPS, carried)
-
-
 def _errors(
     folds: Sequence[PursuitFold],
     runs: Sequence[PursuitRun],
@@ -267,10 +258,9 @@ def _errors(
     """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
     predictions = []
     for fold, run in zip(folds, runs, strict=True):
-        last = len(run.steps)
-        values = [run.predictions[min(step + 1, last)] for step in range(begin, end)]
-        stacked = namespace(values[0]).stack(values, axis=1)
-        predictions.append(stacked + fold.offset)
+        steps = np.minimum(np.arange(begin, end) + 1, len(run.steps))
+        values = [run.predictions[step] for step in steps]
+        predictions.append(namespace(values[0]).stack(values, axis=1) + fold.offset)
     return _pooled(folds, predictions, scoring)
 
 
@@ -320,8 +310,7 @@ def _end_of_search(means: FloatArray) -> int | None:
     """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it
     still may fall.
     """
-    best = means[0]
-    since = 0
+    best, since = means[0], 0
     for step, error in enumerate(means[1:], start=2):
         since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
         best = min(best, error)
@@ -588,8 +577,7 @@ class PursuitRun:
             live = live & (like(free, correlations) > 0)
         lengths = self._lengths_left if self._refit == "pre" else self._lengths
         ones = xp.ones_like(lengths)
-        safe_lengths = xp.where(live, lengths, ones)
-        gains = correlations * correlations / safe_lengths
+        gains = correlations * correlations / xp.where(live, lengths, ones)
         gains = xp.where(live, gains, -ones)
         best = float(xp.max(gains))
         if not best > NEGLIGIBLE_GAIN * self.losses[0]:
@@ -603,8 +591,12 @@ class PursuitRun:
         values = take(column, self._fold.left)
         root_column = self._fold.root(column[:, None])[:, 0]
         is_new = atom not in self.entered
-        if self._refit in ("basic", "final"):
-            amount = self._fit_alone(root_column)
+        xp = namespace(root_column)
+        if self._refit in ("basic", "final"):  # the weight of the atom, all others as they are
+            square = float(xp.sum(root_column * root_column))
+            amount = float(xp.sum(root_column * self._residual)) / square
+            self._residual = self._residual - amount * root_column
+            self._pending = root_column, amount
         if self._refit == "basic":
             self._amounts.append(amount)
             self._refitted = self._residual
@@ -622,17 +614,8 @@ class PursuitRun:
             self.entered.append(atom)
         self.steps.append(atom)
         self._n_directions.append(len(self._bearers))
-        self.losses.append(float(namespace(column).sum(self._refitted * self._refitted)))
+        self.losses.append(float(xp.sum(self._refitted * self._refitted)))
         self.predictions.append(predictions)
-
-    def _fit_alone(self, root_column: Array) -> float:
-        """The weight of the atom that enters, all others as they are."""
-        xp = namespace(root_column)
-        square = float(xp.sum(root_column * root_column))
-        amount = float(xp.sum(root_column * self._residual)) / square
-        self._residual = self._residual - amount * root_column
-        self._pending = root_column, amount
-        return amount
 
     def _add_direction(self, root_column: Array, values: Array) -> Array | None:
         """Refit on one more direction: what that adds to the predictions; None where the column
@@ -674,18 +657,14 @@ def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) ->
     runs together.
     """
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
-        pending = [(run, run.pending) for run in active]
-        waiting = [(run, vector) for run, vector in pending if vector is not None]
-        if waiting:
-            vectors = [vector for _, vector in waiting]
-            stacked = namespace(vectors[0]).stack(vectors)
-            products = dictionary.products(stacked)
-            for number, (run, _) in enumerate(waiting):
+        vectors = {run: vector for run in active if (vector := run.pending) is not None}
+        if vectors:
+            stacked = list(vectors.values())
+            products = dictionary.products(namespace(stacked[0]).stack(stacked))
+            for number, run in enumerate(vectors):
                 run.absorb(products[number, ...])
-        chosen = [(run, run.choose()) for run in active]
-        choices = [(run, atom) for run, atom in chosen if atom is not None]
-        if choices:
-            atoms = np.asarray([atom for _, atom in choices])
-            columns = dictionary.columns(atoms)
-            for number, (run, atom) in enumerate(choices):
+        atoms = {run: atom for run in active if (atom := run.choose()) is not None}
+        if atoms:
+            columns = dictionary.columns(np.asarray(list(atoms.values())))
+            for number, (run, atom) in enumerate(atoms.items()):
                 run.enter(atom, columns[number, ...])

@@ -100,9 +100,13 @@ def ask_views(function: Function, features: Array, kind: Any, n: Any) -> Index:
     variance = float(np.mean(np.diag(covariance)))
     noise = max(SETTLED * variance, 1e-300)
     if kind == "score":
-        return chosen[contested_rows(covariance, noise, n)]
+        return chosen[_rows(covariance, noise, n, np.diag)]
+    # the covariance says how much of the variance of a difference between the views an answer about
+    # other rows has settled
     contested = cdist(gaps, gaps, "sqeuclidean") / degrees
-    return chosen[contested_pairs(contested, covariance, noise, n)]
+    ends = np.triu_indices(len(covariance), k=1)
+    share = contested[ends] / np.maximum(difference_variances(covariance, *ends), 1e-300)
+    return chosen[_pairs(covariance, noise, n, lambda variances: share * variances)]
 
 
 def check_question(n: Any, m: int, kind: Any) -> None:
@@ -174,11 +178,6 @@ def score_gains(
     return np.asarray(total / (np.diag(covariance) + noise))
 
 
-def contested_rows(covariance: FloatArray, noise: float, count: int) -> Index:
-    """Rows (count,) with the largest variance, given the answers before."""
-    return _rows(covariance, noise, count, np.diag)
-
-
 def _rows(
     covariance: FloatArray, noise: float, count: int, gain: Callable[[FloatArray], FloatArray]
 ) -> Index:
@@ -218,21 +217,6 @@ def pairs_to_measure(covariance: FloatArray, noise: float, count: int) -> Index:
     return _pairs(covariance, noise, count, lambda variances: variances)
 
 
-def contested_pairs(
-    contested: FloatArray, covariance: FloatArray, noise: float, count: int
-) -> Index:
-    """Pairs (count, 2) of rows about whose difference views disagree most, given the answers
-    before.
-
-    contested : (m, m) variance between the views of every difference
-    covariance : (m, m) of their disagreement, which says how much of it an answer about other rows
-        has settled
-    """
-    ends = np.triu_indices(len(covariance), k=1)
-    share = contested[ends] / np.maximum(difference_variances(covariance, *ends), 1e-300)
-    return _pairs(covariance, noise, count, lambda variances: share * variances)
-
-
 def _pairs(
     covariance: FloatArray, noise: float, count: int, gain: Callable[[FloatArray], FloatArray]
 ) -> Index:
@@ -247,8 +231,7 @@ def _pairs(
     for _ in range(count):
         variances = difference_variances(covariance, first, second)
         pair = _first_best(np.where(free, gain(variances), -np.inf))
-        a = int(first[pair])
-        b = int(second[pair])
+        a, b = int(first[pair]), int(second[pair])
         chosen.append((a, b))
         free[pair] = False
         column = covariance[:, a] - covariance[:, b]
@@ -279,5 +262,4 @@ def _first_best(gain: FloatArray) -> int:
     """The first of the largest gains, equal ones told by GAIN_ROUNDING."""
     largest = float(np.max(gain))
     rounding = GAIN_ROUNDING * max(abs(largest), 1e-300)
-    best = np.flatnonzero(gain >= largest - rounding)
-    return int(best[0])
+    return int(np.argmax(gain >= largest - rounding))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -92,14 +93,8 @@ class Spectrum:
         with_variances: bool = False,
     ) -> LeftOut:
         """Residuals of every block under the model fitted without it; see `leave_out`."""
-        return leave_out(
-            self.vectors,
-            self.inverse(alphas),
-            targets,
-            blocks,
-            offsets,
-            with_variances=with_variances,
-        )
+        rows = self.vectors, self.inverse(alphas), targets, blocks, offsets
+        return leave_out(*rows, with_variances=with_variances)
 
     def evidence(self, targets: Array, dimension: int) -> LogEvidence:
         """The evidence of targets (k, 1), of which `dimension` are free."""
@@ -195,9 +190,8 @@ def leave_out(
             joined = values[0] if len(values) == 1 else xp.concat(values, axis=2)
             results.append(xp.reshape(joined, (-1, a)))
     n = vectors.shape[0]
-    return LeftOut(
-        in_place(places, residuals, n), in_place(places, variances, n) if with_variances else None
-    )
+    spreads = in_place(places, variances, n) if with_variances else None
+    return LeftOut(in_place(places, residuals, n), spreads)
 
 
 def _alike(blocks: Sequence[Index], width: int) -> Iterator[tuple[Index, Index]]:
@@ -331,14 +325,10 @@ class LogEvidence:
             place = at(point)
             return -float(self.at(*place)), -self.slopes(*place)[learned]
 
-        if not any(learned):
-            assert amplitude is not None
-            assert noise is not None
+        if amplitude is not None and noise is not None:
             return amplitude, noise, float(self.at(amplitude, noise))
         starts = [np.full(sum(learned), start) for start in LOG_STARTS]
         bounds = [ends for ends, is_learned in zip(LOG_RANGES, learned, strict=True) if is_learned]
-        results = [
-            minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts
-        ]
-        result = min(results, key=lambda end: float(end.fun))
+        search = partial(minimize, descent, jac=True, method="L-BFGS-B", bounds=bounds)
+        result = min(map(search, starts), key=lambda end: float(end.fun))
         return (*at(result.x), -float(result.fun))

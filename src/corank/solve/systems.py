@@ -105,9 +105,8 @@ class System:
     is_shared = False
 
     def __init__(self, views: Sequence[ViewData], unscored: UnscoredRows | None = None) -> None:
-        self.cholesky_factors: dict[
-            float, Array
-        ] = {}  # of A + alpha I, by alpha, where it is shared
+        # where systems with other scores share it: of A + alpha I, by alpha
+        self.cholesky_factors: dict[float, Array] = {}
         self.spectra: dict[int, Spectrum] = {}  # without a fold, by its number, where it is shared
         self.views = views
         self.problems: list[Any] = [view.problem for view in views]
@@ -194,10 +193,6 @@ class System:
             values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
             raise ValueError(too_small(alpha, float(values[-1]))) from None
 
-    def evidence(self) -> LogEvidence:
-        """The log evidence of the scores of one view."""
-        raise NotImplementedError
-
 
 def _trace(matrix: Array) -> float:
     return float(namespace(matrix).linalg.trace(matrix))
@@ -212,11 +207,9 @@ def contrasts(n_views: int, bonds: FloatArray | None = None) -> FloatArray:
         live = values > NO_BOND * values[-1]
         roots: FloatArray = np.sqrt(values[live])[:, None] * vectors[:, live].T
         return roots
-    rows = [
-        np.r_[np.ones(k), -k, np.zeros(n_views - k - 1)] / np.sqrt(k * (k + 1))
-        for k in range(1, n_views)
-    ]
-    return np.reshape(rows, (n_views - 1, n_views))
+    numbers = np.arange(1, n_views)[:, None]
+    rows = np.tri(n_views - 1, n_views) - numbers * np.eye(n_views - 1, n_views, 1)
+    return np.asarray(rows / np.sqrt(numbers * (numbers + 1)))
 
 
 # ---------------------------------------------------------------- primal
@@ -293,9 +286,8 @@ class PrimalSystem(System):
             features = JointFeatures([view.basis for view in self.views])
             problem = replace(self.views[0].problem, features=rows)
             folds = _every_fold(folding.codes[0], folding.n_folds)
-            self._statistics = [
-                features.whitened(problem.statistics(features, features.size, folds))
-            ]
+            sums = problem.statistics(features, features.size, folds)
+            self._statistics = [features.whitened(sums)]
         else:
             self._statistics = [
                 whitened_statistics(
@@ -309,7 +301,7 @@ class PrimalSystem(System):
         collapsed = [own.collapsed() for own in self.statistics]
         if len(collapsed) == len(self.views):
             return collapsed
-        return [collapsed[0].of_features(np.arange(span.start, span.stop)) for span in self.spans]
+        return [collapsed[0].of_features(np.r_[span]) for span in self.spans]
 
     @cached_property
     def grams(self) -> list[Gram]:
@@ -329,11 +321,10 @@ class PrimalSystem(System):
         ]
 
     def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
-        rights = []
-        for gram, view in zip(grams, self.views, strict=True):
-            root = float(np.sqrt(view.penalty))
-            rights.append(gram.right(offset) / root)
-        return stack_rows(rights)
+        pairs = zip(grams, self.views, strict=True)
+        return stack_rows(
+            [gram.right(offset) / float(np.sqrt(view.penalty)) for gram, view in pairs]
+        )
 
     def right(self, offset: float = 0.0) -> Array:
         """b: (Σ r_v, 1)."""
@@ -433,10 +424,8 @@ class PrimalSystem(System):
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
         (gram,) = self.grams
-        spectrum = self.kept_spectrum
-        values = to_numpy(spectrum.values)
-        projected = spectrum.vectors.T @ gram.right()
-        squares = to_numpy(projected)[:, 0] ** 2
+        values = to_numpy(self.kept_spectrum.values)
+        squares = to_numpy(self.kept_spectrum.vectors.T @ gram.right())[:, 0] ** 2
         live = values > 1e-14 * values[-1]
         energies = np.where(live, squares / np.where(live, values, 1.0), 0.0)
         energy = float(gram.matrix[-N_TARGETS, -N_TARGETS])
@@ -465,7 +454,7 @@ class PrimalSystem(System):
         grams = [statistics.without(fold) for statistics in self.statistics]
         if len(grams) < len(self.views):
             (joint,), end = grams, self.size + N_TARGETS
-            chosen = [np.r_[span.start : span.stop, self.size : end] for span in self.spans]
+            chosen = [np.r_[span, self.size : end] for span in self.spans]
             grams = [replace(joint, matrix=block_of(joint.matrix, rows, rows)) for rows in chosen]
         offset = 0.0
         if centred:  # the mean of all scores that were summed, where single rows count
@@ -498,8 +487,7 @@ class PrimalSystem(System):
     def projected_targets(self, vectors: Array) -> Array:
         """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
         scores = self.right()
-        ones = scores - self.right(1.0)
-        both = namespace(vectors).concat([scores, ones], axis=1)
+        both = namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
         return vectors.T @ both
 
     @property
@@ -570,15 +558,16 @@ class DualSystem(System):
         self.contrasts = np.zeros((0, len(views)))
         if self.n_unscored:
             self.contrasts = contrasts(len(views), self.bonds)
-        self._operator: QueryLoss | None = None
+        self._operator: Any = None  # J̄
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
         if self.n_unscored:
             self._add_unscored()
 
-    def _kernel_blocks(self) -> list[Array]:
+    @cached_property
+    def kernels(self) -> list[Array]:
         """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
-        largest = 0.0
+        self._largest = 0.0
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
@@ -592,15 +581,9 @@ class DualSystem(System):
                 block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
             size = float(xp.max(xp.abs(xp.linalg.diagonal(block))))
-            largest = max(largest, size / view.penalty)
+            self._largest = max(self._largest, size / view.penalty)
             blocks.append(block if view.penalty == 1 else block / view.penalty)
-        self._largest = largest
         return blocks
-
-    @cached_property
-    def kernels(self) -> list[Array]:
-        """Kernel values between every view's scored rows over its penalty."""
-        return self._kernel_blocks()
 
     def _add_unscored(self) -> None:
         """Kernel values of the unscored rows under their loss."""
@@ -630,23 +613,20 @@ class DualSystem(System):
     @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
-        # of one view nothing else needs the kernel values: they may be overwritten
-        blocks = (
-            self._kernel_blocks()
-            if len(self.views) == 1
-            else [block * 1.0 for block in self.kernels]
-        )
-        pairs = zip(self.problems, blocks, strict=True)
-        return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
+        if len(self.views) == 1:  # nothing else needs its kernel values: they may be overwritten
+            (block,) = self.kernels
+            del self.kernels
+            return self.problems[0].operator.conjugate(block)
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return block_diagonal([problem.operator.conjugate(block * 1.0) for problem, block in pairs])
 
     @cached_property
     def mixed(self) -> Array:
         """J K (H ⊗ J̄)ᵀ between scored and unscored rows."""
-        xp = namespace(self.scored)
-        rows = []
-        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+        xp, rows = namespace(self.scored), []
+        for problem, side, shares in zip(self.problems, self._sides, self.contrasts.T, strict=True):
             root = problem.operator.root(side)
-            rows.append(xp.concat([float(h) * root for h in self.contrasts[:, v]], axis=1))
+            rows.append(xp.concat([share * root for share in shares.tolist()], axis=1))
         return xp.concat(rows, axis=0)
 
     @property
@@ -680,9 +660,8 @@ class DualSystem(System):
         xp = namespace(self.scored)
         factor = 2 * agreement * len(self.views)
         mixed = float(np.sqrt(factor)) * self.mixed
-        agreeing = factor * self._agreeing
         upper = xp.concat([self.scored, mixed], axis=1)
-        lower = xp.concat([mixed.T, agreeing], axis=1)
+        lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
         return xp.concat([upper, lower], axis=0)
 
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
@@ -698,13 +677,16 @@ class DualSystem(System):
         view.
         """
         matrix = self.matrix(agreement)
-        assert self._largest is not None
-        # coefficients of 1/alpha no longer cancel where they should
-        if alpha < 4 * EPSILON * self._largest:
-            raise ValueError(too_small(alpha, self._largest))
+        self.refuse_small(alpha)
         right = self._right(offset, matrix.shape[0])
         size = self._largest if agreement == 0 else None
         return self._to_bases(self.solved(matrix, alpha, right, size), agreement)
+
+    def refuse_small(self, alpha: float) -> None:
+        """Refuse alpha where coefficients of 1/alpha no longer cancel where they should."""
+        assert self._largest is not None
+        if alpha < 4 * EPSILON * self._largest:
+            raise ValueError(too_small(alpha, self._largest))
 
     def evidence(self) -> LogEvidence:
         """The log evidence of the scores of one view."""
@@ -713,8 +695,7 @@ class DualSystem(System):
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
-        n_others = size - targets.shape[0]
-        zeros = zeros_beside((n_others, 1), targets)
+        zeros = zeros_beside((size - targets.shape[0], 1), targets)
         return namespace(targets).concat([targets, zeros], axis=0)
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
@@ -735,7 +716,6 @@ class DualSystem(System):
                     for c, contrast in enumerate(self.contrasts):
                         begin = int(ends[-1]) + c * m
                         shared = shared + factor * float(contrast[v]) * dual[begin : begin + m, :]
-                    assert self._operator is not None
                     shared = self._operator.root_transposed(shared)
                 rows = xp.concat([rows, shared], axis=0)
             result.append(rows if view.penalty == 1 else rows / view.penalty)
@@ -746,10 +726,8 @@ class DualSystem(System):
         """Whether there are so few units that `cokernel` is the cheaper form: always without
         unscored rows.
         """
-        n = self.scored.shape[0]
-        return len(self.contrasts) == 0 or n <= max(
-            len(self.contrasts) * self.n_unscored, FEW_UNITS
-        )
+        n_others = len(self.contrasts) * self.n_unscored
+        return n_others == 0 or self.scored.shape[0] <= max(n_others, FEW_UNITS)
 
     @cached_property
     def cokernel(self) -> CoKernel:
@@ -761,10 +739,8 @@ class DualSystem(System):
         factor = 2.0 * len(self.views)
         if len(self.contrasts) == 0:
             curve = SpectralCurve(self.scored[0, :0], factor)
-            nothing = [problem.targets[:, :0] for problem in self.problems]
-            return CoKernel(
-                self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest
-            )
+            parts = [problem.targets[:, :0] for problem in self.problems], self._unit_kernels
+            return CoKernel(self.problems, *parts, curve, self.scored, self._largest)
         values, vectors = eigh(self._agreeing)
         m = self.n_unscored
         units = []
@@ -776,11 +752,8 @@ class DualSystem(System):
         return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
 
     def _unit_kernels(self) -> list[Array]:
-        blocks = []
-        for problem, block in zip(self.problems, self.kernels, strict=True):
-            half = problem.per_unit(block)
-            blocks.append(problem.per_unit(half.T))
-        return blocks
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
 
 
 def mean_score(problems: Sequence[Problem]) -> float:

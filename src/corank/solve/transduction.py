@@ -147,16 +147,13 @@ def complete(
     one_query = training.problem.groups is None and not alone  # of which none can be left out
     candidates = _candidates(training, everything, n_given, settings)
     inductive = fit_scored(training, settings, candidates, holds_out=not one_query)
-    path = inductive.path
+    path, alpha = inductive.path, inductive.alpha
     (view,) = inductive.system.views
     (coefficients,) = inductive.coefficients
-    basis = view.basis
-    rows = view.rows
-    alpha = inductive.alpha
+    basis, rows = view.basis, view.rows
     if alone:
         pull = untuned_pull(settings.pull, 1.0)
-        nothing = coefficients[:0]
-        return Completed(nothing, coefficients, basis, rows, alpha, pull, path)
+        return Completed(coefficients[:0], coefficients, basis, rows, alpha, pull, path)
     tunes_pull = is_open(settings.pull) and not one_query
     folds = np.zeros(len(training.index), dtype=np.int64)
     if tunes_pull:
@@ -172,10 +169,8 @@ def complete(
     pull = untuned_pull(settings.pull, scale)
     tried = _pull_path(system, inductive, settings, scale) if tunes_pull else None
     if tried is not None and tried.pull is not None:
-        path = tried
-        pull = float(tried.pull[tried.best])
-    unscored = take(problem.features, slice(n, None))
-    predicted = predict_in_blocks(basis, coefficients, unscored)
+        path, pull = tried, float(tried.pull[tried.best])
+    predicted = predict_in_blocks(basis, coefficients, take(problem.features, slice(n, None)))
     scores, coefficients = system.solve(alpha, pull, predicted)
     scores = take(scores, np.argsort(layout.order[n:]))
     if is_named(settings.basis, "all"):
@@ -200,8 +195,7 @@ def _candidates(
     All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of
     the others.
     """
-    spec = settings.basis
-    seed = settings.seed
+    spec, seed = settings.basis, settings.seed
     if is_named(spec, "scored"):
         return training
     numbers = np.arange(len(everything))
@@ -253,11 +247,9 @@ def _view(
     training: Training, settings: TransductionSettings, kernel: Kernel, candidates: Training
 ) -> ViewData:
     """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
-    spec = settings.basis
-    chosen_from = training
+    spec, chosen_from = settings.basis, training
     if isinstance(spec, int):
-        spec = min(spec, len(candidates.index))
-        chosen_from = candidates
+        spec, chosen_from = min(spec, len(candidates.index)), candidates
     elif is_named(spec, "all"):
         spec = "scored"
     features, index = basis_candidates(
@@ -324,12 +316,11 @@ def _system(
     are.
     """
     basis = inductive.system.views[0].basis
-    if is_named(settings.basis, "all"):
+    is_whole = is_named(settings.basis, "all")
+    if is_whole:
         basis = _basis_of(inductive, problem.features, layout.order)
-        return DualTransduction(problem, basis, layout)
-    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
-        return DualTransduction(problem, basis, layout)
-    return PrimalTransduction(problem, basis, layout)
+    few = isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size
+    return (DualTransduction if is_whole or few else PrimalTransduction)(problem, basis, layout)
 
 
 def _pull_path(
@@ -340,9 +331,7 @@ def _pull_path(
 
     The layout of the system has the folds as parts.
     """
-    layout = system.layout
-    scoring = settings.scoring
-    basis = inductive.system.views[0].basis
+    layout, scoring = system.layout, settings.scoring
     scored = system.problem.take(np.arange(layout.n_scored))
     pulls = PULL_GRID * scale
     if not isinstance(settings.pull, str):
@@ -358,7 +347,7 @@ def _pull_path(
         scoring,
         constant_error([scored], 0.0, scoring),
         alpha=inductive.alpha,
-        gamma=basis.kernel.gamma,
+        gamma=inductive.system.views[0].basis.kernel.gamma,
         pull=pulls,
     )
     before = inductive.path
@@ -378,9 +367,8 @@ def row_weights(problem: ScoredRows) -> Array:
 
 def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
     """J of values (m,) of the last rows of a problem: (m, 1)."""
-    xp = namespace(values)
     n = len(problem) - values.shape[0]
-    everything = xp.concat([zeros_beside(n, values), values])
+    everything = namespace(values).concat([zeros_beside(n, values), values])
     return problem.operator.root(everything[:, None])[n:, :]
 
 
@@ -388,11 +376,9 @@ def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions
     (m,).
     """
-    xp = namespace(z)
     m = z.shape[0]
-    shift = z - root_of_unscored(problem, predicted)
     zeros = zeros_beside((len(problem) - m, 1), z)
-    everything = xp.concat([zeros, shift])
+    everything = namespace(z).concat([zeros, z - root_of_unscored(problem, predicted)])
     return predicted + problem.operator.unroot(everything)[-m:, 0]
 
 
@@ -432,8 +418,7 @@ class DualTransduction:
         """Scores (m,) and coefficients (r,): one Cholesky factorisation with inverse, and one of
         size m.
         """
-        problem = self.problem
-        n = self.layout.n_scored
+        problem, n = self.problem, self.layout.n_scored
         inverse = self._inverse(alpha)
         xp = namespace(inverse)
         targets = problem.targets[:, :1]
@@ -517,9 +502,7 @@ def _large_query(inner: Array, right: Array, column: int) -> Array:
     m = inner.shape[0]
     if column < 0:
         return solve_positive(inner, right)
-    before = right[:, :column]
-    after = right[:, column + m :]
-    others = xp.concat([before, after], axis=1)
+    others = xp.concat([right[:, :column], right[:, column + m :]], axis=1)
     if others.shape[1]:
         others = solve_positive(inner, others)
     identity = like(np.eye(m), inner)
@@ -649,18 +632,14 @@ class _AtAlpha:
         """
         xp = namespace(self.lower)
         r = self.lower.shape[0]
-        plain = scored[0, ...]
-        telling = scored[1, ...]
-        pulled = unscored[0, ...]
-        across = unscored[1, ...]
-        held = unscored[2, ...]
+        plain, telling = scored[0, ...], scored[1, ...]
+        pulled, across, held = (unscored[place, ...] for place in range(3))
         inner = self.penalty + plain[:r, :r]
         alone = solve_positive(inner, plain[:r, r:])
         across = inner + across
         told = telling[:r, :r]
-        top = xp.concat([told + pulled, -across], axis=1)
-        bottom = xp.concat([across, held], axis=1)
-        matrix = xp.concat([top, bottom], axis=0)
+        rows = [told + pulled, -across], [across, held]
+        matrix = xp.concat([xp.concat(row, axis=1) for row in rows], axis=0)
         right = telling[:r, r:] - told @ alone
         right = xp.concat([right, xp.zeros_like(alone)], axis=0)
         both = xp.linalg.solve(matrix, right)
@@ -709,8 +688,7 @@ class Turned:
 
     def free(self, pull: float) -> Array:
         """w = 1/(1 + p h²): (k,)."""
-        strength = pull / self.weight
-        return 1 / (1 + strength * self.kept**2)
+        return 1 / (1 + pull / self.weight * self.kept**2)
 
     def turn(self, z: Array) -> Array:
         """Values of the rows (count·size, 1), turned like them: (k, 1)."""
@@ -731,8 +709,7 @@ class Turned:
         column of F here: (2, r + 1, r + 1).
         """
         xp = namespace(z)
-        turned = self.turn(z[self.rows, :])
-        columns = xp.concat([self.features, turned], axis=1)
+        columns = xp.concat([self.features, self.turn(z[self.rows, :])], axis=1)
         telling = columns / self.kept[:, None]
         return xp.stack([columns.T @ columns, telling.T @ telling])
 

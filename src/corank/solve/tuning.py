@@ -144,8 +144,7 @@ class Path:
         alike = np.isclose(self.gamma, self.gamma[self.best], equal_nan=True)
         if self.agreement is not None:
             alike &= self.agreement == self.agreement[self.best]
-        pairs = zip(self.n_atoms[alike].tolist(), self.error[alike].tolist(), strict=True)
-        errors = dict(pairs)
+        errors = dict(zip(self.n_atoms[alike].tolist(), self.error[alike].tolist(), strict=True))
         return np.asarray([errors.get(float(number), np.nan) for number in numbers])
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -309,7 +308,7 @@ class Settings(TuningSettings):
 
     alpha: Candidates
     agreement: Candidates = 0.0
-    kernel: Kernel | None = None
+    kernel: Any = None
     gamma: Candidates | None = None
     judged: bool = False
     solver: str = "direct"
@@ -379,13 +378,9 @@ class HeldProblem:
         is small.
         """
         system, errors = trial.system, trial.errors
-        folding = self._folds(system, settings) if trial.folds is None else trial.folds
-        if folding is not None and not isinstance(folding, Folding):
-            n_features = system.size if isinstance(system, PrimalSystem) else None
-            folding = default_folding(
-                system.problems, system.groups, settings.seed, n_features=n_features
-            )
-            errors = None
+        folding: Any = self._folds(system, settings) if trial.folds is None else trial.folds
+        if not isinstance(folding, Folding | None):
+            folding, errors = self._folds(system, replace(settings, splits=None)), None
         if folding is not None and folding.items and not has_item_form(system.problems):
             folding = None
         few = folding is not None and system.few_units
@@ -395,7 +390,7 @@ class HeldProblem:
             source = system.cokernel if few else None
         from corank.solve.effect import Evidence  # few learners judge theirs
 
-        return Evidence.of(trial, settings, source, None if few else errors, folding)
+        return Evidence(source, None if few else errors, folding, trial.grid, settings)
 
 
 class TuningProblem(Protocol):
@@ -440,8 +435,7 @@ class Grid:
 
     def pairs_at(self, agreements: FloatArray) -> Index:
         """The numbers of the pairs with these agreements."""
-        chosen = np.isin(self.pairs[:, 1], agreements)
-        return np.flatnonzero(chosen)
+        return np.flatnonzero(np.isin(self.pairs[:, 1], agreements))
 
 
 def best_position(error: FloatArray, alpha: FloatArray) -> int:
@@ -449,8 +443,7 @@ def best_position(error: FloatArray, alpha: FloatArray) -> int:
     least = np.nanmin(error)
     highest = least + EQUAL * abs(least)
     ties = np.flatnonzero(error <= highest)
-    simplest = np.argmax(alpha[ties])
-    return int(ties[simplest])
+    return int(ties[np.argmax(alpha[ties])])
 
 
 def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
@@ -463,13 +456,9 @@ def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
     best = best_position(held.mean, alphas)
     if scoring != "rescaled" or len(held.sizes) < 2:
         return best
-    errors_of_best = held.errors[:, best : best + 1]
-    gap = HeldOut(held.errors - errors_of_best, held.sizes)
+    gap = HeldOut(held.errors - held.errors[:, best : best + 1], held.sizes)
     close = np.flatnonzero(gap.mean <= gap.standard_error)
-    if len(close) == 0:
-        return best
-    simplest = np.argmax(alphas[close])
-    return int(close[simplest])
+    return int(close[np.argmax(alphas[close])]) if len(close) else best
 
 
 def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
@@ -547,14 +536,15 @@ def best_of(trials: Iterable[T]) -> tuple[T, Path | None]:
     """
     best: T | None = None
     paths: list[Path] = []
-    number = 0  # of the path of the best
+    number, least = 0, np.inf  # of the path of the best, and its error
     for trial in trials:
         if trial.path is None:
             best = trial if best is None else best
             break
         paths.append(trial.path)
-        if best is None or trial.path.least < (1 - EQUAL) * paths[number].least:
-            best, number = trial, len(paths) - 1
+        error = float(trial.path.error[trial.path.best])
+        if best is None or error < (1 - EQUAL) * least:
+            best, number, least = trial, len(paths) - 1, error
     assert best is not None
     return best, joined_path(paths, number)
 
@@ -751,15 +741,12 @@ def _sweep(
     matrix: Array, right: Array, start: Array, blocks: list[slice], factors: list[Array]
 ) -> Array:
     """Every block once, in the order given."""
-    parts = {block.start: start[block, :] for block in blocks}
-    xp = namespace(right)
+    solution = start * 1.0
     for block, factor in zip(blocks, factors, strict=True):
-        whole = xp.concat([parts[key] for key in sorted(parts)], axis=0)
-        rest = (
-            right[block, :] - matrix[block, :] @ whole + matrix[block, block] @ parts[block.start]
-        )
-        parts[block.start] = solve_factored(factor, rest)
-    return xp.concat([parts[key] for key in sorted(parts)], axis=0)
+        others = right[block, :] - matrix[block, :] @ solution
+        rest = others + matrix[block, block] @ solution[block, :]
+        solution[block, :] = solve_factored(factor, rest)
+    return solution
 
 
 def _conjugate(

@@ -39,9 +39,8 @@ FIRST_STEPS, LAST_STEPS = 25, 30  # of L-BFGS, on few rows and on all
 MORE_STEPS = 10  # from widths of other rows of the same kind
 # what pulls the logarithms of the widths together: few rows shall not tell columns apart by chance
 PULL = 0.02
-LOG_REACH = (
-    12.0  # of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
-)
+# of gamma, down and up: beyond, a column plays no part, or only equal rows are alike
+LOG_REACH = 12.0
 ALPHA_RANGE = (1e-6, 1e2)
 MOST_ROWS = 800  # or comparisons, from which a learner learns widths
 LEAST_SPREAD = 1e-10  # of columns or differences of scores, relative to their size: less is none
@@ -89,16 +88,14 @@ def _sample(problem: Problem, rng: np.random.Generator) -> Problem:
     """At most MOST_ROWS rows, query by query in random order, or comparisons; as NumPy arrays, and
     with weights of about 1.
     """
-    few: Problem
     order = rng.permutation(len(problem.targets))
     if isinstance(problem, ComparedRows):
         chosen = problem.take(order[:MOST_ROWS])
         ends = [chosen.winners, chosen.losers]
         items, places = np.unique(ends, return_inverse=True)
         winners, losers = places.reshape(2, -1)
-        few = replace(
-            chosen, features=take(problem.features, items), winners=winners, losers=losers
-        )
+        features = take(problem.features, items)
+        few: Problem = replace(chosen, features=features, winners=winners, losers=losers)
     else:
         if problem.queries is not None:
             ranks = rng.permutation(problem.n_queries)[to_numpy(problem.queries)[order]]
@@ -148,7 +145,10 @@ def _search(
     reach = [(-LOG_REACH, LOG_REACH)] * (len(start) - 1)
 
     def descent(place: FloatArray) -> tuple[float, FloatArray]:
-        value, slopes = _evidence_or_least(problem, kernel, place)
+        try:
+            value, slopes = evidence_of_widths(problem, place, kernel)
+        except np.linalg.LinAlgError:  # weights are too far apart
+            value, slopes = UNSOLVABLE, np.zeros(len(place))
         apart = place[:-1] - place[:-1].mean()
         slopes[:-1] -= PULL * apart
         return 0.5 * PULL * float(apart @ apart) - value, -slopes
@@ -162,16 +162,6 @@ def _search(
         options={"maxiter": steps},
     )
     return np.asarray(end.x), float(end.fun)
-
-
-def _evidence_or_least(
-    problem: Problem, kernel: str, place: FloatArray
-) -> tuple[float, FloatArray]:
-    """The evidence and its slopes; the least one where weights are too far apart to find it."""
-    try:
-        return evidence_of_widths(problem, place, kernel)
-    except np.linalg.LinAlgError:
-        return UNSOLVABLE, np.zeros(len(place))
 
 
 def evidence_of_widths(

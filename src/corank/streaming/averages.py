@@ -65,7 +65,8 @@ class SampledScan:
         sampled = cls(scan, passes, _sampled(scan, passes, seed, by_query=scan.has_queries))
         if sampled.survey.n_scored == 0:
             raise ValueError(NO_SCORES)
-        if scan.has_queries and not sampled.is_whole and sampled._n_sampled < FEWEST_QUERIES:
+        few = scan.has_queries and not sampled.is_whole
+        if few and len(np.unique(sampled._held[2])) < FEWEST_QUERIES:
             return cls(scan, passes, _sampled(scan, passes, seed, by_query=False))
         return sampled
 
@@ -79,10 +80,6 @@ class SampledScan:
         """Whether all scored rows are in the sample."""
         assert self.survey.held is not None
         return self.survey.held.n_rows == self.survey.n_scored
-
-    @property
-    def _n_sampled(self) -> int:
-        return len(np.unique(self._held[2]))
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
@@ -138,8 +135,7 @@ def _sampled(scan: Scan, passes: Passes, seed: int, *, by_query: bool) -> Survey
     limit = min(SAMPLE_ROWS, max_held_rows(scan.n_features))
     held = SampledRows(limit=limit, seed=seed, by_query=by_query)
     job = SurveyJob(limit, seed, limit, held=held)
-    name = "X" if by_query else "X-by-rows"
-    return run_survey(scan, passes, job, name, contiguous=True)
+    return run_survey(scan, passes, job, "X" if by_query else "X-by-rows", contiguous=True)
 
 
 @dataclass(frozen=True)
@@ -168,12 +164,12 @@ class RowsOfSums:
         self, features: Sequence[PointFeatures], loss: Loss, level: float
     ) -> list[Statistics]:
         """The sums of all feature maps, in one pass."""
-        sampled, what = self.sampled, "summing scored rows"
+        sampled = self.sampled
         names = {name for each in features for name in each.names}
         used = [encoding for encoding in self.encodings if encoding.name in names]
         job = PointSumJob(features, used, loss, level, is_csr=sampled.is_sparse)
         found: PointSums = sampled.passes.run(
-            sampled.scan, job, "sums-scored", what, sampled.survey.n_rows
+            sampled.scan, job, "sums-scored", "summing scored rows", sampled.survey.n_rows
         )
         sums = found.joint
         if found.cut.n_rows:

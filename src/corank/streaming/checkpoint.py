@@ -52,14 +52,12 @@ class Checkpoint:
         if file.exists():
             self._compare(file, about)
         else:
-            others = [
-                path.name for path in self.folder.iterdir() if not path.name.startswith(".corank-")
-            ]
-            if others:
-                raise FileExistsError(
-                    f"the folder {self.folder} holds other files ({others[0]}); give checkpoint a"
-                    " folder of its own"
-                )
+            for path in self.folder.iterdir():
+                if not path.name.startswith(".corank-"):
+                    raise FileExistsError(
+                        f"the folder {self.folder} holds other files ({path.name}); give checkpoint"
+                        " a folder of its own"
+                    )
             self._write(about, overwrite=False)
 
     def _write(self, about: dict[str, Any], *, overwrite: bool) -> None:
@@ -117,18 +115,17 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
         for key in [*before, *(key for key in after if key not in before)]:
             yield from differences(before.get(key), after.get(key), f"{where} {key}".strip())
     elif isinstance(before, list) and isinstance(after, list) and before != after:
-        yield _difference_of_lists(before, after, where)
+        pairs = [(old, new) for old, new in zip(before, after, strict=False) if old != new]
+        for old, new in pairs[:1]:
+            is_same = isinstance(old, list) and isinstance(new, list) and old[:1] == new[:1]
+            change = (
+                f"{old[0]} was changed" if is_same else f"{_short(old)} then, {_short(new)} now"
+            )
+            yield f"{where}: {change}"
+        if not pairs:
+            yield f"{where}: {len(before)} then, {len(after)} now"
     elif before != after:
         yield f"{where} was {_short(before)} then and is {_short(after)} now"
-
-
-def _difference_of_lists(before: list[Any], after: list[Any], where: str) -> str:
-    for old, new in zip(before, after, strict=False):
-        if old != new and isinstance(old, list) and isinstance(new, list) and old[:1] == new[:1]:
-            return f"{where}: {old[0]} was changed"
-        if old != new:
-            return f"{where}: {_short(old)} then, {_short(new)} now"
-    return f"{where}: {len(before)} then, {len(after)} now"
 
 
 def _short(value: Any) -> str:

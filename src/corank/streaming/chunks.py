@@ -60,11 +60,9 @@ class Runs:
         labels = self.labels
         if labels is None or len(labels) == 0:
             return None
-        may_rise = pa.types.is_integer(labels.type) or is_text(labels.type)
-        if not may_rise:
+        if not (pa.types.is_integer(labels.type) or is_text(labels.type)):
             return None
-        rising = pc.all(pc.greater(labels[1:], labels[:-1]))
-        if rising.as_py() is False:
+        if pc.all(pc.greater(labels[1:], labels[:-1])).as_py() is False:
             return None
         return labels[0].as_py(), labels[-1].as_py()
 
@@ -150,14 +148,6 @@ def _merged(result: Any, other: Any) -> Any:
     return result.merged(other)
 
 
-def feature_type(kinds: Sequence[pa.DataType]) -> type:
-    """float32 where no column holds more than that, else float64."""
-    for kind in kinds:
-        if not (pa.types.is_float32(kind) or pa.types.is_float16(kind)):
-            return np.float64
-    return np.float32
-
-
 def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> NumpyArray:
     """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
@@ -177,9 +167,7 @@ def check_finite(values: NumpyArray, names: Sequence[str] | None, place: Place) 
         if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:
             return
         is_wrong = ~(np.abs(values) < LARGEST_SIZE)
-    rows, columns = np.nonzero(is_wrong)
-    row = int(rows[0])
-    column = int(columns[0])
+    row, column = np.argwhere(is_wrong)[0].tolist()
     value = values[row, column]
     what = f"a value too large, {value},"
     if np.isnan(value):
@@ -200,13 +188,6 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
     if not pa.types.is_float32(values.type):
         values = values.cast(pa.float64(), safe=False)
     return np.asarray(values.to_numpy())
-
-
-def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
-    """Scores: (n,) float64, NaN where a row has none."""
-    scores = numbers_of(values, name, place).astype(np.float64)
-    check_scores(scores, name, place)
-    return scores
 
 
 def check_scores(scores: NumpyArray, name: str, place: Place) -> None:
@@ -264,8 +245,9 @@ def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     types = pa.types
     is_binary = types.is_binary(kind) or types.is_large_binary(kind)
     if is_text(kind) or is_binary:
-        hashes = b"".join(map(_hash, labels.to_pylist()))
-        return np.frombuffer(hashes, dtype=np.uint64)
+        contents = labels.cast(pa.large_binary()).to_pylist()
+        hashes = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+        return np.frombuffer(b"".join(hashes), dtype=np.uint64)
     if types.is_temporal(kind):
         whole = pa.int32() if kind.bit_width == 32 else pa.int64()
         labels = labels.cast(whole)
@@ -280,11 +262,6 @@ def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     if types.is_floating(kind):
         return (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one label
     return values.astype(np.int64).view(np.uint64)
-
-
-def _hash(label: str | bytes) -> bytes:
-    content = label.encode() if isinstance(label, str) else label
-    return hashlib.blake2b(content, digest_size=8).digest()
 
 
 class ClosedQueries:

@@ -24,6 +24,7 @@ from corank.core.arrays import (
     masked_as_nan,
     refuse_masked,
     runs_of_rows,
+    take,
     to_numpy,
 )
 from corank.core.queries import as_labels
@@ -98,14 +99,10 @@ class CollectionSource:
         scores = masked_as_nan(scores)
         try:
             matrix = to_numpy(values)
-            matrix = (
-                matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
-            )
+            if matrix.dtype not in (np.float32, np.float64):
+                matrix = matrix.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise TableError(f"{path} should hold numbers: {error}") from error
-        columns = (
-            None if roles.features is None else [self.names.index(name) for name in roles.features]
-        )
         scores = None if scores is None else np.asarray(to_numpy(scores), np.float64).reshape(-1)
         labels = None if labels is None else pa.array(as_labels(labels, QUERY), from_pandas=True)
         for given, name in ((scores, SCORE), (labels, QUERY)):
@@ -118,27 +115,23 @@ class CollectionSource:
             scores = None
         elif scores is not None:
             check_scores(scores, SCORE, Place(path))
-        all_columns = columns is None or columns == list(range(len(self.names)))
+        columns = [self.names.index(name) for name in roles.features or self.names]
+        all_columns = columns == list(range(len(self.names)))
         for rows in runs_of_rows(len(matrix), chunk_rows):
             place = Place(path, rows.start)
             features = matrix[rows] if all_columns else matrix[rows][:, columns]
             check_finite(features, self.names, place)
-            runs = (
-                one_run()
-                if labels is None
-                else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
-            )
-            yield RawRows(
-                len(features), features, None if scores is None else scores[rows], runs, place, None
-            )
+            runs = one_run()
+            if labels is not None:
+                runs = runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
+            yield RawRows(len(features), features, take(scores, rows), runs, place, None)
 
     def only(self, number: int, partition: Partition) -> CollectionSource:
         """The source with one partition, in memory, and none of the others: for a worker."""
-        empty = Partition(None)
-        return replace(
-            self,
-            partitions=[partition if k == number else empty for k in range(len(self.partitions))],
-        )
+        partitions = [Partition(None)] * len(self.partitions)
+        if number >= 0:
+            partitions[number] = partition
+        return replace(self, partitions=partitions)
 
 
 def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
@@ -156,19 +149,15 @@ def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
         blocks = X.to_delayed()
         counts = [np.nan] * X.npartitions
         names = [str(name) for name in X.columns]
-    sizes = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
+    sizes = None if any(map(np.isnan, counts)) else list(map(int, counts))
     scores, labels = (
         _cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY))
     )
     partitions = [Partition(*values) for values in zip(blocks, scores, labels, strict=True)]
     token = import_module("dask.base").tokenize(X, y, qid)
-    units = [
-        Unit(
-            File(f"partition {k}", 0, 0, (("token", token),)),
-            n_rows=None if sizes is None else sizes[k],
-        )
-        for k in range(len(blocks))
-    ]
+    files = [File(f"partition {k}", 0, 0, (("token", token),)) for k in range(len(blocks))]
+    counted: Any = [None] * len(files) if sizes is None else sizes
+    units = [Unit(file, n_rows=size) for file, size in zip(files, counted, strict=True)]
     roles = Roles(tuple(names), None if y is None else SCORE, None if qid is None else QUERY)
     return Scan(
         CollectionSource(partitions, units, names),
@@ -208,8 +197,7 @@ def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: st
         raise ValueError(
             f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths."
         )
-    ends = np.cumsum(sizes)
-    return np.split(np.asarray(values), ends[:-1])
+    return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
 
 
 def _client() -> Any:
@@ -268,8 +256,7 @@ class UnitTasks:
         self.source = scan.source
         local = replace(scan, client=None)
         if isinstance(self.source, CollectionSource):
-            no_rows = self.source.only(-1, Partition(None))
-            local = replace(local, source=no_rows)
+            local = replace(local, source=self.source.only(-1, Partition(None)))
         self._scan = sent(self.client, local)
 
     def submit(self, function: Any, number: int, *arguments: Any) -> Any:
@@ -358,9 +345,8 @@ def reachable(client: Any) -> Iterator[None]:
                 " distributed.scheduler.allowed-failures where machines may be taken away, or give"
                 " workers more memory; a checkpoint is continued"
             ) from error
-        if name in CONNECTION_ERRORS or (
-            isinstance(error, OSError) and getattr(client, "status", "") != "running"
-        ):
+        is_closed = isinstance(error, OSError) and getattr(client, "status", "") != "running"
+        if is_closed or name in CONNECTION_ERRORS:
             raise ConnectionError(
                 f"the Dask scheduler is gone ({name}); a checkpoint is continued by the same fit"
                 " with a new client"

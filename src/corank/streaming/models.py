@@ -96,7 +96,8 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         try:
             with stopping_at_sigterm():
                 yield passes
-                _check_finite(learner.coefficients)
+                if not all(np.isfinite(to_numpy(own)).all() for own in learner.coefficients):
+                    raise ValueError("coefficients are not finite")
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
             if not passes.resumed or isinstance(error, ModelFileError):
                 raise
@@ -114,10 +115,10 @@ def _about(learner: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     scanned = {name: values for name, values in rows.items() if is_scan(values)}
     if not scanned:
         raise ValueError("checkpoint goes with a scan; rows in memory are fitted at once.")
-    parameters = learner.get_params(deep=False)
+    parameters = sorted(learner.get_params(deep=False).items())
     return {
         "learner": type(learner).__name__,
-        "parameter": {name: in_words(parameters[name]) for name in sorted(parameters)},
+        "parameter": {name: in_words(value) for name, value in parameters},
         "scan": {name: scan.about() for name, scan in scanned.items()},
         "rows": {
             name: digest_of(values)
@@ -125,12 +126,6 @@ def _about(learner: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
             if values is not None and name not in scanned
         },
     }
-
-
-def _check_finite(coefficients: Sequence[Array]) -> None:
-    for values in map(to_numpy, coefficients):
-        if not np.isfinite(values).all():
-            raise ValueError("coefficients are not finite")
 
 
 # ---------------------------------------------------------------- rows to learn from
@@ -226,8 +221,7 @@ class ScannedRows:
 
     def pieces(self) -> Iterator[Piece]:
         """Chunk by chunk, queries numbered through."""
-        code = -1
-        last = None
+        code, last = -1, None
         for chunk in self.rows.scan.chunks():
             runs = chunk.runs
             rows = np.arange(chunk.n_rows) if self.every else np.flatnonzero(~chunk.is_scored)
@@ -250,8 +244,7 @@ class ScannedRows:
             return self._summed[1]
         self._passed += 1
         rows = self.rows
-        what = f"summing {self.rows.name}"
-        name = f"sums-{rows.name}-{self._passed}"
+        name, what = f"sums-{rows.name}-{self._passed}", f"summing {rows.name}"
         sums: Spans = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
         return sums.closed()
 
@@ -288,10 +281,7 @@ class SummedRows:
     @property
     def n_queries(self) -> int:
         """Queries with a score, 1 where there is no query column."""
-        if not self.rows.scan.has_queries:
-            return 1
-        _, n_queries = self.rows.survey.offsets()
-        return n_queries
+        return self.rows.survey.offsets()[1] if self.rows.scan.has_queries else 1
 
     @property
     def reference(self) -> Array:
@@ -316,12 +306,8 @@ class SummedRows:
         offsets, _ = self.rows.survey.offsets()
         if self.n_queries > 1:
             return Folds("query", min(N_FOLDS, self.n_queries), seed, offsets)
-        most = self.rows.survey.n_scored
-        if self.comparison.needs_queries:
-            most = most // 2
-        if most <= 1:
-            return None
-        return Folds("row", min(N_FOLDS, most), seed, offsets)
+        most = self.n_rows // 2 if self.comparison.needs_queries else self.n_rows
+        return Folds("row", min(N_FOLDS, most), seed, offsets) if most > 1 else None
 
     def summed(
         self,
@@ -342,14 +328,13 @@ class SummedRows:
             parts = [part for part in scanned if part.rows.scan is rows.scan]
             jobs += [part.sum_job(unscored.comparison, features, columns) for part in parts]
         self.n_passes += 1
-        name = f"sums-scored-{self.n_passes}"
-        what = "summing scored rows"
+        name, what = f"sums-scored-{self.n_passes}", "summing scored rows"
         job = JointSumJob(tuple(jobs))
         joint: JointSums = rows.passes.run(rows.scan, job, name, what, rows.survey.n_rows)
-        sums = [spans.closed() for spans in joint.sums]
-        for number, part in enumerate(parts, start=1):
-            part.keep(jobs[number], sums[number])
-        return sums[0]
+        scored, *others = (spans.closed() for spans in joint.sums)
+        for part, own_job, sums in zip(parts, jobs[1:], others, strict=True):
+            part.keep(own_job, sums)
+        return scored
 
 
 @dataclass(frozen=True)
@@ -387,8 +372,7 @@ class ScannedProblem:
             features, columns = joint.maps[0], None
         unscored = None if settings.agreement == 0.0 else self.unscored
         sums = self.scored.summed(features, folds, columns, unscored)
-        statistics = [joint.whitened(sums)]
-        system = PrimalSystem(views, self.unscored, statistics=statistics)
+        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
         if self.scored.n_passes == 1:
             self.scored.warn_of_ties(system)
         return system, None if folds is None else Folding([np.arange(folds.n_folds)])
@@ -401,10 +385,9 @@ class ScannedProblem:
 
     def evidence(self, trial: Trial, settings: Settings) -> Evidence:
         """The errors that were found."""
-        folding = trial.folds if isinstance(trial.folds, Folding) else None
-        if trial.errors is None:
-            folding = None
-        return Evidence.of(trial, settings, None, trial.errors, folding)
+        is_known = trial.errors is not None and isinstance(trial.folds, Folding)
+        folding: Any = trial.folds if is_known else None
+        return Evidence(None, trial.errors, folding, trial.grid, settings)
 
 
 # ---------------------------------------------------------------- predictions and scores
@@ -590,8 +573,7 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     last: int | None = None
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
-        runs = chunk.runs
-        n = chunk.n_rows
+        runs, n = chunk.runs, chunk.n_rows
         if scan.has_queries:
             closed.add(runs, chunk.place)
         if waiting and last != int(runs.ids[0]):
@@ -603,8 +585,7 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
         final = int(runs.starts[-1])
         if final > 0:
             codes = np.concatenate([_codes(waiting), runs.codes(n)[:final]])
-            waiting.append(rows.take(slice(0, final)))
-            yield waiting, codes
+            yield [*waiting, rows.take(slice(0, final))], codes
             waiting = []
         waiting.append(rows.take(slice(final, n)))
         last = int(runs.ids[-1])
@@ -618,8 +599,7 @@ def _as_float64(values: Array) -> FloatArray:
 
 def _codes(waiting: Sequence[Stretch]) -> Index:
     """The codes of rows that belong to query 0."""
-    n_rows = sum(len(part.values) for part in waiting)
-    return np.zeros(n_rows, dtype=np.int64)
+    return np.zeros(sum(len(part.values) for part in waiting), dtype=np.int64)
 
 
 def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:
@@ -634,13 +614,11 @@ def order_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> float
     """1 − the mean disagreement of the queries where it is defined; `arguments` : as in `Scan.check_alone`."""
     learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
-    total = 0.0
-    count = 0
+    total, count = 0.0, 0
     for scores, predictions, codes in scored_queries(learner, scan):
         if np.isnan(scores).all():
             continue
         errors = disagreement_error(scores, predictions, qid=codes, average=False)
-        errors = np.atleast_1d(errors)
         defined = errors[~np.isnan(errors)]
         total += float(defined.sum())
         count += len(defined)
@@ -656,15 +634,10 @@ def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> f
     """R² of the rows that have a score; `arguments` : as in `Scan.check_alone`."""
     learner.refuse_targets("score of a scan")
     scan.check_alone(arguments)
-    count = 0
-    mean = 0.0
-    spread = 0.0
-    loss = 0.0
+    count, mean, spread, loss = 0, 0.0, 0.0, 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):
-        scores = to_numpy(chunk.scores)
-        scored = ~np.isnan(scores)
-        scores = scores[scored]
-        n = int(scored.sum())
+        scores = to_numpy(chunk.scores)[chunk.is_scored]
+        n = len(scores)
         if n == 0:
             continue
         chunk_mean = scores.mean()
@@ -673,7 +646,7 @@ def explained_score(learner: Any, scan: Scan, arguments: Mapping[str, Any]) -> f
         spread += float((deviations**2).sum()) + step**2 * count * n / (count + n)
         mean += step * n / (count + n)
         count += n
-        residuals = scores - _as_float64(values)[scored]
+        residuals = scores - _as_float64(values)[chunk.is_scored]
         loss += float((residuals**2).sum())
     if count == 0:
         raise ValueError(NO_SCORES)

@@ -87,10 +87,7 @@ class Passes:
         else:
             steps = batches(scan, job, state)
         try:
-            with (
-                progress_bar(what, total, state.rows) as advance,
-                closing(steps) as states,
-            ):
+            with progress_bar(what, total, state.rows) as advance, closing(steps) as states:
                 for next_state in states:
                     advance(next_state.rows - state.rows)
                     # at once: an interruption finds the old or the new
@@ -129,14 +126,7 @@ class Passes:
             unit, chunk = header["cursor"]
             state = State(result, begun, (int(unit), int(chunk)), int(header["rows"]))
             return state, bool(header["done"])
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            ArithmeticError,
-            AttributeError,
-        ) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise ModelFileError(
                 f"{name} in the checkpoint {self.checkpoint.folder} is damaged, or an earlier"
                 " corank wrote it; delete the folder to start again"
@@ -204,8 +194,7 @@ class SumJob:
         rows = self._rows(chunk)
         X = take(chunk.features, rows)
         n = X.shape[0]
-        zeros = like(np.zeros(n), X)
-        scores = zeros
+        scores = zeros = like(np.zeros(n), X)
         if self.which == "scored":
             scores = take(like(chunk.scores, X), rows) - self.level
         if self.columns is not None:

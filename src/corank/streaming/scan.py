@@ -112,13 +112,12 @@ def scan(
     _check_arguments(score, query, encoder, client, chunk_rows)
     files, kind = find_files(paths, format)
     if kind == "svmlight":
-        source: Source = SvmlightSource(files, features if isinstance(features, int) else None)
-        features = None if isinstance(features, int) else features
+        n_features = features if isinstance(features, int) else None
+        source: Source = SvmlightSource(files, n_features)
+        features = features if n_features is None else None
     elif kind == "csv":
         texts = [] if encoder is None else list(encoder.text_columns)
-        if query is not None:
-            texts.append(query)
-        source = CsvSource(files, texts)
+        source = CsvSource(files, texts if query is None else [*texts, query])
     else:
         source = ParquetSource(files, chunk_rows or CHUNK_ROWS[1])
     others = (SCORE, QUERY, DOCUMENT) if kind == "svmlight" else (score, query)
@@ -191,9 +190,8 @@ def _feature_columns(
     numeric = set(source.number_columns())
     texts = [name for name in names if name not in numeric]
     if texts:
-        listed = ", ".join(map(repr, texts[:MAX_LISTED_COLUMNS])) + (
-            " …" if len(texts) > MAX_LISTED_COLUMNS else ""
-        )
+        listed = ", ".join(map(repr, texts[:MAX_LISTED_COLUMNS]))
+        listed += " …" if len(texts) > MAX_LISTED_COLUMNS else ""
         raise TableError(
             f"columns without numbers: {listed}; name the features, or turn text into numbers with"
             " encoder="
@@ -330,7 +328,7 @@ class Scan:
         n_features = learner.n_features_in_
         is_open = not (self.chosen or self.unnamed or self.maps) and self.encoder is None
         if names is not None and is_open:
-            roles = replace(self.roles, features=tuple(str(name) for name in names))
+            roles = replace(self.roles, features=tuple(map(str, names)))
             self.source.check(roles)
             return replace(self, roles=roles)
         fitted = type(learner).__name__
@@ -366,10 +364,8 @@ class Scan:
         """The scan of score and query alone, or of one of them, or of neither; its chunks are those
         of the scan.
         """
-        roles = Roles(
-            None, self.roles.score if score else None, self.roles.query if query else None
-        )
-        return replace(self, roles=roles)
+        kept = self.roles.score if score else None, self.roles.query if query else None
+        return replace(self, roles=Roles(None, *kept))
 
     def picking(self, numbers: Index) -> Scan:
         """The scan of the rows (n,) with the given numbers, rising; a chunk is what a unit holds of
@@ -381,8 +377,7 @@ class Scan:
     @cached_property
     def _unit_ends(self) -> Index:
         """Numbers of rows up to the end of each unit, from 0: (units + 1,). For Parquet."""
-        counts = [unit.n_rows or 0 for unit in self.source.units]
-        return np.cumsum([0, *counts])
+        return np.cumsum([0, *(unit.n_rows or 0 for unit in self.source.units)])
 
     def picked_units(self) -> Index:
         """The numbers of the units of which rows are read."""
@@ -425,20 +420,18 @@ class Scan:
         return read_ahead(lambda: self._read_unit(number, skipped, first_row))
 
     def _read_unit(self, number: int, skipped: int, row: int) -> Iterator[Chunk]:
-        for position, rows in enumerate(self._raw_rows(number)):
-            if position < skipped:
-                continue
-            scores = self._on_device(rows.scores)
-            yield Chunk(
-                self._features(rows),
-                scores,
-                rows.runs,
-                row,
-                (number, position + 1),
-                rows.place,
-                rows.extra,
-            )
-            row += rows.n_rows
+        for position, rows in enumerate(self._raw_rows(number), start=1):
+            if position > skipped:
+                yield Chunk(
+                    self._features(rows),
+                    self._on_device(rows.scores),
+                    rows.runs,
+                    row,
+                    (number, position),
+                    rows.place,
+                    rows.extra,
+                )
+                row += rows.n_rows
 
     def _raw_rows(self, number: int) -> Iterator[RawRows]:
         """The rows of a unit in chunks."""
@@ -458,12 +451,10 @@ class Scan:
             return np.empty((rows.n_rows, 0))
         values, _ = self._mapped(rows)
         if self.maps:
-            width = values.shape[1]
-            first_width = self._first_mapped[0].shape[1]
-            if width != first_width:
+            width, first = values.shape[1], self._first_mapped[0].shape[1]
+            if width != first:
                 raise ValueError(
-                    f"map gives {width} columns from {rows.place.of(0)} on, and {first_width} at"
-                    " first"
+                    f"map gives {width} columns from {rows.place.of(0)} on, and {first} at first"
                 )
         return self._on_device(values)
 
@@ -471,9 +462,9 @@ class Scan:
         """Features (n, d) after encoder and maps, checked, and the names of their columns where a
         map gives a frame.
         """
-        values: Any = (
-            rows.features if self.encoder is None else self.encoder.transform(rows.features)
-        )
+        values: Any = rows.features
+        if self.encoder is not None:
+            values = self.encoder.transform(values)
         if not self.maps:
             return values, None
         for f in self.maps:
@@ -505,19 +496,13 @@ class Scan:
     # ---- descriptions
 
     def __repr__(self) -> str:
-        files = self.files
-        roles = self.roles
+        files, roles = self.files, self.roles
         rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
-        named = "".join(
-            f", {role} {name!r}"
-            for role, name in (("score", roles.score), ("query", roles.query))
-            if name
-        )
+        named = f", score {roles.score!r}" if roles.score else ""
+        named += f", query {roles.query!r}" if roles.query else ""
         first = files[0].path if files else "files without rows"
-        return (
-            f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(roles.features or ())}"
-            f" columns{named}>"
-        )
+        more = " …" if len(files) > 1 else ""
+        return f"<scan of {first}{more}{rows}, {len(roles.features or ())} columns{named}>"
 
     def about(self) -> dict[str, Any]:
         """Everything that sums over the rows depend on, for a checkpoint."""

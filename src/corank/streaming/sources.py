@@ -32,11 +32,10 @@ from corank.streaming.chunks import (
     check_finite,
     check_scores,
     feature_matrix,
-    feature_type,
     label_kind,
+    numbers_of,
     one_run,
     runs_of,
-    scores_of,
 )
 from corank.tables import (
     TableError,
@@ -330,8 +329,7 @@ class TableSource(ABC):
                 self._check_column(file, name, purpose, as_table=roles.as_table)
 
     def _check_column(self, file: File, name: str, purpose: str, *, as_table: bool) -> None:
-        path = file.path
-        kind = self._type(file, name)
+        path, kind = file.path, self._type(file, name)
         if kind is None:
             what = "column" if purpose == "extra" else f"{purpose} column"
             raise TableError(
@@ -339,15 +337,17 @@ class TableSource(ABC):
             )
         needs_numbers = purpose == "score" or (purpose == "feature" and not as_table)
         if needs_numbers and not (is_number(plain_type(kind)) or pa.types.is_null(kind)):
-            hint = ": is it the right column?"
-            if purpose == "feature":
-                hint = "; turn text into numbers with encoder="
+            is_score = purpose == "score"
+            hint = (
+                ": is it the right column?"
+                if is_score
+                else "; turn text into numbers with encoder="
+            )
             raise TableError(
                 f"{purpose} column {name!r} of {path} should hold numbers, but holds {kind}{hint}"
             )
         if purpose == "query":
-            first = self.files[0]
-            labels = label_kind(kind)
+            first, labels = self.files[0], label_kind(kind)
             first_labels = label_kind(self._type(first, name))
             if labels != first_labels:
                 raise TableError(
@@ -372,36 +372,33 @@ class TableSource(ABC):
     def _feature_type(self, names: tuple[str, ...]) -> type:
         if names not in self._feature_types:
             kinds = [plain_type(self._type(file, name)) for file in self.files for name in names]
-            self._feature_types[names] = feature_type(kinds)
+            are_short = all(
+                pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds
+            )
+            self._feature_types[names] = np.float32 if are_short else np.float64
         return self._feature_types[names]
 
     def _raw_rows(self, table: pa.Table, roles: Roles, file: File, place: Place) -> RawRows:
-        table = self._with_keys(table, file, roles)
+        for name, text in file.keys:  # columns that its folders name
+            if name in roles.columns and name not in table.column_names:
+                kind = self._key_types[name]
+                value = int(text) if text is not None and pa.types.is_integer(kind) else text
+                values = pa.repeat(pa.scalar(value, kind), table.num_rows)
+                table = table.append_column(name, values)
         features: Any = None
         if roles.features is not None and roles.as_table:
             features = table.select(list(roles.features))
         elif roles.features is not None:
             dtype = self._feature_type(roles.features)
             features = feature_matrix(table, roles.features, dtype, place)
-        scores = None
-        runs = one_run()
+        scores, runs = None, one_run()
         if roles.score is not None:
-            scores = scores_of(table.column(roles.score), roles.score, place)
+            scores = numbers_of(table.column(roles.score), roles.score, place).astype(np.float64)
+            check_scores(scores, roles.score, place)
         if roles.query is not None:
             runs = runs_of(table.column(roles.query), roles.query, place)
         extra = table.select(list(roles.extra)) if roles.extra else None
         return RawRows(table.num_rows, features, scores, runs, place, extra)
-
-    def _with_keys(self, table: pa.Table, file: File, roles: Roles) -> pa.Table:
-        """A table with the columns that the folders of its file name."""
-        for name, text in file.keys:
-            if name not in roles.columns or name in table.column_names:
-                continue
-            kind = self._key_types[name]
-            value = int(text) if text is not None and pa.types.is_integer(kind) else text
-            values = pa.repeat(pa.scalar(value, kind), table.num_rows)
-            table = table.append_column(name, values)
-        return table
 
 
 def types_of_keys(files: Sequence[File]) -> dict[str, pa.DataType]:
@@ -472,15 +469,12 @@ class ParquetSource(TableSource):
         """
         self.units = units = []
         for file, group_rows in zip(self.files, self._group_rows, strict=True):
-            rows = 0
-            first = 0
+            first, rows = 0, 0
             bundle: list[int] = []
             for group, count in enumerate(group_rows):
                 if rows and rows + count > chunk_rows:
                     units.append(Unit(file, tuple(bundle), rows, first))
-                    bundle = []
-                    first = first + rows
-                    rows = 0
+                    first, rows, bundle = first + rows, 0, []
                 bundle.append(group)
                 rows += count
             if rows:
@@ -491,8 +485,7 @@ class ParquetSource(TableSource):
         decoded.
         """
         unit.file.check()
-        picked = []
-        begin = 0
+        picked, begin = [], 0
         with reading(unit.file.path):
             with closing(self._tables(unit, roles, PICKED_ROWS)) as tables:
                 for table in tables:
@@ -538,8 +531,8 @@ class CsvSource(TableSource):
     def _tables(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
         names = self._stored(unit.file, roles)
         types = {name: self._type_to_read(unit.file, name, roles) for name in names}
-        types = {name: kind for name, kind in types.items() if kind is not None}
-        with self._open(unit.file, types, names) as reader:
+        known = {name: kind for name, kind in types.items() if kind is not None}
+        with self._open(unit.file, known, names) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
@@ -560,13 +553,8 @@ class CsvSource(TableSource):
         self, file: File, types: dict[str, pa.DataType], names: list[str] | None = None
     ) -> Any:
         """The rows of a file in batches, as `open_csv` gives them."""
-        return open_csv(
-            Path(file.path),
-            {**types, **self._text},
-            names,
-            file.format,
-            has_header=file.has_header,
-        )
+        types = {**types, **self._text}
+        return open_csv(Path(file.path), types, names, file.format, has_header=file.has_header)
 
 
 # ---- SVMlight and LETOR
@@ -637,10 +625,8 @@ class SvmlightSource:
         features: Any = None
         if roles.features is not None:
             columns = [int(name) - 1 for name in roles.features]
-            chosen = X
-            if columns != list(range(self.n_features)):
-                chosen = X[:, columns]
-            features = chosen.toarray()
+            is_whole = columns == list(range(self.n_features))
+            features = (X if is_whole else X[:, columns]).toarray()
             check_finite(features, roles.features, place)
         check_scores(scores, SCORE, place)
         runs = one_run()
@@ -648,19 +634,15 @@ class SvmlightSource:
             if len(labels) != len(scores):
                 raise TableError(f"{place.path}, near {place.of(0)}: some lines have no qid:")
             runs = runs_of(pa.chunked_array([pa.array(labels)]), QUERY, place)
-        extra = {name: self._column(name, lines, X, scores, labels) for name in roles.extra}
-        table = pa.table(extra) if extra else None
+
+        def column(name: str) -> pa.Array:
+            if name.isdecimal():
+                return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
+            if name == DOCUMENT:
+                return pa.array(document_ids(lines), pa.string())
+            return pa.array(scores, from_pandas=True) if name == SCORE else pa.array(labels)
+
+        table = pa.table({name: column(name) for name in roles.extra}) if roles.extra else None
         return RawRows(
             len(scores), features, None if roles.score is None else scores, runs, place, table
         )
-
-    def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
-        """The values of a column that is carried along."""
-        if name.isdecimal():
-            column = X[:, [int(name) - 1]]
-            return pa.array(column.toarray()[:, 0])
-        if name == DOCUMENT:
-            return pa.array(document_ids(lines), pa.string())
-        if name == SCORE:
-            return pa.array(scores, from_pandas=True)
-        return pa.array(labels)

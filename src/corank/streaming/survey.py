@@ -202,9 +202,8 @@ class Survey:
             both = self.held.merged(other.held)
             held = both if both.n_rows <= self.max_held else None
         level = self.level
-        n_other = other.n_scored
-        if n_other:
-            share = n_other / (self.n_scored + n_other)
+        if other.n_scored:
+            share = other.n_scored / (self.n_scored + other.n_scored)
             level = level + (other.level - level) * share
         return Survey(
             chunks=(*self.chunks, *other.chunks),
@@ -289,8 +288,7 @@ class SurveyJob:
         """The survey of a chunk."""
         is_scored = chunk.is_scored & (not self.all_unscored)
         rows = np.flatnonzero(is_scored)
-        held = self.held
-        level = 0.0
+        held, level = self.held, 0.0
         if len(rows):
             scores = take(chunk.scores, rows)
             level = float(namespace(scores).mean(scores))
@@ -363,8 +361,7 @@ def run_survey(
     scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool
 ) -> Survey:
     """The first look at a scan; `contiguous` refuses queries that come back."""
-    first = scan
-    first_job = job
+    first, first_job = scan, job
     is_large = scan.finds_rows and (scan.n_rows or 0) > MAX_EVEN_ROWS
     if scan.finds_rows:
         first = scan.without_features(score=not job.all_unscored, query=contiguous)
@@ -372,24 +369,15 @@ def run_survey(
         first_job = replace(job, limit=0)
     survey: Survey = passes.run(first, first_job, f"look-{name}", f"looking at {name}")
     if contiguous and scan.has_queries and not survey.rises:
-        _check_queries(scan)
+        closed = ClosedQueries()  # which refuses a query that comes back after others
+        with closing(scan.without_features().chunks()) as chunks:
+            for chunk in chunks:
+                closed.add(chunk.runs, chunk.place)
     if is_large:
         survey = _with_spread_candidates(survey, first, job)
-    return _with_features(survey, scan, passes, job, name) if scan.finds_rows else survey
-
-
-def _check_queries(scan: Scan) -> None:
-    """Refuse a query that comes back after others."""
-    closed = ClosedQueries()
-    with closing(scan.without_features().chunks()) as chunks:
-        for chunk in chunks:
-            closed.add(chunk.runs, chunk.place)
-
-
-def _with_features(survey: Survey, scan: Scan, passes: Passes, job: SurveyJob, name: str) -> Survey:
-    """A survey that was made without features, with those of the candidates and of the rows that it
-    holds.
-    """
+    if not scan.finds_rows:
+        return survey
+    # made without features: those of the candidates and of the rows that it holds are read now
     numbers = [survey.scored.rows()[0], survey.unscored.rows()[0]]
     if survey.held is not None and survey.held.pieces:
         numbers.append(survey.held.joined()[-1])
@@ -397,8 +385,7 @@ def _with_features(survey: Survey, scan: Scan, passes: Passes, job: SurveyJob, n
     if len(wanted) == 0:
         return survey
     rows = scan.picking(wanted - job.first_number)
-    pick = PickJob(digest(wanted))
-    what = f"reading rows of {name}"
+    pick, what = PickJob(digest(wanted)), f"reading rows of {name}"
     picked: RowPieces = passes.run(rows, pick, f"rows-{name}", what, len(wanted))
     [features] = picked.joined()
     return survey.with_features(lambda some: take(features, np.searchsorted(wanted, some)))
@@ -417,11 +404,9 @@ def _with_spread_candidates(survey: Survey, scan: Scan, job: SurveyJob) -> Surve
             return Reservoir(job.limit)
         # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows
         # behind it
-        share = len(numbers) / count
-        rng = np.random.default_rng([job.seed, count])
-        draws = rng.random(len(numbers)) * share
-        no_features = np.empty((len(numbers), 0))
-        return Reservoir(job.limit, ((numbers, draws, no_features),))
+        n = len(numbers)
+        draws = np.random.default_rng([job.seed, count]).random(n) * (n / count)
+        return Reservoir(job.limit, ((numbers, draws, np.empty((n, 0))),))
 
     return replace(
         survey,
@@ -445,22 +430,16 @@ def _spread_rows(survey: Survey, scan: Scan, job: SurveyJob, *, scored: bool) ->
     numbers = [np.zeros(0, dtype=np.int64)]
     positions = np.unique(np.searchsorted(ends, ranks, side="right"))
     for position in positions.tolist():
-        end = ends[position]
-        chunk = survey.chunks[position]
+        end, chunk = ends[position], survey.chunks[position]
         first = end - sizes[position]
         low, high = np.searchsorted(ranks, (first, end))
         places = ranks[low:high] - first
         if sizes[position] < chunk.rows:
-            places = _rows_of_chunk(scan, chunk.cursor, scored=scored)[places]
+            unit, n_chunks = chunk.cursor
+            with closing(scan.unit_chunks(unit, skipped=n_chunks - 1)) as chunks:
+                places = np.flatnonzero(next(chunks).is_scored == scored)[places]
         numbers.append(row_ends[position] - chunk.rows + places)
     return np.concatenate(numbers)
-
-
-def _rows_of_chunk(scan: Scan, cursor: Cursor, *, scored: bool) -> Index:
-    """The places of the scored, or unscored, rows in the chunk before a cursor."""
-    unit, end = cursor
-    with closing(scan.unit_chunks(unit, skipped=end - 1)) as chunks:
-        return np.flatnonzero(next(chunks).is_scored == scored)
 
 
 @dataclass(frozen=True)

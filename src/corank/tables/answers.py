@@ -223,8 +223,12 @@ class Answers:
                 raise ValueError(
                     f"answer {number} is none that format {format!r} can hold: take {RECORDS!r}"
                 )
-            won = RANKS.index(said.ranks)
-            ends = said.items if kind.words or won != 1 else said.items[::-1]
+            ends, ranks = said.items, said.ranks
+            # nobody knows which was on the left: winners must not be there more often than losers
+            unknown = bool(kind.words) and not said.shown and ends[0] > ends[1]
+            if unknown or (not kind.words and ranks == RANKS[1]):
+                ends, ranks = ends[::-1], ranks[::-1]
+            won = RANKS.index(ranks)
             row: Row = dict(zip((kind.left, kind.right), ends, strict=True))
             if kind.words:
                 row["winner"] = kind.words[won]

@@ -103,7 +103,7 @@ class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
     is_average = has_posterior = suggests = True
-    takes = frozenset({"qid", "links", "return_std"})
+    takes = frozenset({"qid", "links", "return_std", "person", "item", "persons"})
 
     __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
