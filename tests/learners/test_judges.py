@@ -150,6 +150,20 @@ def test_files_and_updates_keep_judges(tmp_path):
     np.testing.assert_allclose(model.predict(X), refitted.predict(X), atol=0.02)
 
 
+def test_files_may_hold_numbers_in_place_of_names(tmp_path):
+    model = judged()
+    path = tmp_path / "numbers.corank"
+    model.save(path, persons="numbers")
+    assert not any(name.encode() in path.read_bytes() for name in NAMES)
+    loaded = load(path)
+    assert [judge.name for judge in loaded.judges_] == [str(n) for n in range(N_JUDGES)]
+    assert [judge.name for judge in model.judges_] == NAMES
+    ends = X[:5], X[5:10]
+    np.testing.assert_array_equal(
+        loaded.predict_outcome(*ends, person="3"), model.predict_outcome(*ends, person=NAMES[3])
+    )
+
+
 def test_agreement_of_judges():
     found = judged().agreement()
     assert -1 <= found.low < found.alpha < found.high <= 1

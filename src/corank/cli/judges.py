@@ -15,7 +15,6 @@ from corank.cli.console import DASH, note, readable, show, show_json
 from corank.cli.options import File, ModelFile, TableOutput, option
 from corank.core.messages import listed
 from corank.display import Table
-from corank.learners.judges import JudgedLearner
 from corank.model_files import load
 from corank.solve.votes import Judge
 from corank.tables import TableError
@@ -45,7 +44,7 @@ def judges(
     """
     output.check(out, model, items)
     learner = load(model)
-    if not isinstance(learner, JudgedLearner) or not learner.judges_:
+    if not learner.has_judges or not learner.judges_:
         raise ValueError(
             f"{model} does not know who answered: corank fit ITEMS --comparisons ANSWERS --person"
             " COLUMN --method preference"

@@ -93,6 +93,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     has_evidence: ClassVar[bool] = False  # chose by it: `log_evidence_`, `amplitude_`
     has_views: ClassVar[bool] = False  # one function per view: `predict_views`, `agreement_`
     has_atoms: ClassVar[bool] = False  # that `explain` lists
+    has_judges: ClassVar[bool] = False  # `judges_`, if it was said who answered
     has_targets: ClassVar[bool] = False  # y may be (n, t): several columns of scores
     suggests: ClassVar[bool] = False  # what to ask next
     needs_whole_queries = False  # whether predictions of a row depend on others of its query

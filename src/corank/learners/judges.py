@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -119,6 +120,8 @@ def _warn_of_names(names: list[Any], p: int) -> None:
 class JudgedLearner(EvidenceLearner):
     """A Gaussian process on votes, with the habits of those who voted."""
 
+    has_judges = True
+
     response: Any
     judges_: list[Judge]
     _data: PairData | None
@@ -129,6 +132,13 @@ class JudgedLearner(EvidenceLearner):
     def n_outcomes(self) -> int:
         """How many answers there are to a comparison: 3 where one of them is a tie."""
         return 2 if self._habits is None else self._habits.n_outcomes
+
+    def _without_names(self) -> Self:
+        model = copy(self)
+        model.judges_ = [
+            replace(judge, name=str(number)) for number, judge in enumerate(self.judges_)
+        ]
+        return model
 
     def _restore(self, values: dict[str, Any]) -> None:
         values["judges_"] = values["judges_"] or []

@@ -90,13 +90,15 @@ class Saveable:
             )
         if persons not in ("names", "numbers"):
             raise ArgumentError("persons", f" must be 'names' or 'numbers', got {persons!r}.")
-        model = self if persons == "names" else self._without_names()
+        if persons == "numbers":
+            self._without_names().save(path, overwrite=overwrite, encoder=encoder)
+            return
         encoder = self.encoder_ if encoder is None else encoder
         packer = Packer()
         header: dict[str, Any] = {"learner": name}
         header["parameters"], training_only = _pack_parameters(self, packer)
         header["fitted"] = {
-            stored_as: packer.pack(getattr(model, attribute, None), stored_as)
+            stored_as: packer.pack(getattr(self, attribute, None), stored_as)
             for stored_as, (attribute, _) in self.contents.items()
         }
         header["summary"] = {**self.counts(), **training_only}

@@ -29,7 +29,6 @@ from corank.core.messages import rounded
 from corank.describe import chosen_parameters
 from corank.display import Table
 from corank.interpretation import ColumnEffect, effects_table
-from corank.learners.judges import JudgedLearner
 from corank.report.plots import plot_atoms, plot_judges, plot_path, plot_views, tuned_axis
 from corank.tables import replacing
 
@@ -261,7 +260,7 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
     path = model.tuning_path
     if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
         contents.append(_path_figure(model, path))
-    if isinstance(model, JudgedLearner) and model.judges_:
+    if model.has_judges and model.judges_:
         about = f"Reliability of {len(model.judges_)} judges with 95 % intervals."
         caption = f"Who can be trusted? {about} Below 0: the opposite of what all others say."
         contents.append(figure(lambda ax: plot_judges(model, ax=ax), about, caption))
