@@ -5,12 +5,14 @@ import pytest
 from scipy import sparse
 from scipy.special import ndtri
 
+from corank import AutoRegressor, Candidate
 from corank.learners.average.encoding import (
     AS_GIVEN,
     BOTH_RANKS,
     QUERY_RANKS,
     RANKS,
     STANDARD,
+    NormalScores,
     fit_encoding,
 )
 
@@ -94,3 +96,23 @@ def test_csr_stays_csr(name):
     scale = np.sqrt((dense**2).mean(axis=0)) if name == STANDARD else 1.0
     np.testing.assert_allclose(encoded.toarray(), dense / scale)
     assert fit_encoding(RANKS, rows, None) is None
+
+
+def test_values_beyond_encoded_rows_count_as_the_nearest_where_that_is_asked_for():
+    X = np.random.default_rng(3).standard_normal((60, 2))
+    encoding = NormalScores.fit(X)
+    some = encoding.encode(X[:20], None)
+    limited = encoding.within(some)
+    expected = np.clip(encoding.encode(4 * X, None), some.min(axis=0), some.max(axis=0))
+    np.testing.assert_allclose(limited.encode(4 * X, None), expected)
+    np.testing.assert_allclose(limited.limited(encoding.encode(4 * X, None)), expected)
+    np.testing.assert_array_equal(limited.encode(X[:20], None), some)
+
+
+@pytest.mark.parametrize("n", [140, 160])
+def test_a_regressor_of_many_scores_predicts_beyond_them_what_it_does_at_the_nearest(n):
+    rows = np.linspace(0, 1, 200)[:, None]
+    scores = np.where(np.arange(200) < n, rows[:, 0] ** 2, np.nan)
+    model = AutoRegressor(candidates=[Candidate(RANKS, "rbf")]).fit(rows, scores)
+    beyond, nearest = model.predict(rows[n:]), model.predict(rows[[n - 1]])
+    assert np.allclose(beyond, nearest) == (n >= 150)

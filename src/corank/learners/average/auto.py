@@ -117,6 +117,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
     def error_name(self) -> str:
         """What the held-out error is an error of."""
         where = "rows of new queries" if self._with_queries and self._n_queries > 1 else "new rows"
+        where = where if self.persons_ is None else "new answers of the same persons"
         return f"squared error on {where}"
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
@@ -223,6 +224,7 @@ class AutoRanker(RankerMixin, AnswersMixin, AverageLearner):
         if self._kind == "comparison":
             return "share of new comparisons in the wrong order"
         where = "in new queries" if self._with_queries and self._n_queries > 1 else "of new rows"
+        where = where if self.persons_ is None else "of new answers of the same persons"
         return f"share of misordered pairs {where}"
 
     def fit_comparisons(

@@ -157,6 +157,15 @@ class NormalScores:
         width = max(map(len, knots), default=1)
         return cls(RANKS, columns, _padded(knots, width), _padded(quantiles, width))
 
+    def within(self, encoded: FloatArray) -> NormalScores:
+        """The encoding for which values beyond those of encoded rows (n, k) count as the nearest."""
+        low, high = encoded.min(axis=0)[:, None], encoded.max(axis=0)[:, None]
+        return replace(self, quantiles=np.clip(self.quantiles, low, high))
+
+    def limited(self, encoded: FloatArray) -> FloatArray:
+        """Rows (n, k) that were encoded before such limits were known."""
+        return np.clip(encoded, self.quantiles.min(axis=1), self.quantiles.max(axis=1))
+
     def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
         """The encoded columns of X: (n, k); values outside those of `fit` count as the nearest."""
         encoded = np.empty((len(X), len(self.columns)))

@@ -491,7 +491,10 @@ class AverageLearner(Saveable, QueryEstimator):
         if is_scan(X):
             others = (qid, links, person, item, persons)
             if return_std or any(each is not None for each in others):
-                raise ValueError("only X goes with a scan; give the rows in memory.")
+                raise ValueError(
+                    "return_std, qid, links, person, item and persons do not go with a scan; give"
+                    " the rows in memory."
+                )
             check_is_fitted(self)
             return scans().predict_scan(self, X)
         features, numbers = self._inputs(X, person, item, persons)

@@ -44,12 +44,14 @@ from corank.learners.average.encoding import (
     STANDARD,
     WITHIN_QUERIES,
     Encoding,
+    NormalScores,
     block_encoder,
     fit_encoding,
     rows_over_links,
 )
 from corank.learners.average.expansions import Expansions
 from corank.learners.average.fitting import (
+    FEW_REFITTED,
     FittedAverage,
     fit_average,
     learned_widths,
@@ -183,7 +185,14 @@ class AverageModel:
 
     def predict_encoded(self, table: EncodedTable) -> FloatArray:
         """Predictions (n,) of rows, without queries and links, that are encoded already."""
-        rows = {encoding.name: table.rows(encoding.name) for encoding in self.encodings}
+        rows = {
+            each.name: (
+                each.limited(table.rows(each.name))
+                if isinstance(each, NormalScores)
+                else table.rows(each.name)
+            )
+            for each in self.encodings
+        }
         side = self.side(queries=False, links=False)
         return self._means(
             lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side
@@ -599,6 +608,12 @@ def _space(
         ),
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
+    # many scores leave little of a column open: what lies beyond them is as the nearest of them are
+    if not settings.ranks and len(scored) >= FEW_REFITTED:
+        encodings = [
+            each.within(space.scored[each.name]) if isinstance(each, NormalScores) else each
+            for each in encodings
+        ]
     return space, encodings
 
 

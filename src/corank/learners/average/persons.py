@@ -81,7 +81,8 @@ def with_roles(
 ) -> Sequence[Candidate]:
     """Candidates, and those for who answered and about which item, where that was said.
 
-    Plain ones, those that know items and those that know persons too have the same prior.
+    Plain ones, those that know items, those that know persons too, and those that know columns of
+    persons have the same prior.
     """
     if not settings.has_roles or settings.candidates is not None:
         return candidates
@@ -96,17 +97,21 @@ def with_roles(
     if not bases:
         bases = [Candidate(identity=1.0)]
         parts = [part for part in parts if part[0] != COLUMNS]
-    learned = _with_shares(space, bases, units, parts, settings.seed)
-    groups = [list(candidates), [_only(each, shared) for each in learned]]
+    alone = [part for part in parts if part[1] != PERSONS]
+    learned = _with_shares(space, bases, units, alone, settings.seed)
+    groups = [[_only(each, shared) for each in learned]]
+    if (IDENTITY, "") in parts:
+        groups[0].append(Candidate(identity=1.0))
     if own:
         groups.append(learned)
-    if (IDENTITY, "") in parts:
-        groups[1].append(Candidate(identity=1.0))
+    if len(alone) < len(parts):
+        groups.append(_with_shares(space, bases, units, parts, settings.seed))
     total = sum(candidate.prior for candidate in candidates) or 1.0
-    for number, group in enumerate(groups[1:], 1):
-        unique = list(dict.fromkeys(each for each in group if each not in candidates))
-        groups[number] = [replace(each, prior=total / len(unique)) for each in unique]
-    return [candidate for group in groups for candidate in group]
+    found = list(candidates)
+    for group in groups:
+        unique = [each for each in dict.fromkeys(group) if each not in found]
+        found += [replace(each, prior=total / len(unique)) for each in unique]
+    return found
 
 
 def _bases(space: Space, settings: AverageSettings) -> list[Candidate]:
