@@ -164,6 +164,29 @@ def test_files_may_hold_numbers_in_place_of_names(tmp_path):
     )
 
 
+def test_files_keep_ties_of_nobody_and_logistic_scores(tmp_path):
+    tied = fit(person=None, first=None)
+    scored = FIXED(response="logit", random_state=0).fit(X[:12], X[:12, 0])
+    for number, model in enumerate((tied, scored)):
+        model.save(tmp_path / f"{number}.corank")
+        loaded = load(tmp_path / f"{number}.corank")
+        chances = model.predict_outcome(X[:5], X[5:10])
+        np.testing.assert_array_equal(loaded.predict_outcome(X[:5], X[5:10]), chances)
+        assert loaded.judges_ == []
+    again = {"margins": MARGINS[:50]}
+    tied.update_comparisons(X, WINNERS[:50], LOSERS[:50], **again)
+    assert tied.n_comparisons == len(LEFT) + 50
+    scored.update(X[12:15], X[12:15, 0])
+    assert np.isfinite(scored.predict(X)).all()
+
+
+def test_ties_may_come_with_an_update():
+    model = FIXED().fit_comparisons(X, WINNERS[:80], LOSERS[:80])
+    model.update_comparisons(X, WINNERS, LOSERS, margins=MARGINS)
+    assert model.n_comparisons == len(LEFT) + 80
+    assert 0 < model.predict_outcome(X[:1], X[1:2])[0, 1] < 1
+
+
 def test_agreement_of_judges():
     found = judged().agreement()
     assert -1 <= found.low < found.alpha < found.high <= 1

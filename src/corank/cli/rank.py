@@ -61,7 +61,6 @@ from corank.core.arrays import FloatArray, Index
 from corank.core.messages import count, listed
 from corank.describe import learned_from_comparisons
 from corank.display import GAP, LEAST_CELL, MAX_CELL, Table, width_of_screen
-from corank.learners.average.roles import answered_by
 from corank.tables import TableFile, column, is_text
 from corank.tables.names import names_in
 
@@ -356,7 +355,7 @@ def _unanswered(items: ItemTable, person: str) -> ItemTable:
     item = remembered(learner, "item")
     if person not in learner.persons_:
         return items
-    known = None if learned_from_comparisons(learner) else answered_by(learner, person)
+    known = None if learned_from_comparisons(learner) else learner.answered_by(person)
     if known is None or item not in items.table.column_names:
         note(
             f"it is not known which items {person!r} has scored, so none is left out; a model of"

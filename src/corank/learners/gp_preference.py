@@ -231,18 +231,6 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, JudgedLearn
         training = Training(problem, used, everything, with_queries=qid is not None)
         return self._fit_training(training, columns)
 
-    def _fit_votes(
-        self, X: Any, left: Any, right: Any, outcomes: Any, *, shown: bool = True, **options: Any
-    ) -> Self:
-        """Fit on rows that were shown left and right, with outcomes (p,): 1 where the left one is
-        better, 0 for a tie, −1; `shown`: whether sides are known.
-        """
-        outcomes, left, right = (np.asarray(values) for values in (outcomes, left, right))
-        ahead = outcomes >= 0
-        ends = np.where(ahead, left, right), np.where(ahead, right, left)
-        first = ahead if shown else None
-        return self.fit_comparisons(X, *ends, margins=np.abs(outcomes), first=first, **options)
-
     def _pairs_of(self, rows: ScoredRows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows
         before `first_new`.

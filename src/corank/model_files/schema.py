@@ -189,12 +189,12 @@ GAUSSIAN_PROCESS: Contents = {
 }
 PREFERENCE_PROCESS: Contents = {
     **GAUSSIAN_PROCESS,
+    "habits": ("_habits", later(stored("Habits"))),
     "compared": ("_data", stored("Compared") | None),
     "whole": ("_whole", FLAG),
     "n_iter": ("n_iter_", COUNT),
     "items": ("_items", later(whole("i"))),
-    "habits": ("_habits", later(stored("Habits"))),
-    "judges": ("judges_", later(several(stored("Judge"), "J"))),
+    "judges": ("judges_", later(several(stored("Judge")))),
 }
 DIFFERENCE_PROCESS: Contents = {
     **ONE_VIEW,

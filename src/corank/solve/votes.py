@@ -62,7 +62,7 @@ class Votes(PairData):
     """
 
     outcomes: Annotated[Index, finite("int64", "c")]
-    judges: Annotated[Index, whole("c")]
+    judges: Annotated[Index, whole("c", below="J")]
 
     @classmethod
     def gathered(

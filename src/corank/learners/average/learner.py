@@ -67,6 +67,7 @@ from corank.learners.average.refitting import (
     without_person,
 )
 from corank.learners.average.roles import (
+    KnowsPersons,
     PersonsAndItems,
     RowLabels,
     forgotten,
@@ -99,7 +100,7 @@ from corank.tables import to_arrow
 NOT_HELD_OUT = "held-out predictions of an average are of rows in memory, not of files or updates."
 
 
-class AverageLearner(Saveable, QueryEstimator):
+class AverageLearner(KnowsPersons, Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
     is_average = has_posterior = suggests = True
@@ -312,7 +313,9 @@ class AverageLearner(Saveable, QueryEstimator):
         width : how many columns there are before those of items and persons, None where there are
             no others
         """
-        return settings_of(self, encoder, self._roles, self._kernel_columns, width)
+        return settings_of(
+            self, encoder, self._roles, self._kernel_columns, width, ranks=self._ranks
+        )
 
     def _numbers(self, features: Array) -> Array:
         parts = self._kernel_columns
@@ -731,20 +734,11 @@ class AverageLearner(Saveable, QueryEstimator):
         return None if shares is None else shares[: self.n_features_in_], weight
 
     @property
-    def persons_(self) -> list[str] | None:
-        """The names of the persons who answered, None where these are not known."""
-        return None if self._roles is None else self._roles.persons
-
-    @property
-    def n_columns_of_persons(self) -> int:
-        """How many columns of persons the model knows."""
-        return 0 if self._roles is None else self._roles.n_of_persons
-
-    def _without_names(self) -> Self:
-        model = copy(self)
-        if self._roles is not None:
-            model._roles = self._roles.with_numbers()
-        return model
+    def _answers(self) -> list[Any] | None:
+        model = self._model
+        if model.scored is None:
+            return None
+        return [model.scored] if model.later is None else [model.scored, model.later.rows]
 
     @property
     def columns_of_roles(self) -> list[str]:  # type: ignore[override]

@@ -5,9 +5,10 @@ average, which say which columns these are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -469,25 +470,6 @@ def answers_of_persons(
     return take(numbers, given), (codes[:p], codes[p:], *pairs[2:]), given, joined
 
 
-def answered_by(learner: Any, person: str) -> list[str] | None:
-    """The items that a person has answered about; None where a model does not know items, or has
-    not kept its answers.
-    """
-    roles, model = learner._roles, learner._model
-    if roles.items is None or model.scored is None:
-        return None
-    kept = [model.scored] if model.later is None else [model.scored, model.later.rows]
-    codes = [
-        rows[IDENTITY][rows[PERSON][:, 0] == roles.persons.index(person), 0]
-        for rows in kept
-        if IDENTITY in rows and PERSON in rows
-    ]
-    if not codes:
-        return None
-    known = np.concatenate(codes).astype(np.int64).tolist()
-    return [roles.items[code] for code in known if code >= 0]
-
-
 def labels_of(
     roles: PersonsAndItems | None, X: Any, person: Any, item: Any
 ) -> tuple[Any, RowLabels]:
@@ -590,6 +572,51 @@ def persons_at(
     return np.stack(rows)
 
 
+class KnowsPersons:
+    """What the two averages say of the persons who answered."""
+
+    _roles: PersonsAndItems | None
+
+    @property
+    def _answers(self) -> Sequence[Mapping[str, Array]] | None:
+        """The encoded answers that were learned from, None where they are not kept."""
+        raise AssertionError("an average says what it has kept")
+
+    @property
+    def persons_(self) -> list[str] | None:
+        """The names of the persons who answered, None where these are not known."""
+        return None if self._roles is None else self._roles.persons
+
+    @property
+    def n_columns_of_persons(self) -> int:
+        """How many columns of persons the model knows."""
+        return 0 if self._roles is None else self._roles.n_of_persons
+
+    def _without_names(self) -> Self:
+        model = copy(self)
+        if self._roles is not None:
+            model._roles = self._roles.with_numbers()
+        return model
+
+    def answered_by(self, person: str) -> list[str] | None:
+        """The items that a person has answered about; None where the model does not know items, or
+        has not kept its answers.
+        """
+        roles, kept = self._roles, self._answers
+        if roles is None or roles.items is None or roles.persons is None or kept is None:
+            return None
+        number = roles.persons.index(person)
+        codes = [
+            rows[IDENTITY][rows[PERSON][:, 0] == number, 0]
+            for rows in kept
+            if IDENTITY in rows and PERSON in rows
+        ]
+        if not codes:
+            return None
+        known = np.concatenate(codes).astype(np.int64).tolist()
+        return [roles.items[code] for code in known if code >= 0]
+
+
 # ---------------------------------------------------------------- settings
 
 
@@ -599,6 +626,8 @@ def settings_of(
     roles: PersonsAndItems | None,
     kernel_columns: Sequence[KernelColumns] | None,
     width: int | None,
+    *,
+    ranks: bool,
 ) -> AverageSettings:
     """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they
     are given.
@@ -629,7 +658,7 @@ def settings_of(
             kinds = [*kinds, "table"]
     identity = [int(at) for group in everything if group.kind == "identity" for at in group.columns]
     settings = AverageSettings(
-        ranks=learner._ranks,
+        ranks=ranks,
         fit_intercept=bool(learner.fit_intercept),
         views=views and views_of_kernels(views, kernel_columns),
         kinds=kinds,
