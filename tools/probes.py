@@ -132,7 +132,9 @@ def is_learner(node: ast.AST, file: File) -> bool:
 
 
 def learner_classes(files: list[File]) -> set[str]:
-    """Classes that are learners: those with `fit` in the room of learners, and their children."""
+    """Classes that are learners: those with `fit`, which is no class method, in the room of learners,
+    and their children.
+    """
     classes = [
         node
         for file in files
@@ -140,11 +142,7 @@ def learner_classes(files: list[File]) -> set[str]:
         for node in file.tree.body
         if isinstance(node, ast.ClassDef)
     ]
-    learners = {
-        node.name
-        for node in classes
-        if any(isinstance(part, FUNCTIONS) and part.name == "fit" for part in node.body)
-    }
+    learners = {node.name for node in classes if any(is_fit(part) for part in node.body)}
     while True:
         children = {
             node.name
@@ -154,6 +152,13 @@ def learner_classes(files: list[File]) -> set[str]:
         if children <= learners:
             return learners
         learners |= children
+
+
+def is_fit(node: ast.AST) -> bool:
+    """Whether a node of a class is a method `fit` of its objects."""
+    if not isinstance(node, FUNCTIONS) or node.name != "fit":
+        return False
+    return "classmethod" not in {ast.unparse(each) for each in node.decorator_list}
 
 
 # ---------------------------------------------------------------- private attributes and words

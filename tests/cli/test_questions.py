@@ -688,7 +688,7 @@ def test_scores_may_name_items_that_another_table_describes(rated):
     )
     assert "--items needs --id" in error(*words, "--items", "wines.csv")
     said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--items", "wines.csv", "--out", "x.corank")
-    assert said == "--items is for scores: with comparisons the first table describes the items"
+    assert said == "--items is for scores: with --comparisons the first table describes the items"
 
 
 def test_questions_leave_room_for_a_query_that_the_pool_does_not_say(rated):

@@ -304,7 +304,10 @@ def _named(fit: Any) -> list[Any]:
 
 def _state(owner: Any) -> Any:
     """What an object holds that tells it from others of its class."""
-    return vars(owner) if hasattr(owner, "__dict__") else repr(owner)
+    try:
+        return vars(owner)
+    except TypeError:
+        return repr(owner)
 
 
 def _body(code: CodeType) -> list[Any]:
