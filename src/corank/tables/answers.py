@@ -153,9 +153,15 @@ class Answers:
         """The answers with the rows of their items by name; items that no row has are left out,
         which is said.
 
+        Parameters
+        ----------
         names : (n,) what the rows are called
         queries : (n,) of the rows, where a name is that of an item of a query: answers that have a
             query are then about the items of theirs
+
+        Returns
+        -------
+        list of pairs: an answer, and the rows of its items by name
         """
         names = names_in(to_arrow({"items": names}), "items", "items", "X")
         if not any(said.query for said in self.judgements):
