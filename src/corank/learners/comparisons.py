@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from corank.core.arrays import take
-from corank.core.messages import ArgumentError
+from corank.core.messages import ArgumentError, did_you_mean
 from corank.inputs import is_frame, row_labels
 from corank.model_files.container import all_or_nothing
 
@@ -123,6 +123,9 @@ def _named_rows(X: Any, items: Any) -> tuple[Any, list[Any]]:
         if not is_frame(X):
             raise ArgumentError("items", f" is the name of a column, {items!r}, but X has none")
         frame = nw.from_native(X, eager_only=True)
+        if items not in frame.columns:
+            near = did_you_mean(items, map(str, frame.columns))
+            raise ArgumentError("items", f"={items!r} is no column of X{near}.")
         return frame.drop(items).to_native(), frame[items].to_list()
     return X, np.asarray(labels).tolist()
 

@@ -346,7 +346,7 @@ def read_answers(
     # cells of other kinds than expected
     except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise TableError(f"{place} cannot be read as answers: {error}") from error
-    reader.remarks["pairs that one person has put in both orders"] = both
+    reader.remarks["pairs that one person, or people without a name, put in both orders"] = both
     remarks = {what: number for what, number in reader.remarks.items() if number}
     in_words = ", ".join(f"{number:,} {what}" for what, number in remarks.items())
     if not judgements:

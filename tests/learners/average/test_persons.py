@@ -575,6 +575,44 @@ def test_a_forgotten_person_is_as_if_never_asked(tmp_path):
         model.forget("p7")
 
 
+def test_what_only_a_forgotten_person_answered_about_is_gone(tmp_path):
+    draw = np.random.default_rng(1)
+    rows = [(who, what) for who in ("ann", "bob", "cem", "dan") for what in range(8)]
+    table = pd.DataFrame(rows, columns=["who", "what"]).astype(str)
+    table.loc[len(table)] = ["ann", "diary"]
+    columns = draw.standard_normal((9, 2))[np.unique(table["what"], return_inverse=True)[1]]
+    score = columns[:, 0] + draw.normal(size=len(table))
+    given = {"person": table["who"], "item": table["what"]}
+    model = AutoRanker().fit(columns, score, **given)
+    left = (table["who"] != "ann").to_numpy()
+    others = {role: labels[left] for role, labels in given.items()}
+    expected = AutoRanker().fit(columns[left], score[left], **others)
+    model.forget("ann")
+    assert model.persons_ == expected.persons_
+    assert model.counts() == expected.counts()
+    counts = dict(zip(model._roles.items, model._roles.counts, strict=True))
+    assert "diary" not in counts
+    for item, number in zip(expected._roles.items, expected._roles.counts, strict=True):
+        assert counts[item] == number
+    model.save(tmp_path / "left.corank", persons="numbers")
+    assert b"diary" not in (tmp_path / "left.corank").read_bytes()
+    assert len(round_trip(model, tmp_path / "names.corank").persons_) == 3
+    with pytest.raises(ValueError, match="nobody called ''"):
+        model.forget("")
+
+
+@pytest.mark.parametrize("label", [3, 3.0, np.int8(3)])
+def test_one_label_that_is_no_text_stands_for_all_rows(label):
+    labels = pd.factorize(TRAIN["who"])[0]
+    model = AutoRanker().fit(X_TRAIN[["a", "b"]], TRAIN["score"], person=labels)
+    rows = X_TRAIN[["a", "b"]][:5]
+    np.testing.assert_array_equal(
+        model.predict(rows, person=label), model.predict(rows, person=["3"] * 5)
+    )
+    with pytest.raises(ValueError, match="one label per row"):
+        AutoRanker().fit(rows, TRAIN["score"][:5], person=label)
+
+
 def test_a_forgotten_person_of_comparisons():
     winners, losers = np.arange(60) % 10, (np.arange(60) + 3) % 10
     person = [f"p{number % 5}" for number in range(60)]

@@ -424,6 +424,9 @@ class AverageLearner(KnowsPersons, Saveable, QueryEstimator):
     def forget(self, person: str) -> Self:
         """Remove a person: name, columns and answers. The average is fitted anew without them.
 
+        What all rows together said of columns stays, such as medians and categories, and how often
+        an item was answered in the columns of other rows: to lose that too, fit again.
+
         Parameters
         ----------
         person : one of `persons_`
@@ -434,7 +437,8 @@ class AverageLearner(KnowsPersons, Saveable, QueryEstimator):
         """
         check_is_fitted(self)
         encoders, known = (self.encoder_, self.persons_encoder_), self.table_
-        code, roles = forgotten(self._roles, person)
+        is_scored = self._kind == "score"
+        code, roles = forgotten(self._roles, person, self._model.scored if is_scored else None)
         if self._model.units is None:
             raise ValueError(
                 "forget: the model has not kept its rows; fit again without the person."
@@ -442,9 +446,10 @@ class AverageLearner(KnowsPersons, Saveable, QueryEstimator):
         self._roles = roles
         settings = self.read_settings(encoders[0], self.n_features_in_)
         self._keep(*without_person(self._model, code, settings), settings)
-        if self._kind == "comparison":
+        if not is_scored:
             self._n_comparisons = len(self._model.units)
         else:
+            self._n_queries -= settings.by_person
             self._n_seen -= self._n_scored - len(self._model.units)
             self._n_scored = len(self._model.units)
         (self.encoder_, self.persons_encoder_), self.table_ = encoders, known

@@ -82,7 +82,7 @@ class PersonsAndItems:
         """With numbers in place of the names of persons."""
         if self.persons is None:
             return self
-        return replace(self, persons=[str(code) for code in range(len(self.persons))])
+        return replace(self, persons=[name and str(code) for code, name in enumerate(self.persons)])
 
     def codes(self, labels: Sequence[Any] | None, n: int, role: str) -> Index:
         """Codes (n,) of names: new ones follow those that are known, those of rows without a name
@@ -232,6 +232,10 @@ def read_names(given: Any, n: int, role: str) -> list[str | None]:
     """Labels of n rows as names, None where there is none; 7, 7.0 and "7" are one name, and blanks
     around names do not count.
     """
+    if np.ndim(given) == 0:
+        raise ArgumentError(
+            role, f" must be one label per row, or the name of a column, got {given!r}."
+        )
     labels = to_numpy(given).tolist() if hasattr(given, "__array__") else list(given)
     if len(labels) != n:
         raise ArgumentError(role, f" has {len(labels)} labels, but {n} are needed.")
@@ -486,7 +490,8 @@ def labels_of(
     there = nw.from_native(X, eager_only=True).columns if is_frame(X) else []
     if item is None and roles.columns[1] in there:
         item = roles.columns[1]
-    if isinstance(person, str) and person not in there:
+    is_one = person is not None and np.ndim(person) == 0
+    if is_one and not (isinstance(person, str) and person in there):
         person = [person] * n_rows(X)
     X, labels = read_roles(X, person, item)
     return without_columns(X, [name for name in roles.columns if name in there]), labels
@@ -529,19 +534,48 @@ def more_answers(
     return replace(table, features=roles.beside(table.features, labels, scored=own)), roles
 
 
-def forgotten(roles: PersonsAndItems | None, person: str) -> tuple[int, PersonsAndItems]:
-    """The code of a person, and the roles without name and columns of the person."""
+def forgotten(
+    roles: PersonsAndItems | None, person: str, scored: Mapping[str, Array] | None
+) -> tuple[int, PersonsAndItems]:
+    """The code of a person, and the roles without name and columns of the person, and without items
+    that nobody else has answered about.
+
+    scored : encoded rows that were counted among the answers, None where none were
+    """
     names = [] if roles is None else roles.persons or []
-    if roles is None or person not in names:
+    if roles is None or not person or person not in names:
         near = did_you_mean(str(person), names)
-        raise ArgumentError("person", f": the model knows nobody called {person!r}{near}.")
+        raise ArgumentError("forget", f": the model knows nobody called {person!r}{near}.")
     code = names.index(person)
+    roles = _without_answers(roles, code, scored or {})
     kept = [FORGOTTEN if name == person else name for name in names]
     columns = roles.of_persons
     if columns is not None:
         columns = columns.copy()
         columns[code] = 0.0
     return code, replace(roles, persons=kept, of_persons=columns)
+
+
+def _without_answers(
+    roles: PersonsAndItems, code: int, scored: Mapping[str, Array]
+) -> PersonsAndItems:
+    """The roles without what the answers of a person say of items."""
+    if roles.items is None or IDENTITY not in scored:
+        return roles
+    items = scored[IDENTITY][:, 0].astype(np.int64)
+    is_own = scored[PERSON][:, 0] == code
+    size = len(roles.items)
+    own, others = (
+        np.bincount(items[chosen & (items >= 0)], minlength=size) for chosen in (is_own, ~is_own)
+    )
+    kept = [
+        FORGOTTEN if own[number] and not others[number] else name
+        for number, name in enumerate(roles.items)
+    ]
+    counts = roles.counts
+    if counts is not None:
+        counts = np.maximum(counts - own, 0.0)
+    return replace(roles, items=kept, counts=counts)
 
 
 def persons_at(
@@ -585,7 +619,9 @@ class KnowsPersons:
     @property
     def persons_(self) -> list[str] | None:
         """The names of the persons who answered, None where these are not known."""
-        return None if self._roles is None else self._roles.persons
+        if self._roles is None or self._roles.persons is None:
+            return None
+        return [name for name in self._roles.persons if name != FORGOTTEN]
 
     @property
     def n_columns_of_persons(self) -> int:
