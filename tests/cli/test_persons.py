@@ -330,3 +330,28 @@ def test_what_cannot_be_forgotten(folder, fitted, words):
     said = error("update", fitted, *words)
     assert "--forget" in said or "nobody" in said
     assert not Path("n.corank").exists()
+
+
+# ---- the commands that are printed
+
+
+def test_questions_for_a_person_are_answered_as_printed(folder, fitted):
+    printed = run("suggest", fitted, "films.csv", "--for", "ann", "-n", "2", "--out", "q.csv")
+    assert "fill in column 'stars'" in printed.stdout
+    asked = pd.read_csv("q.csv", dtype={"film": str})
+    assert asked["who"].tolist() == ["ann", "ann"]
+    asked.assign(stars=3.0).to_csv("q.csv", index=False)
+    run("update", fitted, "q.csv", "--items", "films.csv", "--out", "n.corank")
+    assert load("n.corank").table_["scored"] == SCORED * PEOPLE + 2
+    printed = run("suggest", fitted, "films.csv", "-n", "2", "--out", "q2.csv").stdout
+    assert "columns 'who' and 'stars'" in printed
+    assert pd.read_csv("q2.csv")["who"].isna().all()
+
+
+def test_questions_to_judges_are_answered_as_printed(folder, judged):
+    printed = run("suggest", judged, "films.csv", "-n", "3", "--out", "q.csv").stdout
+    assert "'who' with who says so" in " ".join(printed.split())
+    asked = pd.read_csv("q.csv", dtype={"first": str, "second": str})
+    asked.assign(winner=["first", "second", "tie"], who="ann").to_csv("q.csv", index=False)
+    run("update", judged, "q.csv", "--items", "films.csv", "--out", "n.corank")
+    assert load("n.corank").n_comparisons == len(votes()) + 3

@@ -5,7 +5,7 @@ most.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,9 @@ def suggest(
         step(f"looking for questions about {count(len(items.rows), 'row')}")
         labels = role_labels(learner, items.table, person)
         questions = _ask(learner, items, number, kind, linked, labels, overall=overall)
+        who = remembered(learner, "person")
+        if who is not None and who != items.query:
+            questions = replace(questions, who=who, asked_of=person)
         if out is not None:
             step(f"writing {out.name}")
             output.write(questions.to_fill_in(), out)
@@ -193,6 +196,8 @@ class Questions:
     answer : name of the column that takes the answers
     margin : name of the column that takes the margins, or None
     can_be_answered : whether `corank update` can learn from such answers
+    who : name of the column that says who answers, or None
+    asked_of : the one person who is asked, None for anybody
     """
 
     pool: QuestionPool
@@ -202,6 +207,8 @@ class Questions:
     answer: str
     margin: str | None
     can_be_answered: bool
+    who: str | None
+    asked_of: str | None
 
     @property
     def compares(self) -> bool:
@@ -213,8 +220,9 @@ class Questions:
         """Names of the columns to fill in. Where items are compared, their table says which query
         they belong to.
         """
-        missing = self.pool.missing_query
-        return [self.answer] if missing is None or self.compares else [missing, self.answer]
+        missing = None if self.compares else self.pool.missing_query
+        who = self.who if self.asked_of is None else None
+        return [name for name in (missing, who, self.answer) if name is not None]
 
     def entries(self) -> list[dict[str, Any]]:
         """One entry per question, with names of items, and what the model expects."""
@@ -245,21 +253,22 @@ class Questions:
         pool, n = self.pool, len(self.asked)
         table = pool.table.take(pa.array(self.asked[:, 0]))
         queries = {} if pool.query is None else {pool.query: table[pool.query]}
+        who = {} if self.who is None else {self.who: pa.array([self.asked_of] * n, pa.string())}
         if self.compares:
             pairs = {
                 side: pa.array([str(pool.name(row)) for row in rows])
                 for side, rows in zip((FIRST, SECOND), self.asked.T, strict=True)
             }
             margins = {} if self.margin is None else {self.margin: pa.nulls(n, pa.float64())}
-            return pa.table({**queries, **pairs, self.answer: pa.nulls(n, pa.string()), **margins})
-        to_fill = {name: pa.nulls(n, pa.string()) for name in self.columns_to_fill}
+            answers = {self.answer: pa.nulls(n, pa.string()), **margins}
+            return pa.table({**queries, **pairs, **answers, **who})
+        to_fill = {**who, **{name: pa.nulls(n, pa.string()) for name in self.columns_to_fill}}
         to_fill[self.answer] = pa.nulls(n, pa.float64())
         if pool.item is not None and pool.has_unique_names:
             beside = {name: table[name] for name in pool.beside}
             return pa.table({pool.item: table[pool.item], **beside, **queries, **to_fill})
-        return pa.table(
-            {**to_fill, **{name: table[name] for name in table.column_names if name != self.answer}}
-        )
+        others = [name for name in table.column_names if name not in (self.answer, self.who)]
+        return pa.table({**to_fill, **{name: table[name] for name in others}})
 
 
 def _ask(
@@ -316,7 +325,7 @@ def _ask(
         expected = {"first_wins": np.asarray(chances)}
     answer, margin = (WINNER, remembered(model, "margin")) if compares else (pool.score, None)
     can_be_answered = learned == compares and (not compares or model.updates_comparisons)
-    return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)
+    return Questions(pool, kind, questions, expected, answer, margin, can_be_answered, None, None)
 
 
 def _suggested_over_links(
@@ -395,6 +404,8 @@ def _next_steps(
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
+    if questions.compares and len(names) > 1:  # the one before says who answered
+        how += f", and {names.pop(0)!r} with who says so"
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"
     run = command(
         f"corank update {model} {out}{items}{links_option(links)} --out NEW.corank", "      "
