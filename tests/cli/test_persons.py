@@ -255,12 +255,18 @@ def test_the_scores_of_a_page_are_those_of_each_person(folder):
 
 
 def test_answers_of_every_kind_say_who_judged(folder):
-    table = votes(60).rename(columns={"who": "worker"})
-    table.to_csv("answers.csv", index=False)
+    table = votes(60)
+    table.rename(columns={"who": "worker"}).to_csv("answers.csv", index=False)
     words = ("fit", "films.csv", "--answers", "answers.csv", "--id", "film", "--out", "a.corank")
-    run(*words, "--method", "preference")
+    words = (*words, "--force", "--method", "preference")
+    run(*words)
     assert {judge.name for judge in load("a.corank").judges_} == set(NAMES)
-    assert "whose files say who answered" in error(*words, "--force", "--person", "worker")
+    table.to_csv("answers.csv", index=False)
+    run(*words, "--person", "who")
+    model = load("a.corank")
+    assert {judge.name for judge in model.judges_} == set(NAMES)
+    assert model.table_["person"] == "who"
+    assert "'whom'" in error(*words, "--person", "whom")
 
 
 # ---- bad input

@@ -222,7 +222,7 @@ class FitRequest:
     def check(self, roles: AnsweredRoles) -> None:
         """Refuse options that do not say what to learn from."""
         files = self.files
-        roles.check_persons(compared=bool(files.compared), answers=bool(files.answers))
+        roles.check_persons(compared=bool(files.compared))
         if files.comparisons and files.answers:
             raise ValueError("--answers reads comparisons, too: give them all to --answers")
         if files.items is not None and files.compared:
@@ -646,7 +646,12 @@ def _read_answers(
     """The comparisons that the answers of all files imply."""
     item, query = job.item, job.roles.query
     assert item is not None
-    judgements = [said for file in job.comparisons for said in read_answers(file.path).judgements]
+    columns = None if job.person is None else {job.person: "person"}
+    judgements = [
+        said
+        for file in job.comparisons
+        for said in read_answers(file.path, columns=columns).judgements
+    ]
     labels = None if query is None else names_in(table, query, "query", job.file)
     names = names_in(table, item, "id", job.file)
     if labels is None:

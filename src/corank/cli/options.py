@@ -307,10 +307,10 @@ class AnsweredRoles(RoleOptions):
     """Columns that are not learned from, and who answered."""
 
     person: Word = option(
-        "Column that says who gave a score or, in the tables of --comparisons, who answered: with"
-        " the default method everybody gets an own order (corank rank --for NAME), and without"
-        " --query rows of one person are compared; with --method preference every judge gets a"
-        " reliability (corank judges).",
+        "Column that says who gave a score or, in the tables of --comparisons and --answers, who"
+        " answered: with the default method everybody gets an own order (corank rank --for NAME),"
+        " and without --query rows of one person are compared; with --method preference every judge"
+        " gets a reliability (corank judges).",
         panel=PERSONS,
     )
     persons: File = option(
@@ -324,12 +324,8 @@ class AnsweredRoles(RoleOptions):
         """Names of the columns by what they are for; that of persons only where there is one."""
         return super().columns | ({} if self.person is None else {"person": self.person})
 
-    def check_persons(self, *, compared: bool, answers: bool) -> None:
+    def check_persons(self, *, compared: bool) -> None:
         """Refuse names that cannot be those of persons."""
-        if answers and (self.person is not None or self.persons is not None):
-            raise ValueError(
-                "--person and --persons do not go with --answers, whose files say who answered"
-            )
         if self.person is None:
             if self.persons is not None:
                 raise ValueError("--persons needs --person, the column that names the persons")
