@@ -377,3 +377,10 @@ def test_votes_for_unknown_items_are_left_out_and_said():
         )
     with pytest.raises(TableError, match="compare no two"):
         pairs_of(scored)
+
+
+def test_a_column_cannot_hold_what_no_answer_has():
+    table = pd.DataFrame({"left": ["a"], "right": ["b"], "winner": ["left"], "who": ["x"]})
+    with pytest.raises(ValueError, match=r"columns: 'who' cannot hold 'personn'.*'person'"):
+        read_answers(table, columns={"who": "personn"})
+    assert read_answers(table, columns={"who": "person"}).judgements[0].person == "x"

@@ -328,6 +328,12 @@ def read_answers(
     if format is not None and format not in known:
         guess = did_you_mean(format, known)
         raise ArgumentError("format", f" must be one of {listed(known, 99)}, got {format!r}{guess}")
+    held = (*FORMATS.values(), *ROLES.values(), ROLES, Judgement.__slots__)
+    roles = {name for names in held for name in names}
+    for name, role in (columns or {}).items():
+        if role not in roles:
+            guess = did_you_mean(str(role), sorted(roles))
+            raise ArgumentError("columns", f": {name!r} cannot hold {role!r}{guess}.")
     is_path = isinstance(source, str | os.PathLike)
     place = str(source) if is_path else "the table"
     reader = AnswerReader(place, columns or {}, Counter())

@@ -586,7 +586,8 @@ def persons_at(
         return None
     if roles.of_persons is None or roles.scales is None or labels.person is None:
         raise ArgumentError(
-            "persons", ": needs person=, and a model that was fitted with persons=, too."
+            "persons",
+            " goes with the names of persons, in a model that was fitted with persons= too.",
         )
     names, columns = read_persons(persons, roles.columns[0])
     matrix = (numbers_of(columns, encoder) - roles.scales[0]) / roles.scales[1]
